@@ -1,0 +1,3 @@
+"""How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
+
+__version__ = "0.1.0"

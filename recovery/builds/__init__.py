@@ -1,0 +1,1 @@
+"""Where a server comes from."""

@@ -1,0 +1,38 @@
+"""What went wrong, in one line, and what to do about it, in another: the only errors a user is shown."""
+
+from __future__ import annotations
+
+
+class RecoveryError(Exception):
+    """One line of what, one of what to do. The command line prints both and exits with `exit_code`."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(RecoveryError):
+    """The request itself is wrong: nothing was touched."""
+
+    exit_code = 2
+
+
+class HostUnfitError(RecoveryError):
+    """The request is fine, but this host cannot do it: space, inodes, privileges, a missing program."""
+
+    exit_code = 3
+
+
+class TrialVoidError(RecoveryError):
+    """The trial measured something else than what was asked: it is stored as VOID, and the session goes on."""
+
+
+class ServerFailedError(RecoveryError):
+    """The server did not start, hung or died: the trial is stored as FAILED, with the last lines of its log."""
+
+    def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.log_tail = log_tail

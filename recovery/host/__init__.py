@@ -1,0 +1,1 @@
+"""What the host is, holds and can do."""

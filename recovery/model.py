@@ -1,0 +1,242 @@
+"""The nouns: what is planned, what is measured, what is stored. Frozen, and ignorant of how any of it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class Flavor(StrEnum):
+    MYSQL = "mysql"
+    MARIADB = "mariadb"
+    PERCONA = "percona"
+
+
+@dataclass(frozen=True, order=True)
+class Version:
+    """A server's flavor and release. `text` is how the server itself spells it (5.6.27-log, 10.11.5-MariaDB)."""
+
+    flavor: Flavor
+    numbers: tuple[int, int, int]
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        release = ".".join(map(str, self.numbers))
+        return release if self.flavor is Flavor.MYSQL else f"{self.flavor}-{release}"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A server that can be started: an executable and what lies around it."""
+
+    version: Version
+    mysqld: Path
+    basedir: Path
+    fingerprint: str
+    """SHA-256 of the executable: data directories are kept by it, so that no build meets another build's files."""
+    source: str
+    """Where it came from, in words for the report: `catalog (maven …)`, `archive http://…`, `own /opt/mysql`."""
+    library_dirs: tuple[Path, ...] = ()
+    """Folders of shared libraries the host lacks, put in front of the loader's own."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is built before anything is measured. With one database it is called `database`, with several
+    `database_1`, `database_2` …, each with `tables` tables."""
+
+    tables: int
+    databases: int = 1
+    columns: int = 0
+    """Columns beside the key, each a varchar(32)."""
+    rows: int = 0
+    """Rows put into each table."""
+    database: str = "discovery"
+    template: Path | None = None
+    """The user's own template; None is templates/schema.sql.j2."""
+
+    @property
+    def total_tables(self) -> int:
+        return self.tables * self.databases
+
+    @property
+    def database_names(self) -> tuple[str, ...]:
+        if self.databases == 1:
+            return (self.database,)
+        return tuple(f"{self.database}_{number}" for number in range(1, self.databases + 1))
+
+
+class Cache(StrEnum):
+    COLD = "cold"
+    WARM = "warm"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to measure the same server: the cache's state, and the settings that differ."""
+
+    name: str
+    cache: Cache
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One planned measurement."""
+
+    number: int
+    version: Version
+    variant: Variant
+    repeat: int
+
+
+class Verdict(StrEnum):
+    """VOID: not the server's doing, or not what was asked. Never in a table's numbers, always counted below it."""
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    VOID = "void"
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process and its storage did between two moments; None is a figure that could not be taken."""
+
+    read_bytes: int | None = None
+    """Fetched from storage for the process (/proc/PID/io)."""
+    read_requests: int | None = None
+    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it."""
+    cpu_s: float | None = None
+    cache_grown_bytes: int | None = None
+    """Growth of the host's page cache meanwhile."""
+
+
+@dataclass(frozen=True)
+class Startup:
+    """One timed start of a server, from just before exec. Raw: nothing here is judged or averaged."""
+
+    startup_s: float
+    """Until the server's own ready line."""
+    first_query_s: float
+    """Until the first answered query."""
+    crash_proof: str | None
+    """The log line that proves a crash recovery; None where there was none."""
+    usage: Usage
+    log: Path
+    ready_lag_s: float | None = None
+    """Arrival of the ready line minus the server's own stamp on it; None where the stamp is too coarse to tell."""
+
+
+@dataclass(frozen=True)
+class ColdProof:
+    """How the cache was emptied, and what was found left in it."""
+
+    means: str
+    """`drop_caches` (the whole host's), or `fadvise` (file by file; inodes and names stay warm)."""
+    resident_bytes: int | None
+    """Bytes of the data directory still resident after the first drop; None where the host cannot tell."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One ended trial as it is stored and reported. A figure that was not taken is None, never 0."""
+
+    number: int
+    version: str
+    flavor: str
+    variant: str
+    repeat: int
+    verdict: Verdict
+    reason: str | None = None
+    """Why it is FAILED or VOID."""
+    started_at: str | None = None
+    """Wall clock, UTC, ISO 8601."""
+    startup_s: float | None = None
+    first_query_s: float | None = None
+    phases: tuple[Phase, ...] = ()
+    tables: int | None = None
+    tablespaces_opened: int | None = None
+    tablespaces_modified: int | None = None
+    read_bytes: int | None = None
+    read_requests: int | None = None
+    cpu_s: float | None = None
+    resident_before_bytes: int | None = None
+    cache_grown_bytes: int | None = None
+    cold_means: str | None = None
+    warmups: int | None = None
+    """Uncounted starts before a warm one, until the bytes read settled."""
+    crash_proof: str | None = None
+    rows_expected: int | None = None
+    rows_found: int | None = None
+    ready_lag_s: float | None = None
+    exit_signal: str | None = None
+    """How the server before this start had died: `SIGKILL` in a crash trial, `exit 0` in a clean start."""
+    log: str | None = None
+    """The error log of the timed start, relative to the session's folder."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    version: str
+    variant: str
+    count: int
+    mean_s: float | None
+    median_s: float | None
+    min_s: float | None
+    max_s: float | None
+    stdev_s: float | None
+    ratio: float | None = None
+    """Mean over the mean of the first version in the same variant."""
+    failed: int = 0
+    void: int = 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    about: str
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything a report is made of. `settings` holds what was asked; `servers` what each server said of itself."""
+
+    scenario: str
+    question: str
+    command: str
+    """The exact command that repeats it."""
+    started_at: str
+    environment: dict[str, str | int | float | None]
+    settings: dict[str, str | int | float | bool | None]
+    versions: tuple[str, ...]
+    variants: tuple[str, ...]
+    planned_runs: int
+    servers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By version: source, fingerprint, options given, and the effective values asked from the server."""
+    notes: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    tool_version: str = ""
+    status: str = "running"
+    """running, finished, interrupted, or aborted (with the reason in the notes)."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text for a renderer; numbers are right-aligned where `numeric` says so."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""A real mysqld: launched, watched, asked, killed."""

@@ -1,0 +1,74 @@
+"""What every engine must offer: launch a server, and one Life for each process that it becomes.
+
+A reboot is another Life: no pid, port or log position can outlive its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from recovery.model import Build
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: one of the two is set."""
+
+    code: int | None
+    signal: int | None
+
+    def __str__(self) -> str:
+        return f"signal {self.signal}" if self.signal is not None else f"exit {self.code}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything that one start needs."""
+
+    build: Build
+    datadir: Path
+    """The server's own data directory."""
+    settings: dict[str, str]
+    """mysqld options, names with underscores, without dashes; an empty value is a bare flag."""
+    log: Path
+    """Receives the error log of this Life, from its first byte; must not exist yet."""
+    rundir: Path
+    """A short-named private folder for the socket, the pid file, my.cnf and tmpdir; the launcher makes it."""
+    preload: tuple[Path, ...] = ()
+    """Libraries for LD_PRELOAD (libeatmydata, while building)."""
+
+    @property
+    def socket(self) -> Path:
+        return self.rundir / "mysqld.sock"
+
+
+class Life(Protocol):
+    """One server process, from exec to exit."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def started_at(self) -> float:
+        """On the monotonic clock, right before exec."""
+        ...
+
+    @property
+    def launch(self) -> Launch: ...
+    def exit_fd(self) -> int:
+        """A descriptor that polls readable once the process has ended."""
+        ...
+
+    def exited(self) -> Exit | None:
+        """None while it runs."""
+        ...
+
+    def wait(self, timeout_s: float) -> Exit | None:
+        """Reaped or None after `timeout_s`."""
+        ...
+
+    def signal(self, number: int) -> None: ...
+
+
+class Launcher(Protocol):
+    def launch(self, launch: Launch) -> Life: ...
