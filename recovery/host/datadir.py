@@ -1,0 +1,201 @@
+"""Which data directories are kept, who uses them now, and is what lies there what its state says?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host import flock, state, tree
+from recovery.host.state import State
+from recovery.host.tree import allocated_bytes
+from recovery.model import Build, Schema
+
+__all__ = ["DataDir", "DataDirInfo", "DataDirs", "State", "allocated_bytes", "count_ibd", "prove_intact"]
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
+_ELSEWHERE = "give DATA= a folder on a disk that this user may write"
+
+
+@dataclass(frozen=True)
+class DataDirInfo:
+    key: str
+    status: str
+    """As in State, or `damaged`."""
+    bytes: int | None
+    tables: int | None
+    busy_by: str | None
+
+
+class DataDir:
+    """One data directory, locked from `DataDirs.acquire` until this is left."""
+
+    def __init__(self, path: Path, lock: flock.Lock, stored: State) -> None:
+        self.path = path
+        self.state = stored
+        self._lock = lock
+
+    @property
+    def mysql(self) -> Path:
+        """The server's own; whoever initialises it makes it."""
+        return self.path / "mysql"
+
+    def save(self, new: State) -> None:
+        state.save(self.path, new)
+        self.state = new
+
+    def wipe(self) -> None:
+        """Start again: nothing is left but the folder and the lock."""
+        with _unfit(self.path, "cannot be emptied"):
+            state.forget(self.path)
+            tree.empty(self.path)
+        self.state = state.NEW
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class DataDirs:
+    """The folder DATA. A directory's lock lies beside it, so that it can be emptied while it is held."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().absolute()
+
+    def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
+        """By all that decides what is built; readable, for `recovery datadirs`."""
+        parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
+        told = json.dumps([parts, template_text, sorted(options.items())])
+        digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+        database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
+        return f"{build.version}-{database}-{schema.total_tables}-{digest}"
+
+    def acquire(self, key: str) -> DataDir:
+        """Locked; in state `new` whatever lies there is to be wiped."""
+        path = self._path(key)
+        with _unfit(self.root, "cannot hold data directories"):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = self._lock(key)
+            try:
+                path.mkdir(mode=0o700, exist_ok=True)
+                return DataDir(path, lock, state.load(path))
+            except BaseException:
+                lock.release()
+                raise
+
+    def list(self) -> tuple[DataDirInfo, ...]:
+        if not self.root.exists():
+            return ()
+        with _unfit(self.root, "cannot be listed"):
+            folders = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
+            return tuple(self._info(name) for name in folders if _KEY.fullmatch(name) and self._ours(name))
+
+    def remove(self, key: str) -> None:
+        """Also what is damaged or half built; never what is in use."""
+        path = self._path(key)
+        if path.is_symlink() or not path.is_dir() or not self._ours(key):
+            raise UsageError(f"there is no data directory '{key}' in {self.root}", "`recovery datadirs` lists them")
+        with _unfit(path, "cannot be removed"):
+            lock = self._lock(key)
+            try:
+                state.forget(path)
+                tree.empty(path)
+                path.rmdir()
+            except BaseException:
+                lock.release()
+                raise
+            lock.release(unlink=True)
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"'{key}' is no name of a data directory", "`recovery datadirs` lists them")
+        return self.root / key
+
+    def _lock_path(self, key: str) -> Path:
+        return self.root / f"{key}.lock"
+
+    def _lock(self, key: str) -> flock.Lock:
+        lock = flock.take(self._lock_path(key))
+        if lock is None:
+            who = flock.holder(self._lock_path(key)) or "another process"
+            raise RecoveryError(
+                f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
+            )
+        return lock
+
+    def _ours(self, key: str) -> bool:
+        """Not every folder in DATA is: a mounted volume has its lost+found."""
+        return self._lock_path(key).exists() or (self.root / key / "state.json").exists()
+
+    def _info(self, key: str) -> DataDirInfo:
+        path = self.root / key
+        busy_by = flock.holder(self._lock_path(key))
+        try:
+            stored = state.load(path)
+        except RecoveryError:
+            return DataDirInfo(key, "damaged", allocated_bytes(path), None, busy_by)
+        size = allocated_bytes(path) if stored.bytes is None else stored.bytes
+        return DataDirInfo(key, stored.status, size, stored.tables, busy_by)
+
+
+@contextmanager
+def _unfit(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE) from error
+
+
+def count_ibd(folder: Path, databases: tuple[str, ...]) -> int:
+    """Tables' files in these databases of a server's data directory; a missing database counts none."""
+    return sum(_count_in(folder / _folder_name(database)) for database in databases)
+
+
+def _count_in(folder: Path) -> int:
+    try:
+        with os.scandir(folder) as entries:
+            return sum(entry.name.endswith(".ibd") for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def _folder_name(database: str) -> str:
+    """As the server spells it on the disk: `my-db` lies in `my@002ddb`."""
+    return _OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", database)
+
+
+def prove_intact(dd: DataDir, databases: tuple[str, ...], *, fingerprint: str | None = None) -> None:
+    """Raises where what lies there is not what was built; with `fingerprint`, also where another build made it."""
+    wrong = _what_is_wrong(dd, databases, fingerprint)
+    if wrong:
+        raise RecoveryError(
+            f"the data directory {dd.path.name} is damaged: {wrong}",
+            "remove it with `recovery datadirs`; the next run builds it again",
+        )
+
+
+def _what_is_wrong(dd: DataDir, databases: tuple[str, ...], fingerprint: str | None) -> str | None:
+    stored = dd.state
+    if stored.status not in ("whole", "in_use"):
+        return f"it was never finished ({stored.status})"
+    if fingerprint is not None and stored.fingerprint != fingerprint:
+        return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
+    if not (dd.mysql / "ibdata1").is_file():
+        return "it has no ibdata1"
+    found = count_ibd(dd.mysql, databases)
+    if stored.ibd_files is not None and found != stored.ibd_files:
+        return f"{found:,} tables' files lie there, {stored.ibd_files:,} were built"
+    return None

@@ -1,0 +1,63 @@
+"""On what was this measured? The host's facts for the report: nothing that names the host, its user or a folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from pathlib import Path
+
+from recovery import __version__
+from recovery.host.machine import Fact, ebs_volume, machine
+from recovery.host.pagecache import cold_means
+from recovery.host.storage import Device, device_of, nearest
+
+_PRIVATE_OPTIONS = frozenset(
+    {"username", "user", "domain", "addr", "clientaddr", "mountaddr", "ip", "user_id", "source"}
+)
+
+
+def environment(data: Path) -> dict[str, Fact]:
+    """The folder under test decides which device and filesystem these are; it need not exist yet."""
+    return {**machine(), **_storage(data), **_limits()}
+
+
+def _storage(data: Path) -> dict[str, Fact]:
+    device = device_of(data)
+    status = os.statvfs(nearest(data))
+    return {
+        "filesystem": device.filesystem,
+        "filesystem_bytes": status.f_blocks * status.f_frsize,
+        "mount_options": public_options(device),
+        "device": device.device,
+        "device_model": device.model,
+        "device_serial": device.serial,
+        "ebs_volume": ebs_volume(device),
+        "scheduler": device.scheduler,
+        "read_ahead_kb": device.read_ahead_kb,
+        "rotational": None if device.rotational is None else int(device.rotational),
+    }
+
+
+def public_options(device: Device) -> str | None:
+    """Without options that show folders (an overlay's layers), users or addresses."""
+    if device.mount_options is None:
+        return None
+    told = (option.partition("=") for option in device.mount_options.split(","))
+    return ",".join("".join(option) for option in told if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
+
+
+def _limits() -> dict[str, Fact]:
+    return {
+        "cold_means": cold_means(),
+        "open_files_limit": open_files_limit(),
+        "load_1m": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "tool": __version__,
+    }
+
+
+def open_files_limit() -> int | None:
+    """What a server started from here may open; None is no limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return None if hard == resource.RLIM_INFINITY else hard

@@ -1,0 +1,55 @@
+"""Does another timed run go on? Two on one host would measure each other."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.host import flock
+
+_NAME = "mysql-recovery-tester.lock"
+
+
+@contextmanager
+def host_lock() -> Iterator[None]:
+    """Held by one process of the host, whichever user's; RECOVERY_HOST_LOCK names another file."""
+    path = _path()
+    try:
+        lock = flock.take(path, mode=0o666)
+    except OSError as error:
+        raise HostUnfitError(
+            f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
+            "remove that file, or name another in RECOVERY_HOST_LOCK",
+        ) from error
+    if lock is None:
+        who = flock.holder(path) or "another process"
+        raise RecoveryError(
+            f"another timed run is going on: {who}", "wait until it ends: two runs at once would measure each other"
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _path() -> Path:
+    chosen = os.environ.get("RECOVERY_HOST_LOCK")
+    return Path(chosen).expanduser() if chosen else _shared_folder() / _NAME
+
+
+def _shared_folder() -> Path:
+    """The first that everybody may write: every user must come to the same one."""
+    temporary = Path(tempfile.gettempdir())
+    return next((folder for folder in (Path("/run/lock"), Path("/var/lock")) if _for_everybody(folder)), temporary)
+
+
+def _for_everybody(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH) and not os.statvfs(folder).f_flag & os.ST_RDONLY
+    except OSError:
+        return False

@@ -1,0 +1,146 @@
+"""How much of a folder is in the page cache, and how does it get out of it, and in again?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, TrialVoidError
+from recovery.host import tree
+from recovery.host.residency import Probe
+from recovery.host.storage import device_of
+from recovery.model import ColdProof
+
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_CACHED_ELSEWHERE = frozenset({"zfs"})
+"""They keep a cache of their own, which no means here can see."""
+_TOLERATED_SHARE = 0.05
+_TOLERATED_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Residency:
+    resident_bytes: int | None
+    """None where the host does not tell of every file: unknown is not cold."""
+    total_bytes: int
+    files: int
+    means: str
+    """`cachestat` or `mincore`."""
+
+
+def residency(folder: Path) -> Residency:
+    """Looks at every file below; this opens them, and so warms their inodes."""
+    return _residency(tree.files(folder), filesystem=device_of(folder).filesystem)
+
+
+def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
+    # Through an overlay cachestat always says 0, while mincore is asked of the file below.
+    probe = Probe(cachestat=filesystem != "overlay")
+    resident, total, files, unknown = 0, 0, 0, filesystem in _CACHED_ELSEWHERE
+    for folder_fd, name in found:
+        try:
+            with tree.opened(folder_fd, name) as fd:
+                status = os.fstat(fd)
+                cached = probe.resident_bytes(fd, status)
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            status, cached = os.stat(name, dir_fd=folder_fd, follow_symlinks=False), None
+        files += 1
+        total += status.st_size
+        if cached is None:
+            unknown = True
+        else:
+            resident += cached
+    return Residency(None if unknown else resident, total, files, probe.means)
+
+
+def cold_means() -> str:
+    """`drop_caches` where this process may write it, else `fadvise`."""
+    return "drop_caches" if os.access(_DROP_CACHES, os.W_OK) else "fadvise"
+
+
+def make_cold(folder: Path, *, allow_drop: bool = True) -> ColdProof:
+    """Put the folder out of the page cache, and prove it. Whoever writes there must have ended before."""
+    started = time.monotonic()
+    filesystem = device_of(folder).filesystem
+    if filesystem in _IN_MEMORY:
+        raise HostUnfitError(
+            f"{folder} lies in memory ({filesystem}) and cannot be made cold", "give DATA= a folder on a disk"
+        )
+    os.sync()  # dirty pages survive a drop
+    dropped = allow_drop and _drop()
+    if not dropped:
+        _evict(folder)
+    left = residency(folder)
+    _demand_cold(folder, left)
+    if dropped:
+        _drop()  # the proof has just warmed every inode and every name
+        _demand_cold(folder, _residency(_outside_databases(folder), filesystem=filesystem))
+    means = "drop_caches" if dropped else "fadvise"
+    return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
+
+
+def _drop() -> bool:
+    try:
+        _DROP_CACHES.write_text("3")
+    except OSError:  # no root, a container's read-only /proc, a security module
+        return False
+    return True
+
+
+def _evict(folder: Path) -> None:
+    kept = 0
+    for folder_fd, name in tree.files(folder):
+        try:
+            with tree.opened(folder_fd, name) as fd:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            kept += 1
+    if kept:
+        raise HostUnfitError(
+            f"{kept:,} files of {folder} cannot be opened, so they stay in the page cache",
+            "run as root, or as the owner of these files",
+        )
+
+
+def _outside_databases(folder: Path) -> Iterator[tuple[int, str]]:
+    """The server's own few files (log, system tablespace): a last look that does not open the tables again."""
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(folder_fd) as entries:
+            names = (e.name for e in entries if e.is_file(follow_symlinks=False) and not e.name.endswith(".ibd"))
+            yield from ((folder_fd, name) for name in names)
+    finally:
+        os.close(folder_fd)
+
+
+def _demand_cold(folder: Path, left: Residency) -> None:
+    resident = left.resident_bytes
+    if resident is None or resident <= max(_TOLERATED_BYTES, _TOLERATED_SHARE * left.total_bytes):
+        return
+    raise TrialVoidError(
+        f"{resident:,} of {left.total_bytes:,} bytes of {folder} stay in the page cache (dirty or locked pages)",
+        "end what still writes or maps files there; `recovery doctor` lists servers that run",
+    )
+
+
+def read_first_pages(folder: Path, *, page_bytes: int = 16384) -> int:
+    """Warm the first page of every table's file, as a server's own look at them does. Says how many were read."""
+    page, read = bytearray(page_bytes), 0
+    for folder_fd, name in tree.files(folder):
+        if not name.endswith(".ibd"):
+            continue
+        try:
+            with tree.opened(folder_fd, name) as fd:
+                os.preadv(fd, [page], 0)
+        except (FileNotFoundError, PermissionError):
+            continue
+        read += 1
+    return read

@@ -1,0 +1,95 @@
+"""What does a data directory hold, by its own state.json? Written atomically, read with suspicion."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from recovery.errors import HostUnfitError, RecoveryError
+
+FORMAT = 1
+STATUSES = ("new", "building", "whole", "in_use")
+_FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class State:
+    status: str
+    """`new` (nothing is promised of what lies there), `building`, `whole`, or `in_use` while trials run."""
+    version: str = ""
+    fingerprint: str = ""
+    schema: dict[str, Any] = field(default_factory=dict)
+    statements_done: int = 0
+    tables: int | None = None
+    ibd_files: int | None = None
+    bytes: int | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows acknowledged, by table of the insert script, over all trials."""
+    created_at: str = ""
+    tool_version: str = ""
+    format: int = FORMAT
+
+
+_ADAPTER = TypeAdapter(State)
+NEW = State("new")
+
+
+def load(folder: Path) -> State:
+    """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
+    hint = "remove that data directory with `recovery datadirs`; the next run builds it again"
+    try:
+        stored = json.loads((folder / _FILE).read_bytes())
+    except FileNotFoundError:
+        return NEW
+    except (ValueError, OSError) as error:
+        raise RecoveryError(f"the data directory {folder.name} is damaged: its {_FILE} cannot be read", hint) from error
+    number = stored.get("format") if isinstance(stored, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise RecoveryError(
+            f"the data directory {folder.name} was made by a newer version of this tool (format {number})",
+            f"use that version, or {hint}",
+        )
+    try:
+        state = _ADAPTER.validate_python(stored)
+    except ValidationError as error:
+        raise RecoveryError(f"the data directory {folder.name} is damaged: its {_FILE} makes no sense", hint) from error
+    if state.status not in STATUSES:
+        raise RecoveryError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
+    return state
+
+
+def save(folder: Path, state: State) -> None:
+    """Either the old or the new one is there after a power loss, never half of one."""
+    assert state.status in STATUSES
+    draft = folder / f".{_FILE}"
+    try:
+        with draft.open("w") as file:
+            json.dump(dataclasses.asdict(state), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(folder / _FILE)
+        _sync(folder)
+    except OSError as error:
+        raise HostUnfitError(
+            f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give DATA= another folder"
+        ) from error
+
+
+def forget(folder: Path) -> None:
+    """First of all in a removal: half of a data directory must never look like a whole one."""
+    (folder / _FILE).unlink(missing_ok=True)
+    _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

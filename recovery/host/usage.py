@@ -1,0 +1,79 @@
+"""What have a process and its storage done since a moment? Three small reads of /proc; a figure not there is None."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from recovery.host.storage import Device, completed_reads
+from recovery.model import Usage
+
+_MEMINFO = Path("/proc/meminfo")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_AFTER_NAME_UTIME = 11
+"""utime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
+
+
+class Meter:
+    """Counts from its construction on."""
+
+    def __init__(self, pid: int, device: Device) -> None:
+        self._pid = pid
+        self._device = device
+        self._start = self._now()
+
+    def read(self) -> Usage:
+        read, requests, ticks, cached = map(_difference, self._now(), self._start)
+        return Usage(
+            read_bytes=read,
+            read_requests=requests,
+            cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
+            cache_grown_bytes=cached,
+        )
+
+    def _now(self) -> tuple[int | None, int | None, int | None, int | None]:
+        io, ticks = _io(self._pid), _ticks(self._pid)
+        return (
+            io.get("read_bytes") if io else None,
+            completed_reads(self._device),
+            sum(ticks) if ticks else None,
+            cached_bytes(),
+        )
+
+
+def _difference(now: int | None, before: int | None) -> int | None:
+    return None if now is None or before is None else now - before
+
+
+def activity(pid: int) -> tuple[int, ...] | None:
+    """Changes whenever the process has computed, read or written; None once it is gone."""
+    ticks = _ticks(pid)
+    return None if ticks is None else (*ticks, *(_io(pid) or {}).values())
+
+
+def cached_bytes() -> int | None:
+    """The host's page cache: files' pages, without shared memory and tmpfs, which the kernel counts among them."""
+    try:
+        lines = _MEMINFO.read_text().splitlines()
+    except OSError:
+        return None
+    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    if "Cached" not in kib:
+        return None
+    return (kib["Cached"] + kib.get("Buffers", 0) - kib.get("Shmem", 0)) * 1024
+
+
+def _io(pid: int) -> dict[str, int] | None:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:  # gone, or another user's
+        return None
+    return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _ticks(pid: int) -> tuple[int, int] | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[_AFTER_NAME_UTIME]), int(fields[_AFTER_NAME_UTIME + 1])
