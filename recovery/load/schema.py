@@ -1,0 +1,61 @@
+"""Which statements build the stage, and do they make what was asked? The script is streamed, never held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.errors import UsageError
+from recovery.load.script import read_template, render_text, variables
+from recovery.load.statements import creates_table, split
+from recovery.model import Schema
+from recovery.paths import template_dir
+
+
+@dataclass(frozen=True)
+class ScriptSize:
+    statements: int
+    tables: int
+
+
+def template_path(schema: Schema) -> Path:
+    return schema.template if schema.template is not None else template_dir() / "schema.sql.j2"
+
+
+def template_text(schema: Schema) -> str:
+    return read_template(template_path(schema))
+
+
+def render(schema: Schema) -> Iterator[str]:
+    """The script in chunks, as it may be attached to a report."""
+    return render_text(template_text(schema), str(template_path(schema)), variables(schema))
+
+
+def statements(schema: Schema) -> Iterator[str]:
+    return split(render(schema))
+
+
+def measure(schema: Schema) -> ScriptSize:
+    """Renders it all once: less than a second for 200,000 tables."""
+    count = tables = 0
+    for statement in statements(schema):
+        count += 1
+        tables += creates_table(statement)
+    return ScriptSize(count, tables)
+
+
+def check_template(schema: Schema) -> ScriptSize:
+    """UsageError unless the template renders, and to as many tables as asked. Done before anything is touched."""
+    size = measure(schema)
+    path = template_path(schema)
+    if size.statements == 0:
+        raise UsageError(f"the template {path} renders to no statement at all", "it should create a schema and tables")
+    if size.tables != schema.total_tables:
+        comparison = "fewer" if size.tables < schema.total_tables else "more"
+        raise UsageError(
+            f"the template {path} makes {comparison} tables than said: {size.tables} instead of {schema.total_tables}",
+            f"ask for as many as it makes, or loop over `databases` and `range(1, tables + 1)` in it "
+            f"({schema.databases} databases of {schema.tables} tables were asked)",
+        )
+    return size

@@ -1,0 +1,244 @@
+"""How does an empty folder become a proved stage? Initialised, built fast, started as the test will, counted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import recovery
+from recovery.builds.libraries import eatmydata
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
+from recovery.host.space import check_space, need_for
+from recovery.host.storage import device_of
+from recovery.load.build import BuildInterruptedError, StatementFailedError, build
+from recovery.load.insert import count_rows, insert_statements, tables_of
+from recovery.load.profile import BuildProfile, build_profile
+from recovery.load.schema import ScriptSize, check_template, statements
+from recovery.model import Build, Schema
+from recovery.server.bootstrap import initialise
+from recovery.server.client import count_tables
+from recovery.server.launcher import Launcher
+from recovery.server.options import build_settings, merge, test_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+from recovery.versions import dies_with
+
+
+@dataclass(frozen=True)
+class _Site:
+    """Where is built what, and with what."""
+
+    build: Build
+    schema: Schema
+    target: DataDir
+    launcher: Launcher
+    say: Callable[[str], None]
+    settings: Mapping[str, str]
+
+    @property
+    def logs(self) -> Path:
+        return self.target.path / "build-logs"
+
+    def server(self, settings: Mapping[str, str], preload: tuple[Path, ...] = ()) -> Server:
+        return Server(
+            self.launcher,
+            self.build,
+            self.target.mysql,
+            device=device_of(self.target.path),
+            logdir=self.logs,
+            settings=merge(settings, self.settings),
+            preload=preload,
+        )
+
+
+class StageDiffersError(RecoveryError):
+    """What was built is not what was asked."""
+
+
+def prepare_stage(
+    build: Build,
+    schema: Schema,
+    target: DataDir,
+    *,
+    launcher: Launcher,
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+    settings: Mapping[str, str],
+    stop: threading.Event | None = None,
+) -> None:
+    """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
+    everything else that goes wrong leaves one that the next call begins anew."""
+    if dies_with(build.version, schema.total_tables):
+        raise HostUnfitError(
+            f"{build.version} was withdrawn: it dies on a restart with more than 8,000 tables",
+            "take the release after it, or TABLES=8000",
+        )
+    size = check_template(schema)
+    site = _Site(build, schema, target, launcher, say, settings)
+    done = _begin(site, size)
+    try:
+        _load(site, size, done=done, progress=progress, stop=stop or threading.Event())
+        whole = _prove(site)
+    except (StatementFailedError, StageDiffersError):
+        # It can't become right by going on, and it may be 20 GB.
+        target.wipe()
+        raise
+    target.save(whole)
+
+
+def _begin(site: _Site, size: ScriptSize) -> int:
+    """Statements done already. While the build runs the state says 0: a server that dies leaves nothing to trust."""
+    state, version = site.target.state, site.build.version
+    resumable = state.status == "building" and state.fingerprint == site.build.fingerprint
+    done = min(state.statements_done, size.statements) if resumable else 0
+    left = site.schema.total_tables * (size.statements - done) // size.statements
+    if done:
+        check_space(site.target.path, need_for(version, left))
+        site.target.save(replace(state, statements_done=0))
+        shutil.rmtree(site.logs, ignore_errors=True)
+        site.say(f"{version}: going on with an interrupted build, {done:,} of {size.statements:,} statements are done")
+        return done
+    site.target.wipe()
+    check_space(site.target.path, need_for(version, left))
+    site.target.save(_new_state(site))
+    site.say(f"{version}: making a data directory in {site.target.path}")
+    _initialise(site)
+    return 0
+
+
+def _new_state(site: _Site) -> State:
+    return State(
+        status="building",
+        version=str(site.build.version),
+        fingerprint=site.build.fingerprint,
+        schema={
+            name: value for name, value in asdict(site.schema).items() if isinstance(value, str | int)
+        },  # a template's path says nothing later, and its text is in the folder's name
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        tool_version=recovery.__version__,
+    )
+
+
+def _initialise(site: _Site) -> None:
+    site.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    rundirs = RunDirs()
+    try:
+        initialise(
+            site.launcher,
+            site.build,
+            site.target.mysql,
+            rundir=rundirs.next(),
+            log=site.logs / "initialise.log",
+            settings=dict(site.settings),
+        )
+    finally:
+        rundirs.remove()
+
+
+def _load(
+    site: _Site, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
+) -> None:
+    profile = build_profile(site.build.version)
+    library = eatmydata() if profile.preload else None
+    version, total = site.build.version, size.statements
+    if profile.preload and library is None:
+        site.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
+    site.say(f"{version}: building {site.schema.total_tables:,} tables, {profile.connections} connections")
+    with ExitStack() as stack:
+        server = stack.enter_context(site.server(build_settings(version), (library,) if library else ()))
+        # Right from here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
+        stack.enter_context(_interruptions(stop))
+        server.start(log_name="build.log")
+        with _redo_off(server, profile):
+            reached = build(
+                statements(site.schema),
+                open_connection=lambda: server.connect(multi=True),
+                connections=profile.connections,
+                batch=profile.batch,
+                done=done,
+                progress=lambda so_far: progress(so_far, total),
+                stop=stop,
+            )
+        server.stop()
+    # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
+    os.sync()
+    site.target.save(replace(site.target.state, statements_done=reached))
+    if stop.is_set():
+        raise BuildInterruptedError(reached)
+
+
+@contextmanager
+def _redo_off(server: Server, profile: BuildProfile) -> Iterator[None]:
+    """Where it fails in between nothing of the build is kept, so that only the good way turns it on again."""
+    if profile.disable_redo:
+        _command(server, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
+    yield
+    if profile.disable_redo:
+        _command(server, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+
+
+def _command(server: Server, statement: str) -> None:
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+@contextmanager
+def _interruptions(stop: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C asks the build to end, the second is an ordinary one. Signals are the main thread's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.default_int_handler(number, frame)
+        stop.set()
+
+    earlier = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+def _prove(site: _Site) -> State:
+    """Counted in a server that runs as the test will, and on the disk: half a database is fast, and looks fine."""
+    version, databases = site.build.version, site.schema.database_names
+    site.say(f"{version}: counting what was built")
+    with site.server(test_settings(version)) as server:
+        server.start(log_name="prove.log")
+        with closing(server.connect()) as connection:
+            tables = count_tables(connection, databases)
+            # Tables of somebody's own template have names of their own: they are counted when they are first used.
+            written = tables_of(insert_statements(site.schema)) if site.schema.template is None else ()
+            rows = count_rows(connection, written) if tables == site.schema.total_tables else {}
+        server.stop()
+    files = count_ibd(site.target.mysql, databases)
+    _compare(site.schema, tables=tables, files=files)
+    size = allocated_bytes(site.target.mysql)
+    return replace(site.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
+
+
+def _compare(schema: Schema, *, tables: int, files: int) -> None:
+    asked = schema.total_tables
+    where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
+    if tables != asked:
+        raise StageDiffersError(
+            f"the build made {tables:,} tables in {where} instead of {asked:,}",
+            "a template of your own must create its tables in the schemas that `databases` names, and drop none",
+        )
+    # A partitioned table of somebody's own template has a file for each partition.
+    if files < asked or (files > asked and schema.template is None):
+        raise StageDiffersError(
+            f"{files:,} .ibd files lie in {where} for {asked:,} tables",
+            "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
+        )

@@ -1,0 +1,97 @@
+"""Where does a statement of an SQL script end, and may it run beside its neighbours? Streaming, and pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+_READ_CHARS = 65536
+
+# Whole tokens only, possessive: the pattern reaches a semicolon exactly if everything before it is complete, so a
+# buffer that ends inside a string, a comment or before the second dash of one never matches too early.
+_STATEMENT = re.compile(
+    r"""(?:
+        [^;'"`#/-]++
+      | '(?:[^'\\]++|\\.)*+'
+      | "(?:[^"\\]++|\\.)*+"
+      | `[^`]*+`
+      | \#[^\n]*+\n
+      | --(?=\s)[^\n]*+\n
+      | -(?!-\s)
+      | /\*(?:[^*]++|\*(?!/))*+\*/
+      | /(?!\*)
+    )*+;""",
+    re.VERBOSE | re.DOTALL,
+)
+# Nothing the server would run: white space, and comments except /*! … */ and /*M! … */, which are code.
+_LEADING = re.compile(
+    r"(?:\s++|\#[^\n]*+(?:\n|\Z)|--(?:\Z|(?=\s)[^\n]*+(?:\n|\Z))|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/)++"
+)
+_TEXT_OF_A_STATEMENT = "-#/ \t\r\n\f\v"
+
+_CREATE_TABLE = re.compile(r"create\s+(?:or\s+replace\s+)?table\b", re.IGNORECASE)
+_INSERT = re.compile(r"insert\b", re.IGNORECASE)
+_SESSION = re.compile(r"(?:use|set)\b", re.IGNORECASE)
+_DEPENDS = re.compile(r"\b(?:like|references|select|union)\b", re.IGNORECASE)
+REFERENCES = re.compile(r"\breferences\b", re.IGNORECASE)
+
+
+class Kind(Enum):
+    """How a statement may be run."""
+
+    TABLE = "creates a table that needs no other"
+    INSERT = "inserts rows that come from nowhere else"
+    SESSION = "changes a connection: all of them must run it"
+    IN_ORDER = "anything else: after all before it, and before all after it"
+
+
+def split(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[str]:
+    """The statements of a script that comes in chunks, without semicolons, leading comments and empty ones.
+
+    `read_chars` is how much is gathered at least before looking; a statement that goes on is looked at again only when
+    it has doubled, so that long ones take no quadratic time."""
+    source = iter(chunks)
+    rest = ""
+    while True:
+        gathered, ended = _gather(source, max(read_chars, len(rest)))
+        buffer = rest + gathered
+        start = 0
+        while match := _STATEMENT.match(buffer, start):
+            yield from _clean(buffer[start : match.end() - 1])
+            start = match.end()
+        rest = buffer[start:]
+        if ended:
+            yield from _clean(rest)
+            return
+
+
+def kind_of(statement: str) -> Kind:
+    if _CREATE_TABLE.match(statement):
+        return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.TABLE
+    if _INSERT.match(statement):
+        return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.INSERT
+    return Kind.SESSION if _SESSION.match(statement) else Kind.IN_ORDER
+
+
+def creates_table(statement: str) -> bool:
+    """A table that stays: a temporary one is none."""
+    return _CREATE_TABLE.match(statement) is not None
+
+
+def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
+    parts: list[str] = []
+    length = 0
+    for chunk in source:
+        parts.append(chunk)
+        length += len(chunk)
+        if length >= least:
+            return "".join(parts), False
+    return "".join(parts), True
+
+
+def _clean(statement: str) -> Iterator[str]:
+    if statement[:1] in _TEXT_OF_A_STATEMENT and (leading := _LEADING.match(statement)):
+        statement = statement[leading.end() :]
+    if statement:
+        yield statement.rstrip()

@@ -1,0 +1,95 @@
+"""Is the published script rendered as published, as a stream, and is a wrong template told before anything is built?"""
+
+import resource
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.load.schema import ScriptSize, check_template, render, statements, template_text
+from recovery.model import Schema
+
+
+def own(folder: Path, text: str, tables: int = 3) -> Schema:
+    path = folder / "own.sql.j2"
+    path.write_text(text)
+    return Schema(tables, template=path)
+
+
+def test_the_published_script() -> None:
+    assert "".join(render(Schema(2))) == (
+        "create schema discovery;\n"
+        "create table discovery.table_1 (id int primary key auto_increment);\n"
+        "create table discovery.table_2 (id int primary key auto_increment);\n"
+    )
+
+
+def test_databases_columns_and_rows() -> None:
+    script = list(statements(Schema(2, databases=2, columns=2, rows=2, database="my-db")))
+    assert script[0] == "create schema `my-db_1`"
+    table = "create table `my-db_1`.table_1 (id int primary key auto_increment, c1 varchar(32), c2 varchar(32))"
+    assert script[1] == table
+    assert [statement[:6] for statement in script] == ["create"] * 6 + ["insert"] * 4
+    assert script[6].startswith("insert into `my-db_1`.table_1 values (null, 'xxx")
+    assert script[6].count("(null") == 2
+
+
+def test_many_rows_are_spread_over_statements() -> None:
+    inserts = list(statements(Schema(1, rows=2500)))[2:]
+    assert [insert.count("(null)") for insert in inserts] == [1000, 1000, 500]
+
+
+def test_a_million_tables_take_seconds_and_no_memory() -> None:
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert check_template(Schema(1_000_000)) == ScriptSize(1_000_001, 1_000_000)
+    assert time.monotonic() - began < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+def test_the_first_statements_come_at_once() -> None:
+    assert len(list(islice(statements(Schema(50_000_000)), 10))) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("create schema d;\n{% for n in %}{% endfor %}", "line 2"),
+        ("create schema d;\n\n{{ tabels }};", "line 3: 'tabels' is undefined"),
+        ("{{ 1 // 0 }}", "line 1: "),
+        ("{% for n in range(10 ** 12) %}x{% endfor %}", "line 1: a range of more than"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{% include 'other' %}", "line 1"),
+        ("-- nothing\n", "no statement at all"),
+        ("create schema d; create table d.t (id int);", "fewer tables than said: 1 instead of 3"),
+        (
+            "{% for n in range(4) %}create table d.t{{ n }} (id int);{% endfor %}",
+            "more tables than said: 4 instead of 3",
+        ),
+        ("{% for n in range(3) %}create temporary table t{{ n }} (id int);{% endfor %}", "0 instead of 3"),
+    ],
+)
+def test_a_wrong_template(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_template(own(tmp_path, text))
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_tables_in_other_words(tmp_path: Path) -> None:
+    text = "{% for n in range(tables) %}CREATE TABLE IF NOT EXISTS d.t{{ n }} (id int comment ';');{% endfor %}"
+    assert check_template(own(tmp_path, text)) == ScriptSize(3, 3)
+
+
+def test_a_template_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot be read: No such file"):
+        template_text(Schema(1, template=tmp_path / "none"))
+    with pytest.raises(UsageError, match="cannot be read"):
+        template_text(Schema(1, template=tmp_path))
+
+
+def test_a_template_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        check_template(Schema(1, template=tmp_path / "binary"))

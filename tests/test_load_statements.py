@@ -1,0 +1,103 @@
+"""Does the splitter find exactly the statements that a server would run, however the script is cut into chunks?"""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery.load.statements import Kind, creates_table, kind_of, split
+
+
+def statements(script: str) -> list[str]:
+    return list(split([script]))
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("", []),
+        (" \n;;  ; \n", []),
+        ("select 1", ["select 1"]),
+        ("select 1;select 2;\n", ["select 1", "select 2"]),
+        ("insert into t values ('a;b');x", ["insert into t values ('a;b')", "x"]),
+        ("select 'it''s; fine';x", ["select 'it''s; fine'", "x"]),
+        (r"select 'it\'s; fine';x", [r"select 'it\'s; fine'", "x"]),
+        (r"select '\\';x", [r"select '\\'", "x"]),
+        ('select "a;""b;";x', ['select "a;""b;"', "x"]),
+        (r"select `a\`;x", [r"select `a\`", "x"]),
+        ("select `a;``b;`;x", ["select `a;``b;`", "x"]),
+        ("-- one; two\nselect 1;", ["select 1"]),
+        ("--\nselect 1;", ["select 1"]),
+        ("select 1 --1;x", ["select 1 --1", "x"]),
+        ("select 3-1;x", ["select 3-1", "x"]),
+        ("select 1 -- it's; so\n;x", ["select 1 -- it's; so", "x"]),
+        ("# it's; so\nselect 1;", ["select 1"]),
+        ("/* it's; so */ select 1/2;", ["select 1/2"]),
+        ("select /* ; **/ 1;x", ["select /* ; **/ 1", "x"]),
+        ("/*!50100 set a = 1; */;x", ["/*!50100 set a = 1; */", "x"]),
+        ("/*M!100100 set a = 1 */;", ["/*M!100100 set a = 1 */"]),
+        ("select 1;\n-- the end", ["select 1"]),
+        ("select 1;\n-- the end\n", ["select 1"]),
+        ("select 1;\n/* the end; */\n", ["select 1"]),
+        ("select 'never closed; x", ["select 'never closed; x"]),
+    ],
+)
+def test_split(script: str, expected: list[str]) -> None:
+    assert statements(script) == expected
+
+
+_PIECES = st.sampled_from(
+    [";", "'", '"', "`", "\\", "--", "-- ", "-", "#", "/*", "*/", "/*!", "/", "*", "\n", " ", "a", "''", "é", "create"]
+)
+
+
+@given(st.lists(_PIECES, max_size=40), st.lists(st.integers(0, 200), max_size=12), st.integers(1, 20))
+def test_any_cut_gives_the_same_statements(pieces: list[str], cuts: list[int], read_chars: int) -> None:
+    script = "".join(pieces)
+    places = sorted({0, len(script), *(cut for cut in cuts if cut < len(script))})
+    chunks = [script[start:end] for start, end in pairwise(places)]
+    assert list(split(chunks, read_chars=read_chars)) == statements(script)
+
+
+@given(st.lists(_PIECES, max_size=40), st.integers(1, 5))
+def test_one_character_at_a_time(pieces: list[str], read_chars: int) -> None:
+    script = "".join(pieces)
+    assert list(split(script, read_chars=read_chars)) == statements(script)
+
+
+def test_a_long_statement_takes_no_quadratic_time() -> None:
+    values = ["(null, 'some text that is not short')," for _ in range(200_000)]
+    began = time.monotonic()
+    assert len(list(split(["insert into t values ", *values, "(1);", "select 1"]))) == 2
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("create table d.t (id int)", Kind.TABLE),
+        ("CREATE  TABLE IF NOT EXISTS d.t (id int)", Kind.TABLE),
+        ("create table d.likes (id int)", Kind.TABLE),
+        ("create table d.t like d.u", Kind.IN_ORDER),
+        ("create table d.t (id int, foreign key (id) references d.u (id))", Kind.IN_ORDER),
+        ("create table d.t as select 1", Kind.IN_ORDER),
+        ("create temporary table t (id int)", Kind.IN_ORDER),
+        ("create schema d", Kind.IN_ORDER),
+        ("insert into d.t values (null)", Kind.INSERT),
+        ("insert into d.t select * from d.u", Kind.IN_ORDER),
+        ("use d", Kind.SESSION),
+        ("SET sql_mode = ''", Kind.SESSION),
+    ],
+)
+def test_kinds(statement: str, kind: Kind) -> None:
+    assert kind_of(statement) is kind
+
+
+def test_what_creates_a_table() -> None:
+    assert creates_table("Create Table if not exists t (id int)")
+    assert creates_table("create or replace table t (id int)")
+    assert creates_table("create table t like u")
+    assert not creates_table("create temporary table t (id int)")
+    assert not creates_table("create tablespace t")
