@@ -1,0 +1,119 @@
+"""Is this file a mysqld that can run here, and which one is it?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.model import Flavor, Version
+
+_PLACES = tuple(
+    f"{folder}{name}"
+    for folder in ("bin/", "sbin/", "libexec/", "", "server/", "usr/sbin/", "usr/libexec/")
+    for name in ("mysqld", "mariadbd")
+)
+_MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+_EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
+_VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
+_ASK_LIMIT_S = 30
+
+
+def find_mysqld(folder: Path) -> Path:
+    """In an unpacked tarball: at its usual places, or one folder further down."""
+    inner = sorted(path for path in folder.iterdir() if path.is_dir())
+    for base in (folder, *inner):
+        for place in _PLACES:
+            if (base / place).is_file():
+                return base / place
+    raise RecoveryError(
+        f"there is no mysqld in {folder}", "a server's folder holds bin/mysqld, sbin/mysqld or bin/mariadbd"
+    )
+
+
+def basedir_of(mysqld: Path) -> Path:
+    """The folder whose share/ holds the server's messages."""
+    above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
+    for base in (above, mysqld.parent, mysqld.parent.parent):
+        if any((base / share / "english" / "errmsg.sys").is_file() for share in ("share", "share/mysql")):
+            return base
+    return above
+
+
+def check_elf(path: Path) -> None:
+    """Read the header before anything runs it: a script, a text or a foreign CPU's program gives an obscure error."""
+    with path.open("rb") as file:
+        header = file.read(20)
+    if len(header) < 20 or header[:4] != b"\x7fELF":
+        raise RecoveryError(f"{path} is no mysqld: it is not a Linux program (ELF)", _GIVE)
+    order = "little" if header[5] == 1 else "big"
+    kind, machine = (int.from_bytes(header[at : at + 2], order) for at in (16, 18))  # type: ignore[arg-type]
+    built_for = _MACHINES.get(machine, f"machine {machine}")
+    if built_for != platform.machine():
+        raise HostUnfitError(
+            f"{path.name} was built for {built_for}, this host is {platform.machine()}",
+            f"get the {platform.machine()} build of this version, and give it as MYSQLD=",
+        )
+    if kind not in _EXECUTABLE_TYPES:
+        raise RecoveryError(f"{path} is no mysqld: it is not a program", _GIVE)
+    if not os.access(path, os.X_OK):
+        raise RecoveryError(f"{path} may not be run", f"allow it: chmod +x {path}")
+
+
+_GIVE = "give the server's own executable, its unpacked folder or its tarball"
+
+
+def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
+    """What the server says of itself."""
+    try:
+        done = subprocess.run(
+            (mysqld, "--no-defaults", "--version"),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_LIMIT_S, check=False,
+            env=environment(library_dirs),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RecoveryError(f"{mysqld} is no mysqld: asked for its version it does not answer", _GIVE) from None
+    said = (done.stdout + done.stderr).decode(errors="replace").strip()
+    version = version_said(said)
+    if version is None or not _is_server(mysqld):
+        first_line = said.partition("\n")[0][:160] or "nothing"
+        raise RecoveryError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _GIVE)
+    return version
+
+
+def version_said(text: str) -> Version | None:
+    """From the answer to --version: `mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)`."""
+    match = _VERSION.search(text)
+    if match is None:
+        return None
+    flavor = Flavor.MYSQL
+    for other in (Flavor.MARIADB, Flavor.PERCONA):
+        if other.value in text[match.start() :].lower():
+            flavor = other
+    return Version(flavor, (int(match[2]), int(match[3]), int(match[4])), match["text"])
+
+
+def _is_server(path: Path) -> bool:
+    """The clients answer with the same words; only the server knows its system tablespace."""
+    with path.open("rb") as file:
+        tail = b""
+        while chunk := file.read(1 << 22):
+            if b"ibdata1" in tail + chunk:
+                return True
+            tail = chunk[-16:]
+    return False
+
+
+def environment(library_dirs: Iterable[Path]) -> dict[str, str]:
+    """The caller's environment, with these folders first in line for the loader, and messages in English."""
+    known = dict(os.environ)
+    folders = [str(folder) for folder in library_dirs]
+    if before := known.get("LD_LIBRARY_PATH"):
+        folders.append(before)
+    if folders:
+        known["LD_LIBRARY_PATH"] = ":".join(folders)
+    return known | {"LC_ALL": "C"}

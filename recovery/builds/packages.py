@@ -1,0 +1,128 @@
+"""How is one library of a Debian or Ubuntu package had without being root? apt-get downloads, dpkg-deb unpacks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from recovery.builds.programs import ClientFailedError, run
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.paths import cache_dir
+
+# The packages that hold a library, older distributions' names first.
+_PACKAGES: dict[str, tuple[str, ...]] = {
+    "libaio.so.1": ("libaio1", "libaio1t64"),
+    "libnuma.so.1": ("libnuma1",),
+    "libncurses.so.5": ("libncurses5",),
+    "libncursesw.so.5": ("libncursesw5",),
+    "libtinfo.so.5": ("libtinfo5",),
+    "libncurses.so.6": ("libncurses6",),
+    "libncursesw.so.6": ("libncursesw6",),
+    "libtinfo.so.6": ("libtinfo6",),
+    "libssl.so.1.0.0": ("libssl1.0.0",),
+    "libcrypto.so.1.0.0": ("libssl1.0.0",),
+    "libssl.so.1.1": ("libssl1.1",),
+    "libcrypto.so.1.1": ("libssl1.1",),
+    "libssl.so.3": ("libssl3", "libssl3t64"),
+    "libcrypto.so.3": ("libssl3", "libssl3t64"),
+    "libjemalloc.so.1": ("libjemalloc1",),
+    "libjemalloc.so.2": ("libjemalloc2",),
+    "libatomic.so.1": ("libatomic1",),
+    "libcrypt.so.1": ("libcrypt1",),
+    "libgcc_s.so.1": ("libgcc-s1", "libgcc1"),
+    "libstdc++.so.6": ("libstdc++6",),
+    "libsystemd.so.0": ("libsystemd0",),
+    "liburing.so.2": ("liburing2",),
+    "libpmem.so.1": ("libpmem1",),
+    "libpam.so.0": ("libpam0g",),
+    "libwrap.so.0": ("libwrap0",),
+    "liblz4.so.1": ("liblz4-1",),
+    "libzstd.so.1": ("libzstd1",),
+    "libsnappy.so.1": ("libsnappy1v5",),
+    "libtirpc.so.3": ("libtirpc3", "libtirpc3t64"),
+}
+# What apt-get says when its lists are empty or older than the archive.
+_STALE = re.compile(r"Unable to locate|no candidate|Can't find a source|404", re.IGNORECASE)
+
+
+def candidates(library: str) -> tuple[str, ...]:
+    return _PACKAGES.get(library, ())
+
+
+def _folder(package: str) -> Path:
+    return cache_dir() / "libraries" / package
+
+
+def held(package: str, filename: str) -> Path | None:
+    """The file of a package that was unpacked before."""
+    return next((path for path in sorted(_folder(package).rglob(filename)) if path.is_file()), None)
+
+
+def fetch(package: str, filename: str) -> Path:
+    """Download and unpack the package beside the servers; the file in it."""
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
+    root = cache_dir() / "libraries"
+    root.mkdir(parents=True, exist_ok=True)
+    with _lock(root), tempfile.TemporaryDirectory(prefix=".part-", dir=root) as part:
+        if (found := held(package, filename)) is not None:  # another process was faster
+            return found
+        tree = Path(part) / "tree"
+        run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
+        _under_old_name(tree, filename)
+        shutil.rmtree(_folder(package), ignore_errors=True)
+        tree.replace(_folder(package))
+    found = held(package, filename)
+    if found is None:
+        raise RecoveryError(f"the package {package} holds no {filename}", "install the library by hand")
+    return found
+
+
+def _under_old_name(tree: Path, filename: str) -> None:
+    """libaio1t64 calls its file libaio.so.1t64; on 64 bits it is what libaio.so.1 was."""
+    for path in list(tree.rglob(f"{filename}t64")):
+        path.with_name(filename).symlink_to(path.name)
+
+
+def _download(package: str, folder: Path) -> Path:
+    try:
+        run("apt-get", "-q", "download", package, folder=folder)
+    except ClientFailedError as error:
+        if not _STALE.search(error.message):
+            raise
+        run("apt-get", "-q", *_refreshed(), "download", package, folder=folder)
+    found = next(folder.glob("*.deb"), None)
+    if found is None:
+        raise RecoveryError(f"apt-get left no file for {package}", "install the package by hand")
+    return found
+
+
+@cache
+def _refreshed() -> tuple[str, ...]:
+    """Once in a process, options that name fresh lists: root refreshes the host's own, anybody else keeps private ones.
+
+    A machine that was just made has none at all."""
+    root = cache_dir() / "libraries" / "apt"
+    if os.geteuid() == 0:
+        run("apt-get", "-q", "update", folder=root.parent)
+        return ()
+    for name in ("lists/partial", "cache/archives/partial"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    options = ("-o", f"Dir::State::Lists={root}/lists", "-o", f"Dir::Cache={root}/cache")
+    run("apt-get", "-q", *options, "update", folder=root)
+    return options
+
+
+@contextmanager
+def _lock(root: Path) -> Iterator[None]:
+    with (root / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,132 @@
+"""Which server is meant by a VERSION, an ARCHIVE and a MYSQLD, and is it ready to be started?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recovery.builds import catalog, download, executable, libraries, own, pinned, vendor
+from recovery.builds.checksum import remembered
+from recovery.builds.installed import Installed
+from recovery.builds.listing import OTHERS, can_be_had
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.model import Build, Flavor, Version
+from recovery.versions import parse_version
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where a server may come from."""
+
+    archive: str | None = None
+    """A mirror in place of the vendor's hosts (ARCHIVE); it goes before the catalog."""
+    offline: bool = False
+    mysqld: str | None = None
+    """The user's own (MYSQLD): executable, folder, tarball, or URL of one."""
+
+
+def resolve(version: str | None, sources: Sources, say: Say) -> Build:
+    """A server that can be started: found or fetched, with the libraries that it lacks here."""
+    try:
+        if sources.archive is not None:
+            download.check_address(sources.archive, "ARCHIVE")
+        wanted = None if version is None else _parse(version)
+        if sources.mysqld is not None:
+            return _own(wanted, sources, say)
+        if wanted is None:
+            raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
+        return _kept(_find(wanted, sources, say), wanted, sources, say)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise HostUnfitError(
+            f"the server could not be put in place: {what}", "check space and permissions, or set RECOVERY_CACHE"
+        ) from error
+
+
+def _parse(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except UsageError as error:
+        raise UsageError(error.message, f"can be had: {can_be_had()}; {OTHERS}") from None
+
+
+def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
+    assert sources.mysqld is not None
+    found = own.find(sources.mysqld, offline=sources.offline, say=say)
+    build = _assemble(found, offline=sources.offline, say=say)
+    if wanted is not None and not _agree(wanted, build.version):
+        raise UsageError(
+            f"MYSQLD is {build.version} ({build.version.text}), but VERSION says {wanted}",
+            f"leave VERSION out, or say VERSION={build.version}",
+        )
+    return build
+
+
+def _agree(wanted: Version, found: Version) -> bool:
+    """`9.7.4-2` can be Debian's spelling or Percona's: between those two the server knows best."""
+    same_family = (wanted.flavor is Flavor.MARIADB) == (found.flavor is Flavor.MARIADB)
+    return same_family and wanted.numbers == found.numbers
+
+
+def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
+    row = catalog.find(wanted)
+    takes_mirror = sources.archive is not None and wanted.flavor is Flavor.MYSQL
+    if row is not None and not takes_mirror:
+        found = pinned.cached(row)
+        if found is None and sources.offline:
+            raise _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+        return found or pinned.obtain(row, say)
+    return _from_archive(wanted, row, sources, say)
+
+
+def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, say: Say) -> Installed:
+    if wanted.flavor is not Flavor.MYSQL:
+        raise _nowhere(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
+    found = vendor.cached(wanted, sources.archive)
+    if found is not None:
+        return found
+    if sources.offline:
+        raise _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+    try:
+        url = vendor.locate(wanted, sources.archive)
+    except download.UnreachableError as error:
+        raise _nowhere(wanted, f"would come from the archive, but {error.message}") from error
+    if url is not None:
+        return vendor.obtain(wanted, url, say)
+    if row is None:
+        raise _nowhere(wanted, f"is neither in the catalog nor in {sources.archive or 'the archive of the vendor'}")
+    say(f"{sources.archive} has no {wanted}: taking it from the catalog")
+    return pinned.cached(row) or pinned.obtain(row, say)
+
+
+def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
+    return RecoveryError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; or MYSQLD=, ARCHIVE=")
+
+
+def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:
+    found = own.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
+    build = _assemble(found, offline=sources.offline, say=say)
+    if not _agree(wanted, build.version):
+        server.remove()
+        raise RecoveryError(
+            f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
+            "it was removed again; the archive it came from is wrongly named",
+        )
+    return build
+
+
+def _assemble(found: own.Found, *, offline: bool, say: Say) -> Build:
+    executable.check_elf(found.mysqld)
+    basedir = executable.basedir_of(found.mysqld)
+    folders = libraries.provide(found.mysqld, basedir, offline=offline, say=say)
+    return Build(
+        version=executable.ask_version(found.mysqld, folders),
+        mysqld=found.mysqld,
+        basedir=basedir,
+        fingerprint=remembered(found.mysqld, found.memo),
+        source=found.source,
+        library_dirs=folders,
+        warnings=found.warnings,
+    )

@@ -1,0 +1,110 @@
+"""How is a MySQL version had from the vendor's archive, or from a mirror of it?"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from recovery.builds import archive, download, installed
+from recovery.builds.checksum import digest, verify, write_atomically
+from recovery.builds.executable import check_elf, find_mysqld
+from recovery.builds.installed import Installed, Job, Origin
+from recovery.builds.unpack import Selection, unpack
+from recovery.errors import RecoveryError
+from recovery.model import Version
+from recovery.paths import servers_dir
+
+# The vendor's full tarballs hold ten times what a server needs.
+NEEDLESS = Selection(
+    drop=(
+        "*/mysql-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a", "*/bin/*-debug",
+        "*/lib/plugin/debug/*", "*/bin/*embedded*", "*/lib/mysqlrouter/*", "*/bin/mysqlrouter*", "*/bin/mysqlxtest",
+    )
+)  # fmt: skip
+
+
+def cached(version: Version, mirror: str | None) -> Installed | None:
+    """With a mirror named, only what came from it."""
+    return installed.find(lambda origin: _fits(origin, version, mirror))
+
+
+def _fits(origin: Origin, version: Version, mirror: str | None) -> bool:
+    if origin.kind != "archive" or origin.version != str(version):
+        return False
+    return mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
+
+
+def locate(version: Version, mirror: str | None) -> str | None:
+    """The first candidate that is there; None if all hosts answered that they have none."""
+    unreachable: dict[str, RecoveryError] = {}
+    answered = False
+    for url in archive.candidates(version, mirror, platform.machine()):
+        host = urlsplit(url).netloc
+        if host in unreachable:
+            continue
+        try:
+            if download.exists(url):
+                return url
+            answered = True
+        except download.UnreachableError as error:
+            unreachable[host] = error
+    if unreachable and not answered:
+        raise next(iter(unreachable.values()))
+    return None
+
+
+def obtain(version: Version, url: str, say: Callable[[str], None]) -> Installed:
+    def fill(part: Path) -> Origin:
+        file, warnings = fetch(url, part, say)
+        sha256, size = digest(file), file.stat().st_size
+        mysqld = unpack_server(file, part / "tree", say)
+        return Origin("archive", str(version), f"archive {url}", url, sha256, size, mysqld, warnings)
+
+    job = Job(f"archive-{version}", lambda origin: _fits(origin, version, url.rpartition("/")[0]), fill)
+    return installed.obtain(job, say)
+
+
+def fetch(url: str, folder: Path, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
+    """The tarball, held against the published checksum or the one recorded earlier; and what to warn of."""
+    file = folder / urlsplit(url).path.rpartition("/")[2]
+    say(f"downloading {url}")
+    download.download(url, file, say)
+    for algorithm, digits in (("sha256", 64), ("md5", 32)):
+        published = _published(f"{url}.{algorithm}", digits)
+        if published is not None:
+            verify(file, published, algorithm=algorithm, hint=f"its publisher says otherwise in {url}.{algorithm}")
+            return file, ()
+    return file, (_against_record(url, file),)
+
+
+def _published(url: str, digits: int) -> str | None:
+    text = download.small_text(url)
+    found = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
+    return found[0] if found else None
+
+
+def _against_record(url: str, file: Path) -> str:
+    """Without a published sum the first download is believed, and every later one must equal it."""
+    key = hashlib.sha256(url.encode()).hexdigest()[:8]
+    record = servers_dir() / "recorded" / f"{file.name}-{key}.sha256"
+    sha256 = digest(file)
+    if record.is_file():
+        hint = f"it is not what came from there before; if that is right, remove {record}"
+        verify(file, record.read_text(encoding="ascii").strip(), hint=hint)
+    else:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(record, f"{sha256}\n")
+    return f"no checksum is published for {file.name}: its SHA-256 {sha256} was recorded at the first download"
+
+
+def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
+    """The executable's place in the tree; the archive is removed, and a program of another CPU refused."""
+    say(f"unpacking {file.name}")
+    unpack(file, tree, NEEDLESS)
+    mysqld = find_mysqld(tree)
+    check_elf(mysqld)
+    return str(mysqld.relative_to(tree))

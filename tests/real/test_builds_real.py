@@ -1,0 +1,277 @@
+"""Are real servers fetched, found and recognised? Uses the real cache, and downloads what is not in it."""
+
+import hashlib
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from recovery.builds import catalog, installed, libraries
+from recovery.builds.executable import environment
+from recovery.builds.listing import offers
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.model import Build
+
+pytestmark = pytest.mark.real
+
+TRUE_NAME = "mysql-5.7.22-linux-glibc2.12-x86_64.tar.gz"
+FALSE_NAME = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"
+
+
+def _quiet(_: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Build:
+    return resolve("5.7.22", Sources(), _quiet)
+
+
+@pytest.fixture(scope="module")
+def tarball(server: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real 5.7.22 in the form in which the vendor ships it."""
+    path = tmp_path_factory.mktemp("archive") / TRUE_NAME
+    top = TRUE_NAME.removesuffix(".tar.gz")
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        tar.add(server.mysqld, f"{top}/bin/mysqld")
+        tar.add(server.basedir / "share" / "english", f"{top}/share/english")
+        tar.add(server.basedir / "README", f"{top}/mysql-test/README")
+    return path
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@dataclass
+class Mirror:
+    """A web server on loopback; what it was asked for is kept."""
+
+    root: Path
+    base: str = ""
+    asked: list[str] = field(default_factory=list)
+
+    def publish(self, path: str, file: Path) -> str:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        target.symlink_to(file)
+        return f"{self.base}/{path}"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[Mirror]:
+    (tmp_path / "www").mkdir()
+    mirror = Mirror(tmp_path / "www")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+            mirror.asked.append(self.requestline)
+
+        def translate_path(self, path: str) -> str:
+            return str(mirror.root) + path
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        mirror.base = f"http://127.0.0.1:{httpd.server_address[1]}"
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield mirror
+        httpd.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: str(row.version))
+def test_every_server_of_the_catalog(row: catalog.Row) -> None:
+    build = resolve(str(row.version), Sources(), _quiet)
+    assert build.version == row.version
+    assert (build.basedir / "share" / "english" / "errmsg.sys").is_file()
+    assert libraries.lacking(build.mysqld, build.library_dirs) == ()
+    assert build.source == row.source
+    assert next(offer for offer in offers() if offer.version == str(row.version)).cached
+    again: list[str] = []
+    assert resolve(str(row.version), Sources(offline=True), again.append) == build
+    assert again == []
+
+
+def test_the_fingerprint_is_the_executable_s(server: Build) -> None:
+    assert server.fingerprint == hashlib.sha256(server.mysqld.read_bytes()).hexdigest()
+
+
+def test_mariadb_brings_its_own_means() -> None:
+    build = resolve("mariadb-10.2.11", Sources(), _quiet)
+    assert os.access(build.basedir / "scripts" / "mysql_install_db", os.X_OK)
+    assert os.access(build.basedir / "bin" / "mysqldump", os.X_OK)
+
+
+@pytest.mark.parametrize("folder", ["", "mysql-5.7", "archives/mysql-5.7"])
+def test_from_a_mirror(tarball: Path, mirror: Mirror, fresh_cache: Path, folder: str) -> None:
+    url = mirror.publish(f"{folder}/{TRUE_NAME}".lstrip("/"), tarball)
+    said: list[str] = []
+    build = resolve("5.7.22", Sources(archive=mirror.base), said.append)
+    assert build.version.numbers == (5, 7, 22)
+    assert build.source == f"archive {url}"
+    assert said[0] == f"downloading {url}"
+    assert "recorded" in build.warnings[0]
+    assert not (build.basedir / "mysql-test").exists()
+    mirror.asked.clear()
+    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet) == build
+    assert mirror.asked == []
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
+    tarball: Path, mirror: Mirror, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve(None, Sources(mysqld=str(tarball)), _quiet)  # brings the libraries, for which a proxy does count
+    mirror.publish(TRUE_NAME, tarball)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert resolve("5.7.22", Sources(archive=mirror.base + "/"), _quiet).version.numbers == (5, 7, 22)
+
+
+@pytest.mark.parametrize("algorithm", ["md5", "sha256"])
+def test_a_published_checksum(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path, algorithm: str) -> None:
+    mirror.publish(TRUE_NAME, tarball)
+    published = tmp_path / "sum"
+    mirror.publish(f"{TRUE_NAME}.{algorithm}", published)
+    right = hashlib.new(algorithm, tarball.read_bytes()).hexdigest()
+    wrong = "0" * len(right)
+    published.write_text(f"{wrong}  {TRUE_NAME}\n")
+    with pytest.raises(RecoveryError, match=f"{right}, but {wrong} was expected"):
+        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    assert installed.every() == ()
+    published.write_text(f"{right.upper()}  {TRUE_NAME}\n")
+    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet).warnings == ()
+
+
+def test_a_recorded_checksum_holds_later(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
+    mirror.publish(TRUE_NAME, tarball)
+    resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    shutil.rmtree(installed.every()[0].folder)
+    other = tmp_path / "other.tar.gz"
+    other.write_bytes(tarball.read_bytes() + b"\0")
+    mirror.publish(TRUE_NAME, other)
+    with pytest.raises(RecoveryError, match="was expected") as caught:
+        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    record = re.search(r"remove (\S+)$", caught.value.hint)
+    assert record is not None
+    Path(record[1]).unlink()
+    resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+
+
+def test_a_wrongly_named_server(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
+    mirror.publish(FALSE_NAME, tarball)
+    with pytest.raises(RecoveryError, match=r"is 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
+        resolve("5.7.9", Sources(archive=mirror.base), _quiet)
+    assert installed.every() == ()
+
+
+def test_a_mirror_without_it(mirror: Mirror, fresh_cache: Path) -> None:
+    with pytest.raises(RecoveryError, match=r"5\.7\.9 is neither in the catalog nor in http") as caught:
+        resolve("5.7.9", Sources(archive=mirror.base), _quiet)
+    assert "5.7.22" in caught.value.hint
+    assert any(FALSE_NAME in line for line in mirror.asked)
+
+
+def test_a_mirror_that_is_down(fresh_cache: Path) -> None:
+    with pytest.raises(RecoveryError, match="cannot be reached") as caught:
+        resolve("5.7.9", Sources(archive="http://127.0.0.1:9"), _quiet)
+    assert "\n" not in caught.value.message
+
+
+def test_a_truncated_download(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    cut.write_bytes(tarball.read_bytes()[:-100_000])
+    mirror.publish(TRUE_NAME, cut)
+    with pytest.raises(RecoveryError, match="is cut short"):
+        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    assert installed.every() == ()
+    assert not list((fresh_cache / "servers").glob(".part-*"))
+
+
+def test_an_own_executable_folder_tarball_and_url(
+    server: Build, tarball: Path, mirror: Mirror, fresh_cache: Path
+) -> None:
+    url = mirror.publish(TRUE_NAME, tarball)
+    for own in (str(server.mysqld), str(server.basedir), str(tarball), url):
+        build = resolve(None, Sources(mysqld=own), _quiet)
+        assert (build.version.numbers, build.fingerprint) == (server.version.numbers, server.fingerprint)
+        assert build.source == f"own {own}"
+        assert resolve("5.7.22", Sources(mysqld=own, offline=True), _quiet) == build
+    with pytest.raises(UsageError, match=r"MYSQLD is 5\.7\.22 \(5\.7\.22\), but VERSION says 5\.7\.9"):
+        resolve("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
+    with pytest.raises(UsageError):
+        resolve("mariadb-5.7.22", Sources(mysqld=str(server.mysqld)), _quiet)
+
+
+def test_a_client_is_no_server() -> None:
+    build = resolve("mariadb-10.11.5", Sources(), _quiet)
+    with pytest.raises(RecoveryError, match="is no mysqld"):
+        resolve(None, Sources(mysqld=str(build.basedir / "bin" / "mariadb-dump")), _quiet)
+
+
+def test_libraries_are_fetched_beside_the_server(server: Build, fresh_cache: Path) -> None:
+    if not libraries.lacking(server.mysqld, ()):
+        pytest.skip("this host has every library")
+    with pytest.raises(HostUnfitError, match="offline") as caught:
+        resolve(None, Sources(mysqld=str(server.mysqld), offline=True), _quiet)
+    assert "apt-get install libaio1" in caught.value.hint
+    build = resolve(None, Sources(mysqld=str(server.mysqld)), _quiet)
+    assert all(folder.is_relative_to(fresh_cache) for folder in build.library_dirs)
+
+
+def test_a_plain_user_with_empty_package_lists(tmp_path: Path) -> None:
+    """What a fresh machine looks like to somebody who may not refresh the host's lists."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    home = tmp_path / "home"
+    (home / "lists/partial").mkdir(parents=True)
+    (home / "apt.conf").write_text(f'Dir::State::Lists "{home}/lists";\n')
+    for path in (home, *home.rglob("*")):
+        os.chown(path, 65534, 65534)
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(path.stat().st_mode | 0o055)
+    # Only system paths: the checkout and its environment may lie where nobody else can read.
+    script = shutil.copytree(Path(libraries.__file__).parent.parent, home / "recovery")
+    packages = script / "builds" / "packages.py"
+    done = subprocess.run(
+        (
+            "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+            "/usr/bin/python3", "-c", _AS_NOBODY, str(packages), str(home),
+        ),
+        cwd=home, env={"PATH": "/usr/bin:/bin", "HOME": str(home), "APT_CONFIG": str(home / "apt.conf")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(home)
+
+
+_AS_NOBODY = """
+import importlib.util, sys, types
+from pathlib import Path
+sys.path.insert(0, str(Path(sys.argv[2])))
+paths = types.ModuleType("recovery.paths")
+paths.cache_dir = lambda: Path(sys.argv[2]) / "cache"
+sys.modules["recovery.paths"] = paths
+from recovery.builds import packages
+print(packages.fetch("libaio1", "libaio.so.1"))
+"""
+
+
+def test_eatmydata_can_be_preloaded() -> None:
+    library = libraries.eatmydata()
+    if library is None:
+        pytest.skip("it can't be had here")
+    env = environment(()) | {"LD_PRELOAD": str(library)}
+    done = subprocess.run(("/bin/true",), env=env, capture_output=True, check=True)
+    assert done.stderr == b""

@@ -1,0 +1,118 @@
+"""Is a file that is no mysqld for this host told from one that is?"""
+
+import platform
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.executable import basedir_of, check_elf, find_mysqld, version_said
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.model import Flavor
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+
+
+def _own(path: Path, version: str | None = None) -> RecoveryError:
+    with pytest.raises(RecoveryError) as caught:
+        resolve(version, Sources(mysqld=str(path)), lambda _: None)
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+    return caught.value
+
+
+def _elf(machine: int, *, order: str = "<", kind: int = 2) -> bytes:
+    return (
+        b"\x7fELF\x02" + (b"\x01" if order == "<" else b"\x02") + bytes(10) + struct.pack(f"{order}HH", kind, machine)
+    )
+
+
+def _program(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("content", [b"", b"#!/bin/sh\necho Ver 5.7.22\n", b"\x7fEL"])
+def test_no_elf(tmp_path: Path, content: bytes) -> None:
+    assert "no mysqld: it is not a Linux program" in _own(_program(tmp_path / "mysqld", content)).message
+
+
+@pytest.mark.parametrize(("machine", "order", "name"), [(40, "<", "arm"), (22, ">", "s390x"), (243, "<", "riscv64")])
+def test_a_foreign_cpu(tmp_path: Path, machine: int, order: str, name: str) -> None:
+    error = _own(_program(tmp_path / "bin/mysqld", _elf(machine, order=order)))
+    assert isinstance(error, HostUnfitError)
+    assert f"built for {name}" in error.message
+    assert platform.machine() in error.message
+
+
+def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "mysqld"
+    shutil.copy("/bin/true", path)
+    path.chmod(0o644)
+    assert "may not be run" in _own(path).message
+
+
+@pytest.mark.parametrize("program", ["/bin/true", "/bin/ls", "/bin/cat"])
+def test_another_program_under_the_name(tmp_path: Path, program: str) -> None:
+    shutil.copy(program, tmp_path / "mysqld")
+    assert "is no mysqld: asked for its version it says" in _own(tmp_path / "mysqld").message
+
+
+def test_a_library_is_no_program(tmp_path: Path) -> None:
+    check_elf(Path("/bin/true").resolve())
+    path = _program(tmp_path / "mysqld", _elf({"x86_64": 62, "aarch64": 183}[platform.machine()], kind=1))
+    with pytest.raises(RecoveryError, match="not a program"):
+        check_elf(path)
+
+
+def test_nothing_there_and_nothing_in_it(tmp_path: Path) -> None:
+    assert isinstance(_own(tmp_path / "absent"), UsageError)
+    assert "there is no mysqld in" in _own(tmp_path).message
+
+
+@pytest.mark.parametrize("mysqld", ["", "  ", "ftp://host.test/mysql.tar.gz", "file:///etc/passwd", "http://"])
+def test_no_address(mysqld: str) -> None:
+    with pytest.raises(UsageError):
+        resolve(None, Sources(mysqld=mysqld), lambda _: None)
+
+
+@pytest.mark.parametrize("place", ["bin/mysqld", "sbin/mysqld", "libexec/mysqld", "bin/mariadbd", "server/mysqld"])
+def test_where_a_server_lies(tmp_path: Path, place: str) -> None:
+    path = _program(tmp_path / "mysql-5.7.9-linux" / place, b"")
+    assert find_mysqld(tmp_path) == path
+    assert find_mysqld(tmp_path / "mysql-5.7.9-linux") == path
+
+
+def test_the_basedir_is_where_the_messages_are(tmp_path: Path) -> None:
+    (tmp_path / "a/share/english").mkdir(parents=True)
+    (tmp_path / "a/share/english/errmsg.sys").touch()
+    assert basedir_of(tmp_path / "a/bin/mysqld") == tmp_path / "a"
+    assert basedir_of(tmp_path / "a/mysqld") == tmp_path / "a"
+
+
+@pytest.mark.parametrize(
+    ("said", "flavor", "numbers"),
+    [
+        ("mysqld  Ver 5.6.24 for Linux on x86_64 (Source distribution)", Flavor.MYSQL, (5, 6, 24)),
+        ("/x/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))", Flavor.MYSQL, (9, 7, 4)),
+        ("mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)", Flavor.MARIADB, (10, 11, 5)),
+        ("mysqld  Ver 8.0.39-30 for Linux on x86_64 (Percona Server (GPL), Release 30)", Flavor.PERCONA, (8, 0, 39)),
+        ("/opt/mariadb/mysqld  Ver 5.7.9 for Linux on x86_64 (MySQL Community)", Flavor.MYSQL, (5, 7, 9)),
+    ],
+)
+def test_what_a_server_says_of_itself(said: str, flavor: Flavor, numbers: tuple[int, int, int]) -> None:
+    version = version_said(said)
+    assert version is not None
+    assert (version.flavor, version.numbers) == (flavor, numbers)
+
+
+@pytest.mark.parametrize("said", ["", "mysql  Ver 14.14 Distrib 5.7.22, for Linux", "ls (GNU coreutils) 9.1"])
+def test_what_no_server_says(said: str) -> None:
+    assert version_said(said) is None

@@ -1,0 +1,162 @@
+"""What does the user see when a client is missing, offline, or brings the wrong file? The clients here are scripts on
+PATH: an environment in which mvn fails, not a stand-in for our own code."""
+
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from recovery.builds import catalog, installed
+from recovery.builds.installed import Job, Origin, obtain
+from recovery.builds.listing import offers
+from recovery.builds.programs import reason
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.paths import servers_dir
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+
+
+def _mvn(folder: Path, body: str) -> str:
+    folder.mkdir()
+    (folder / "mvn").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "mvn").chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def _refused(version: str, sources: Sources = Sources()) -> RecoveryError:  # noqa: B008  # frozen
+    with pytest.raises(RecoveryError) as caught:
+        resolve(version, sources, lambda _: None)
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+    assert installed.every() == ()
+    if servers_dir().is_dir():
+        assert [path.name for path in servers_dir().iterdir() if not path.name.startswith(".lock")] == []
+    return caught.value
+
+
+def test_a_missing_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = _refused("5.7.22")
+    assert isinstance(error, HostUnfitError)
+    assert "apt-get install maven" in error.hint
+    assert "apt-get install npm" in _refused("5.6.24").hint
+
+
+def test_a_client_that_is_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = "[ERROR] Could not transfer artifact a:b:jar:1 from/to central (https://repo.host.test/m2): unknown host"
+    monkeypatch.setenv(
+        "PATH", _mvn(tmp_path / "bin", f"echo '{said}'\necho '[ERROR]'\necho '[ERROR] [Help 1]'\nexit 1")
+    )
+    message = _refused("5.7.22").message
+    assert message.startswith("mvn could not fetch 5.7.22: Could not transfer artifact")
+    assert "host.test" not in message
+
+
+def test_a_wrong_checksum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    body = 'for a; do case $a in -DoutputDirectory=*) echo wrong >"${a#*=}/server.jar";; esac; done'
+    monkeypatch.setenv("PATH", _mvn(tmp_path / "bin", body))
+    error = _refused("5.7.22")
+    row = next(row for row in catalog.rows() if str(row.version) == "5.7.22")
+    assert row.sha256 in error.message
+    assert hashlib.sha256(b"wrong\n").hexdigest() in error.message
+
+
+def test_offline_by_request() -> None:
+    assert "offline" in _refused("5.7.22", Sources(offline=True)).message
+    assert "offline" in _refused("5.7.9", Sources(offline=True)).message
+
+
+@pytest.mark.parametrize("version", ["mariadb-10.6.1", "percona-8.0.39"])
+def test_a_flavor_without_an_archive(version: str) -> None:
+    error = _refused(version)
+    assert "not in the catalog" in error.message
+    assert "mariadb-10.11.5" in error.hint
+
+
+@pytest.mark.parametrize("version", ["5.7", "latest", "", "../5.7.22"])
+def test_no_version(version: str) -> None:
+    error = _refused(version)
+    assert isinstance(error, UsageError)
+    assert "5.7.22" in error.hint
+
+
+@pytest.mark.parametrize("archive", ["", "mirror", "file:///srv", "ftp://mirror.test"])
+def test_an_archive_that_is_no_address(archive: str) -> None:
+    assert isinstance(_refused("5.7.9", Sources(archive=archive)), UsageError)
+
+
+def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "file"))
+    with pytest.raises(HostUnfitError, match="could not be put in place"):
+        resolve("5.7.22", Sources(), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (
+            "npm ERR! code X\nnpm ERR! network request to https://r.test/x failed\n\nnpm ERR!\n",
+            "network request to failed",
+        ),
+        ("npm error A complete log of this run can be found in: /x/_logs/1\n", "it gave no reason"),
+        ("\x1b[1m[ERROR] gone -> [Help 1]\x1b[0m\n[ERROR] Re-run Maven using\n", "gone"),
+        ("getaddrinfo ENOTFOUND registry.host.org\n", "getaddrinfo ENOTFOUND its host"),
+        ("[ERROR] com.facebook.presto:mysql:jar:0.6 is absent", "com.facebook.presto:mysql:jar:0.6 is absent"),
+        ("", "it gave no reason"),
+    ],
+)
+def test_the_reason_of_a_client(output: str, expected: str) -> None:
+    assert reason(output) == expected
+
+
+def test_the_catalog_is_pinned() -> None:
+    assert catalog.DEFAULT_VERSION in {str(row.version) for row in catalog.rows()}
+    assert all(len(row.sha256) == 64 and row.bytes > 1_000_000 for row in catalog.rows())
+    assert [offer.version for offer in offers()] == [str(row.version) for row in catalog.rows()]
+    assert not any(offer.cached for offer in offers())
+
+
+def _origin(part: Path) -> Origin:
+    (part / "tree/bin").mkdir(parents=True)
+    (part / "tree/bin/mysqld").write_text("x")
+    return Origin("file", "", "own x", "x", "ab" * 32, 1, "bin/mysqld")
+
+
+def test_two_at_once_fill_once() -> None:
+    fills: list[int] = []
+    gate = threading.Barrier(2)
+
+    def fill(part: Path) -> Origin:
+        fills.append(1)
+        return _origin(part)
+
+    def work() -> None:
+        gate.wait()
+        obtain(Job("x", lambda origin: origin.where == "x", fill), lambda _: None)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(fills) == 1
+    assert len(installed.every()) == 1
+
+
+def test_what_a_killed_process_left_is_no_server() -> None:
+    half = servers_dir() / ".part-x-abcdef"
+    _origin(half)
+    (servers_dir() / "file-abababab/tree/bin").mkdir(parents=True)
+    (servers_dir() / "file-abababab/tree/bin/mysqld").touch()
+    assert installed.every() == ()
+    server = obtain(Job("x", lambda origin: origin.where == "x", _origin), lambda _: None)
+    assert server.mysqld.read_text() == "x"
+    assert not half.exists()
+    (server.folder / "server.json").write_text("{")
+    assert installed.every() == ()
