@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def load(folder: Path) -> State:
         stored = json.loads((folder / _FILE).read_bytes())
     except FileNotFoundError:
         return NEW
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise RecoveryError(f"the data directory {folder.name} is damaged: its {_FILE} cannot be read", hint) from error
     number = stored.get("format") if isinstance(stored, dict) else None
     if isinstance(number, int) and number > FORMAT:
@@ -76,6 +77,8 @@ def save(folder: Path, state: State) -> None:
         draft.replace(folder / _FILE)
         _sync(folder)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
         raise HostUnfitError(
             f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give DATA= another folder"
         ) from error

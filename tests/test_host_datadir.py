@@ -1,0 +1,234 @@
+"""Kept data directories: locked, described, emptied, and never taken for whole when they are not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, count_ibd, prove_intact
+from recovery.model import Build, Flavor, Schema, Version
+
+KEY = "5.7.22-discovery-3-0123abcd"
+BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")
+SCHEMA = Schema(3)
+OPTIONS = {"a": "1", "b": "2"}
+WHOLE = State("whole", version="5.7.22", fingerprint="f" * 64, tables=3, ibd_files=3, rows={"discovery.table_1": 4})
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> DataDirs:
+    return DataDirs(tmp_path / "data")
+
+
+def fill(dd: DataDir, *, files: int = 3) -> None:
+    (dd.mysql / "discovery").mkdir(parents=True)
+    (dd.mysql / "ibdata1").write_bytes(b"x" * 5000)
+    for number in range(files):
+        (dd.mysql / f"discovery/table_{number}.ibd").write_bytes(b"x" * 5000)
+        (dd.mysql / f"discovery/table_{number}.frm").touch()
+
+
+def test_state_comes_back_as_it_was_saved(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        assert dd.state == State("new")
+        dd.save(WHOLE)
+    with dirs.acquire(KEY) as dd:
+        assert dd.state == WHOLE
+
+
+def test_only_its_owner_may_look_in(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        assert {folder.stat().st_mode & 0o777 for folder in (dirs.root, dd.path)} == {0o700}
+
+
+def key(
+    build: Build = BUILD, schema: Schema = SCHEMA, *, text: str = "create", options: Mapping[str, str] = OPTIONS
+) -> str:
+    return DataDirs(Path("/data")).key_for(build, schema, template_text=text, options=options)
+
+
+def test_a_key_is_readable_and_stands_for_all_that_went_in() -> None:
+    assert key().startswith("5.7.22-discovery-3-")
+    assert key() == key(options={"b": "2", "a": "1"}) == key(schema=Schema(3, template=Path("elsewhere")))
+    other = dataclasses.replace(BUILD, fingerprint="e" * 64)
+    changed = {
+        key(other),
+        key(schema=Schema(3, columns=1)),
+        key(schema=Schema(3, rows=1)),
+        key(schema=Schema(1, databases=3)),
+        key(text="x"),
+        key(options={"a": "1"}),
+    }
+    assert len(changed | {key()}) == 7
+
+
+def test_a_strange_database_still_makes_a_valid_key(dirs: DataDirs) -> None:
+    with dirs.acquire(key(schema=Schema(3, database="../a b/é"))) as dd:
+        assert dd.path.parent == dirs.root
+
+
+HOLD = """
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from recovery.host.datadir import DataDirs
+with DataDirs(Path(sys.argv[1])).acquire(sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_busy_tells_by_whom_and_is_not_removed(dirs: DataDirs) -> None:
+    command = [sys.executable, "-c", HOLD, str(dirs.root), KEY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            with pytest.raises(RecoveryError, match=f"in use by pid {child.pid}"):
+                dirs.acquire(KEY)
+            with pytest.raises(RecoveryError, match=f"in use by pid {child.pid}"):
+                dirs.remove(KEY)
+            (info,) = dirs.list()
+            assert f"pid {child.pid}" in str(info.busy_by)
+        finally:
+            child.kill()
+    assert dirs.list()[0].busy_by is None
+    dirs.acquire(KEY).release()
+
+
+def test_wiping_keeps_the_lock(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        dd.save(WHOLE)
+        dd.wipe()
+        assert dd.state == State("new")
+        assert list(dd.path.iterdir()) == []
+        with pytest.raises(RecoveryError, match="in use"):
+            dirs.acquire(KEY)
+
+
+def test_removal_leaves_nothing(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+    dirs.remove(KEY)
+    assert list(dirs.root.iterdir()) == []
+    with pytest.raises(UsageError, match="no data directory"):
+        dirs.remove(KEY)
+
+
+@pytest.mark.parametrize("bad", ["", ".", "..", "../other", "/etc", "a/b", ".hidden", "a\0b", "a\n"])
+def test_a_key_stays_inside(dirs: DataDirs, bad: str) -> None:
+    for action in (dirs.acquire, dirs.remove):
+        with pytest.raises(UsageError):
+            action(bad)
+
+
+def test_folders_of_others_are_not_ours(dirs: DataDirs, tmp_path: Path) -> None:
+    (dirs.root / "photos").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (dirs.root / "link").symlink_to(tmp_path / "outside")
+    assert dirs.list() == ()
+    for name in ("photos", "link"):
+        with pytest.raises(UsageError):
+            dirs.remove(name)
+
+
+def test_the_list_measures_what_no_state_tells(dirs: DataDirs) -> None:
+    assert dirs.list() == ()
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        dd.save(State("building"))
+        (info,) = dirs.list()
+        assert (info.key, info.status, info.tables) == (KEY, "building", None)
+        assert info.bytes == allocated_bytes(dd.path) >= 4 * 8192
+        dd.save(dataclasses.replace(WHOLE, bytes=77))
+    assert (dirs.list()[0].bytes, dirs.list()[0].tables) == (77, 3)
+
+
+GARBAGE = [b"", b"{", b"\xff\xfe", b"[]", b'{"status": "fine"}', b'{"status": "whole", "tables": "x"}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("content", GARBAGE, ids=range(len(GARBAGE)))
+def test_a_damaged_state_is_told_and_can_be_removed(dirs: DataDirs, content: bytes) -> None:
+    with dirs.acquire(KEY) as dd:
+        (dd.path / "state.json").write_bytes(content)
+    with pytest.raises(RecoveryError, match="is damaged") as caught:
+        dirs.acquire(KEY)
+    assert caught.value.hint
+    assert [(info.status, info.busy_by) for info in dirs.list()] == [("damaged", None)]
+    dirs.remove(KEY)
+    assert dirs.list() == ()
+
+
+def test_a_newer_format_is_refused(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        (dd.path / "state.json").write_text(json.dumps({"format": 2, "state": "?"}))
+    with pytest.raises(RecoveryError, match="newer version"):
+        dirs.acquire(KEY)
+
+
+def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    for action in (lambda: DataDirs(tmp_path / "data").acquire(KEY), DataDirs(tmp_path / "data").list):
+        with pytest.raises(HostUnfitError) as caught:
+            action()
+        assert caught.value.hint
+
+
+def test_a_root_that_cannot_be_written() -> None:
+    with pytest.raises(HostUnfitError):
+        DataDirs(Path("/proc/nowhere")).acquire(KEY)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_full_disk_leaves_the_old_state(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with DataDirs(tmp_path).acquire(KEY) as dd:
+            dd.save(WHOLE)
+            with pytest.raises(OSError, match="No space"):
+                (dd.path / "filler").write_bytes(bytes(1 << 17))
+            with pytest.raises(HostUnfitError, match="No space"):
+                dd.save(dataclasses.replace(WHOLE, version="x" * 10_000))
+            assert dd.state == WHOLE
+            assert sorted(entry.name for entry in dd.path.iterdir()) == ["filler", "state.json"]
+        with DataDirs(tmp_path).acquire(KEY) as dd:
+            assert dd.state == WHOLE
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_tables_are_counted_as_the_server_names_their_folders(tmp_path: Path) -> None:
+    for folder in ("discovery_1", "my@002ddb"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.ibd").touch()
+        (tmp_path / folder / "t.frm").touch()
+    assert count_ibd(tmp_path, ("discovery_1", "my-db", "missing")) == 2
+
+
+def test_intact_is_proved(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        dd.save(WHOLE)
+        prove_intact(dd, ("discovery",), fingerprint="f" * 64)
+        with pytest.raises(RecoveryError, match="another build"):
+            prove_intact(dd, ("discovery",), fingerprint="e" * 64)
+        (dd.mysql / "discovery/table_9.ibd").touch()
+        with pytest.raises(RecoveryError, match="4 tables' files lie there, 3 were built"):
+            prove_intact(dd, ("discovery",))
+        (dd.mysql / "ibdata1").unlink()
+        with pytest.raises(RecoveryError, match="no ibdata1"):
+            prove_intact(dd, ("discovery",))
+        dd.save(State("building"))
+        with pytest.raises(RecoveryError, match="never finished"):
+            prove_intact(dd, ("discovery",))

@@ -1,0 +1,198 @@
+"""The host as it is: storage, usage, space, facts and the doctor, against other sources of the same figures."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import HostUnfitError
+from recovery.host import machine, storage, usage
+from recovery.host.doctor import Check, examine
+from recovery.host.facts import environment, public_options
+from recovery.host.space import Need, check_space, free, need_for
+from recovery.host.storage import Device, completed_reads, device_of
+from recovery.versions import parse_version
+
+
+def test_the_device_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
+    ask = ["findmnt", "-no", "FSTYPE,TARGET", "-T", str(tmp_path)]
+    told = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.split()
+    device = device_of(tmp_path / "not/there/yet")
+    assert [device.filesystem, device.mount_point] == told
+    assert "rw" in str(device.mount_options).split(",")
+
+
+def test_memory_has_no_device() -> None:
+    device = device_of(Path("/proc"))
+    assert (device.filesystem, device.device, device.stat_path, completed_reads(device)) == ("proc", None, None, None)
+
+
+def test_mount_lines_with_blanks_and_optional_fields() -> None:
+    mount = storage._parse(r"36 35 98:0 /mnt1 /my\040disk rw,noatime master:1 shared:2 - ext4 /dev/root rw,discard")
+    assert vars(mount) == {
+        "number": "98:0", "point": "/my disk", "filesystem": "ext4", "options": "rw,noatime,discard",
+    }  # fmt: skip
+
+
+def test_a_partition_has_the_queue_of_its_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "nvme0n1"
+    (disk / "nvme0n1p1").mkdir(parents=True)
+    for name, text in {
+        "queue/scheduler": "none [mq-deadline] kyber", "queue/read_ahead_kb": "128", "queue/rotational": "0",
+        "device/model": "Amazon Elastic Block Store   ", "device/serial": "vol0123456789abcdef0",
+        "nvme0n1p1/partition": "1", "nvme0n1p1/stat": "   42 0 8 1 2\n",
+    }.items():  # fmt: skip
+        (disk / name).parent.mkdir(exist_ok=True)
+        (disk / name).write_text(text)
+    device = storage._block(disk / "nvme0n1p1")
+    assert (device.device, device.scheduler, device.read_ahead_kb) == ("/dev/nvme0n1p1", "mq-deadline", 128)
+    assert device.rotational is False
+    assert completed_reads(device) == 42
+    assert machine.ebs_volume(device) == "vol-0123456789abcdef0"
+
+
+def test_amazon_only_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "product_name").write_text("m5.large\n")
+    (tmp_path / "sys_vendor").write_text("QEMU\n")
+    assert machine.ec2_instance_type(tmp_path) is None
+    (tmp_path / "sys_vendor").write_text("Amazon EC2\n")
+    assert machine.ec2_instance_type(tmp_path) == "m5.large"
+    assert machine.ebs_volume(Device(model="Samsung", serial="vol1")) is None
+
+
+WORK = """
+import os, sys
+print("go", flush=True); sys.stdin.readline()
+os.posix_fadvise(fd := os.open(sys.argv[1], os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)
+os.read(fd, 1 << 20); sum(range(5_000_000))
+print("done", flush=True); sys.stdin.readline()
+"""
+
+
+def test_the_meter_counts_one_process(tmp_path: Path) -> None:
+    device = device_of(tmp_path)
+    if device.device is None:
+        pytest.skip("no block device under the temporary files")
+    (tmp_path / "big").write_bytes(os.urandom(1 << 20))
+    os.sync()
+    command = [sys.executable, "-c", WORK, str(tmp_path / "big")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        meter, before = usage.Meter(child.pid, device), usage.activity(child.pid)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        found = meter.read()
+        assert found.read_bytes == 1 << 20
+        assert found.read_requests is not None
+        assert found.read_requests >= 1
+        assert found.cpu_s is not None
+        assert 0.02 < found.cpu_s < 5
+        assert found.cache_grown_bytes is not None
+        after = usage.activity(child.pid)
+        assert after is not None
+        assert after != before
+        assert after == usage.activity(child.pid)
+        child.stdin.write("\n")
+    assert usage.activity(child.pid) is None
+    gone = meter.read()
+    assert (gone.read_bytes, gone.cpu_s) == (None, None)
+
+
+def test_the_meter_costs_under_a_millisecond(tmp_path: Path) -> None:
+    meter = usage.Meter(os.getpid(), device_of(tmp_path))
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        meter.read()
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[10] < 0.001
+
+
+@pytest.mark.parametrize(
+    ("version", "gigabytes", "inodes"),
+    [
+        ("5.6.24", 22.4, 401_000),
+        ("5.7.22", 22.4, 401_000),
+        ("8.0.31", 16.7, 201_000),
+        ("9.7.4", 23.2, 201_000),
+        ("mariadb-10.11.5", 14.2, 401_000),
+    ],
+)
+def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -> None:
+    need = need_for(parse_version(version), 200_000)
+    assert need.bytes / 1e9 == pytest.approx(gigabytes, abs=0.1)
+    assert need.inodes == inodes
+
+
+def test_space_is_refused_with_figures(tmp_path: Path) -> None:
+    there = free(tmp_path / "not/there")
+    assert there.bytes > 0
+    check_space(tmp_path / "not/there", Need(there.bytes // 2, there.inodes // 2))
+    with pytest.raises(HostUnfitError, match=r"1,000,000,000,000,000,000 bytes") as caught:
+        check_space(tmp_path, Need(10**18, 1))
+    assert "TABLES=" in caught.value.hint
+    if there.inodes < sys.maxsize:
+        with pytest.raises(HostUnfitError, match="inodes"):
+            check_space(tmp_path, Need(1, there.inodes + 10**9))
+
+
+def test_the_environment_is_scalars_and_keeps_secrets(tmp_path: Path) -> None:
+    facts = environment(tmp_path)
+    assert all(name == name.lower() and isinstance(value, str | int | float | None) for name, value in facts.items())
+    assert facts["kernel"] == platform.release()
+    assert facts["memory_bytes"] == pytest.approx(1024 * meminfo("MemTotal"), rel=0.01)
+    told = " ".join(str(value) for value in facts.values()).split()
+    assert not {socket.gethostname(), str(Path.home())} & set(told)
+    assert getpass.getuser() not in told
+    assert str(tmp_path) not in " ".join(told)
+
+
+def meminfo(name: str) -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def test_mount_options_lose_folders_users_and_addresses() -> None:
+    options = "rw,lowerdir=/home/ann/a:/b,username=ann,addr=10.0.0.1,size=5k,vers=4.2"
+    assert public_options(Device(mount_options=options)) == "rw,size=5k,vers=4.2"
+
+
+def checks(data: Path) -> dict[str, Check]:
+    return {check.name: check for check in examine(data)}
+
+
+def test_the_doctor_touches_nothing_and_has_a_hint_for_every_ill(tmp_path: Path) -> None:
+    found = checks(tmp_path / "data")
+    assert list(tmp_path.iterdir()) == []
+    assert {"root", "drop_caches", "cachestat", "open files", "disk", "inodes", "read-ahead", "mvn"} <= found.keys()
+    assert all(check.hint for check in found.values() if check.ok is False)
+    assert found["data folder"].ok
+
+
+def test_the_doctor_finds_what_ails() -> None:
+    assert checks(Path("/proc/nowhere"))["data folder"].ok is False
+    if device_of(Path("/dev/shm")).filesystem == "tmpfs":
+        assert checks(Path("/dev/shm"))["filesystem"].ok is False
+
+
+def test_the_doctor_sees_other_servers(tmp_path: Path) -> None:
+    """By the kernel's name of the process, whatever it is."""
+    (tmp_path / "mysqld").write_bytes(Path("/bin/sleep").read_bytes())
+    (tmp_path / "mysqld").chmod(0o700)
+    child = subprocess.Popen([str(tmp_path / "mysqld"), "30"])
+    try:
+        assert f"{child.pid}" in checks(tmp_path)["other servers"].detail
+    finally:
+        child.kill()
+        child.wait()

@@ -1,0 +1,118 @@
+"""Locks across real processes: who holds one is told, and a dead holder holds nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.host import flock
+from recovery.host.lock import host_lock
+
+HOLD = """
+import sys
+from recovery.host.lock import host_lock
+sys.argv = ["/usr/bin/recovery", "cold", "--tables", "20"]
+with host_lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_second_run_is_told_who_holds_it() -> None:
+    with another_process(HOLD) as child:
+        with pytest.raises(RecoveryError) as caught, host_lock():
+            pass
+        assert f"pid {child.pid}, `recovery cold --tables 20`, since 2" in caught.value.message
+        assert caught.value.hint
+
+
+def test_a_killed_holder_holds_nothing() -> None:
+    with another_process(HOLD) as child:
+        child.kill()
+        child.wait()
+        with host_lock():
+            pass
+
+
+def test_no_child_keeps_it() -> None:
+    with host_lock():
+        child = subprocess.Popen(["sleep", "30"], close_fds=False)
+    try:
+        with host_lock():
+            pass
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_it_comes_back_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), host_lock():
+        _ = 1 / 0
+    with host_lock():
+        pass
+
+
+def test_every_user_may_take_it() -> None:
+    with host_lock():
+        assert Path(os.environ["RECOVERY_HOST_LOCK"]).stat().st_mode & 0o777 == 0o666
+
+
+def test_where_no_lock_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "nowhere/lock"))
+    with pytest.raises(HostUnfitError, match="cannot be taken"), host_lock():
+        pass
+
+
+def test_without_the_variable_all_come_to_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from recovery.host import lock
+
+    monkeypatch.delenv("RECOVERY_HOST_LOCK")
+    chosen = lock._path()
+    assert chosen.name == "mysql-recovery-tester.lock"
+    assert chosen.parent.stat().st_mode & 0o002
+
+
+def test_a_look_does_not_keep_others_out(tmp_path: Path) -> None:
+    """`recovery datadirs` in a loop beside a run that starts."""
+    path = tmp_path / "x.lock"
+    held = flock.take(path)
+    assert held is not None
+    held.release()
+    looking = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"from recovery.host.flock import holder\nwhile 1: holder(__import__('pathlib').Path({str(path)!r}))",
+        ]
+    )
+    try:
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            lock = flock.take(path)
+            assert lock is not None
+            lock.release()
+    finally:
+        looking.kill()
+        looking.wait()

@@ -1,0 +1,182 @@
+"""Real files on a real disk: seen in the cache, put out of it, read back in."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import HostUnfitError, TrialVoidError
+from recovery.host import pagecache, tree
+from recovery.host.probes import cachestat_works
+from recovery.host.residency import Probe
+from recovery.host.storage import device_of
+
+PAGE = 16384
+ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
+MEANS = [pytest.param(False, id="fadvise"), pytest.param(True, id="drop", marks=needs_root)]
+
+
+def write(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.write(b"x" * size)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    if device_of(tmp_path).filesystem in ("tmpfs", "zfs"):
+        pytest.skip("temporary files lie in memory here")
+    (tmp_path / "discovery").mkdir()
+    write(tmp_path / "ibdata1", 4 * PAGE)
+    for number in range(40):
+        write(tmp_path / f"discovery/table_{number}.ibd", 6 * PAGE)
+    (tmp_path / "discovery/empty.frm").touch()
+    (tmp_path / "discovery/link.ibd").symlink_to("/nowhere")
+    with (tmp_path / "discovery/hole.ibd").open("wb") as file:
+        file.truncate(64 * PAGE)
+    return tmp_path
+
+
+WRITTEN = 4 * PAGE + 40 * 6 * PAGE
+ALL_FILES = 43
+
+
+def test_what_was_written_is_resident(folder: Path) -> None:
+    found = pagecache.residency(folder)
+    assert found.resident_bytes == WRITTEN
+    assert (found.total_bytes, found.files) == (WRITTEN + 64 * PAGE, ALL_FILES)
+
+
+@pytest.mark.parametrize("allow_drop", MEANS)
+def test_cold_is_cold_and_warming_brings_back_first_pages(folder: Path, allow_drop: bool) -> None:
+    proof = pagecache.make_cold(folder, allow_drop=allow_drop)
+    assert proof.means == ("drop_caches" if allow_drop else "fadvise")
+    assert proof.resident_bytes == 0
+    assert proof.seconds > 0
+    assert pagecache.residency(folder).resident_bytes == 0
+    assert pagecache.read_first_pages(folder) == 41
+    warmed = pagecache.residency(folder).resident_bytes
+    assert warmed is not None
+    assert warmed >= 41 * PAGE
+
+
+def test_dirty_pages_are_written_before(folder: Path) -> None:
+    (folder / "ib_logfile0").write_bytes(b"y" * 50 * PAGE)
+    assert pagecache.make_cold(folder, allow_drop=False).resident_bytes == 0
+
+
+def test_mincore_and_cachestat_agree(folder: Path) -> None:
+    if not cachestat_works(folder):
+        pytest.skip("no cachestat here")
+    pagecache.make_cold(folder, allow_drop=False)
+    with (folder / "discovery/table_1.ibd").open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+        os.pread(file.fileno(), PAGE, 2 * PAGE)
+        status = os.fstat(file.fileno())
+        by_cachestat = Probe().resident_bytes(file.fileno(), status)
+        assert Probe(cachestat=False).resident_bytes(file.fileno(), status) == by_cachestat
+    assert by_cachestat == PAGE
+
+
+@pytest.fixture
+def locked_file(folder: Path) -> Iterator[Path]:
+    """32 MiB that no means can drop."""
+    size = 32 * 1024 * 1024
+    write(folder / "locked.ibd", size)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with (folder / "locked.ibd").open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
+        view = (ctypes.c_char * size).from_buffer(mapped)
+        if libc.mlock(ctypes.byref(view), ctypes.c_size_t(size)) != 0:
+            pytest.skip("pages cannot be locked here")
+        yield folder
+        libc.munlock(ctypes.byref(view), ctypes.c_size_t(size))
+        del view
+
+
+@pytest.mark.parametrize("allow_drop", MEANS)
+def test_what_stays_in_the_cache_voids_the_trial(locked_file: Path, allow_drop: bool) -> None:
+    with pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"):
+        pagecache.make_cold(locked_file, allow_drop=allow_drop)
+
+
+def test_memory_cannot_be_made_cold() -> None:
+    shared = Path("/dev/shm")
+    if device_of(shared).filesystem != "tmpfs":
+        pytest.skip("no tmpfs here")
+    with pytest.raises(HostUnfitError, match="memory"):
+        pagecache.make_cold(shared)
+
+
+@needs_root
+def test_an_overlay_is_never_taken_for_cold(tmp_path: Path) -> None:
+    for name in ("lower", "upper", "work", "all"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "lower/table.ibd", 8 * PAGE)
+    layers = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
+    overlay = tmp_path / "all"
+    if subprocess.run(
+        ["mount", "-t", "overlay", "overlay", "-o", layers, str(overlay)], capture_output=True
+    ).returncode:
+        pytest.skip("no overlay mounts here")
+    try:
+        found = pagecache.residency(overlay)
+        assert (found.resident_bytes, found.means) == (8 * PAGE, "mincore")
+        assert device_of(overlay).device is None
+    finally:
+        subprocess.run(["umount", str(overlay)], check=True)
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from recovery.errors import HostUnfitError
+from recovery.host import pagecache
+os.setgid(65534); os.setuid(65534)
+print(pagecache.residency(Path(sys.argv[1])).resident_bytes, pagecache.cold_means())
+try:
+    print(pagecache.make_cold(Path(sys.argv[1])).resident_bytes)
+except HostUnfitError as error:
+    print(error.message)
+"""
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "told"), [(0o600, "cannot be opened, so they stay"), (0o644, "None")], ids=["unreadable", "of another"]
+)
+def test_files_of_others_are_unknown_not_cold(folder: Path, mode: int, told: str) -> None:
+    for path in (folder, folder.parent, folder.parent.parent):  # pytest's own are 0700
+        path.chmod(0o755)
+    for folder_fd, name in tree.files(folder):
+        os.chmod(name, mode, dir_fd=folder_fd)
+    child = [sys.executable, "-c", AS_NOBODY, str(folder)]
+    first, second = subprocess.run(child, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert first == "None fadvise"
+    assert told in second
+
+
+def test_walking_sees_every_file_once(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    for number in range(5000):
+        (tmp_path / f"a/b/{number}").touch()
+    (tmp_path / "top").touch()
+    names = [name for _, name in tree.files(tmp_path)]
+    assert sorted(names) == sorted([*map(str, range(5000)), "top"])
+    tree.empty(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_descriptors_are_given_back(folder: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    next(tree.files(folder))
+    pagecache.residency(folder)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
