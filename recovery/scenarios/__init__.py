@@ -1,0 +1,21 @@
+"""Which questions can be asked? One file each; this is the list."""
+
+from __future__ import annotations
+
+from recovery.errors import UsageError
+from recovery.scenarios import clean_start, crash_recovery
+from recovery.scenarios.scenario import Scenario
+
+SCENARIOS: tuple[Scenario, ...] = (
+    crash_recovery.COLD,
+    crash_recovery.WARM,
+    crash_recovery.BOTH,
+    clean_start.CLEAN_START,
+)
+
+
+def find_scenario(name: str) -> Scenario:
+    for scenario in SCENARIOS:
+        if scenario.name == name:
+            return scenario
+    raise UsageError(f"there is no scenario '{name}'", "there are: " + ", ".join(known.name for known in SCENARIOS))

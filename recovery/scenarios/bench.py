@@ -1,0 +1,158 @@
+"""What may a scenario do to the world? Start, stop and kill one server over one data directory, and set its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from recovery.errors import RecoveryError
+from recovery.host.datadir import DataDir
+from recovery.host.pagecache import flush_caches, make_cold
+from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
+from recovery.model import ColdProof, Schema, Startup
+from recovery.scenarios.description import describe
+from recovery.server.client import count_tables
+from recovery.server.server import Server
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the server should hold and does hold."""
+
+    tables_expected: int
+    tables_found: int
+    rows_expected: int
+    rows_found: int
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the user asked of every trial of a session."""
+
+    statements: tuple[str, ...]
+    """The insert script, rendered."""
+    as_published: bool = False
+    """Leave in the cache what the insert script warmed, as the published experiment did."""
+    allow_drop: bool = True
+    """Whether the whole host's caches may be dropped; otherwise file by file."""
+
+
+class Bench:
+    """One server and its data directory for the length of a session."""
+
+    def __init__(self, server: Server, datadir: DataDir, schema: Schema, *, conditions: Conditions) -> None:
+        self.server = server
+        self.datadir = datadir
+        self.schema = schema
+        self.conditions = conditions
+        self.last_read_bytes: int | None = None
+        """Fetched from storage by the last timed start, if nothing has touched the cache since."""
+        self.description: dict[str, str] = {}
+        """What the server says of itself, asked once, after the first timed start."""
+        self.at_rest = False
+        """The last thing that happened to the server was a clean stop: the ledger and the files agree."""
+        self._untimed = 0
+
+    # -- the server
+
+    def start(self) -> None:
+        """A start that is not measured."""
+        self._untimed += 1
+        self._start(f"untimed-{self._untimed}.err")
+
+    def timed_start(self, log_name: str) -> Startup:
+        startup = self._start(log_name)
+        self.last_read_bytes = startup.usage.read_bytes
+        return startup
+
+    def kill(self) -> str:
+        return str(self.server.kill())
+
+    def stop(self) -> str:
+        ended = str(self.server.stop())
+        self.at_rest = True
+        return ended
+
+    def _start(self, log_name: str) -> Startup:
+        self.at_rest = False
+        return self.server.start(log_name=log_name)
+
+    # -- the cache
+
+    def flush(self) -> None:
+        """Empties the cache under a running server, as published: without proof, which would open every file."""
+        flush_caches(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+        self.last_read_bytes = None
+
+    def make_cold(self) -> ColdProof:
+        """Empties the cache under a dead server, and proves it."""
+        self.last_read_bytes = None
+        return make_cold(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+
+    @property
+    def data_bytes(self) -> int | None:
+        return self.datadir.state.bytes
+
+    # -- the contents
+
+    def fire_inserts(self) -> None:
+        """Runs the insert script. What the server acknowledged is on disk in the ledger before anything is killed."""
+        with self.server.connect() as connection:
+            try:
+                acknowledged = fire(connection, self.conditions.statements)
+            except InsertsFailedError as error:
+                self._acknowledge(error.acknowledged)
+                raise
+        self._acknowledge(acknowledged)
+
+    def contents(self) -> Contents:
+        state = self.datadir.state
+        tables = tuple(state.rows)
+        self.description = self.description or describe(self.server)
+        with self.server.connect() as connection:
+            found = count_rows(connection, tables)
+            return Contents(
+                tables_expected=state.tables or self.schema.total_tables,
+                tables_found=count_tables(connection, self.schema.database_names),
+                rows_expected=sum(state.rows.values()),
+                rows_found=sum(found.values()),
+            )
+
+    def take_possession(self) -> bool:
+        """Marks the directory as in use. Where an earlier owner died over it (True), or the insert script names tables
+        that were never counted, a start finds out what it holds; a directory that lost tables is refused."""
+        dirty = self.datadir.state.status == "in_use"
+        new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
+        self.datadir.save(replace(self.datadir.state, status="in_use"))
+        if dirty or new_tables:
+            self._recount((*self.datadir.state.rows, *sorted(new_tables)))
+        return dirty
+
+    def settle(self) -> None:
+        """After a trial that failed half-way: ends the server, starts it anew and counts what it holds."""
+        self.server.close()
+        self._recount(tuple(self.datadir.state.rows))
+
+    def release(self) -> None:
+        """The server was stopped cleanly and the ledger is right: the next session need not look."""
+        self.datadir.save(replace(self.datadir.state, status="whole"))
+
+    def _recount(self, tables: tuple[str, ...]) -> None:
+        self.last_read_bytes = None
+        self.start()
+        with self.server.connect() as connection:
+            rows = count_rows(connection, tables)
+            found = count_tables(connection, self.schema.database_names)
+        self.stop()
+        if found != self.datadir.state.tables:
+            raise RecoveryError(
+                f"the data directory {self.datadir.path} holds {found} tables instead of {self.datadir.state.tables}",
+                f"remove it with `recovery datadirs remove {self.datadir.path.name}` and run again",
+            )
+        self.datadir.save(replace(self.datadir.state, rows=rows))
+
+    def _acknowledge(self, acknowledged: Mapping[str, int]) -> None:
+        rows = dict(self.datadir.state.rows)
+        for table, count in acknowledged.items():
+            rows[table] = rows.get(table, 0) + count
+        self.datadir.save(replace(self.datadir.state, rows=rows))

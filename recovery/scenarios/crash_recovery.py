@@ -1,0 +1,57 @@
+"""How long does the server take to come back after a SIGKILL, with a cold cache and with a warm one?"""
+
+from __future__ import annotations
+
+from recovery.model import Cache, ColdProof, Startup, Verdict
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
+from recovery.scenarios.warmth import start_warm
+
+QUESTION = "How long does this server take to come back after a crash, on this storage?"
+
+
+def crash(bench: Bench, *, cold: bool) -> str:
+    """Start, insert, SIGKILL at once. Cold, the caches are flushed between start and inserts, as published."""
+    bench.start()
+    if cold:
+        bench.flush()
+    bench.fire_inserts()
+    return bench.kill()
+
+
+def measure(bench: Bench, cache: Cache) -> Outcome:
+    if cache is Cache.WARM:
+        died, startup, warmups = start_warm(bench, lambda: crash(bench, cold=False))
+        return conclude(bench, startup, died, warmups=warmups)
+    died = crash(bench, cold=True)
+    proof = None if bench.conditions.as_published else bench.make_cold()
+    return conclude(bench, bench.timed_start("timed.err"), died, proof=proof)
+
+
+def conclude(
+    bench: Bench, startup: Startup, died: str, *, proof: ColdProof | None = None, warmups: int | None = None
+) -> Outcome:
+    """Looks at what came back, and leaves a cleanly stopped server behind: every trial begins from the same state."""
+    contents = bench.contents()
+    bench.stop()
+    return Outcome(
+        startup=startup,
+        previous_exit=died,
+        cold=proof,
+        warmups=warmups,
+        tables_expected=contents.tables_expected,
+        tables_found=contents.tables_found,
+        rows_expected=contents.rows_expected,
+        rows_found=contents.rows_found,
+    )
+
+
+def judge(outcome: Outcome) -> Judgement:
+    if outcome.startup.crash_proof is None:
+        return Verdict.VOID, "the log does not show a crash recovery: the server started as after a clean shutdown"
+    return judge_contents(outcome)
+
+
+COLD = Scenario("cold-recovery", QUESTION, "Crash recovery", (Cache.COLD,), measure, judge)
+WARM = Scenario("warm-recovery", QUESTION, "Crash recovery", (Cache.WARM,), measure, judge)
+BOTH = Scenario("crash-recovery", QUESTION, "Crash recovery", (Cache.COLD, Cache.WARM), measure, judge)

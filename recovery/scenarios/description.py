@@ -1,0 +1,42 @@
+"""What does the server say of itself? The values in effect, which need not be those that were asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recovery.server.options import base_settings, merge
+from recovery.server.server import Server
+
+EFFECTIVE = (
+    "version",
+    "version_comment",
+    "innodb_buffer_pool_size",
+    "innodb_doublewrite",
+    "innodb_file_per_table",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_force_recovery",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+    "innodb_open_files",
+    "innodb_page_size",
+    "innodb_redo_log_capacity",
+    "innodb_use_native_aio",
+    "innodb_validate_tablespace_paths",
+    "log_error_verbosity",
+    "open_files_limit",
+    "performance_schema",
+    "sync_binlog",
+    "table_definition_cache",
+    "table_open_cache",
+)
+
+
+def describe(server: Server) -> dict[str, str]:
+    """Source, fingerprint, the options given, and under `@name` each value in effect."""
+    build = server.build
+    options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings)
+    given = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
+    effective = {f"@{name}": value for name, value in server.variables(EFFECTIVE).items()}
+    warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
+    return {"source": build.source, "sha256": build.fingerprint, "options": given, **effective, **warnings}

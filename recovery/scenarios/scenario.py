@@ -1,0 +1,53 @@
+"""What is a scenario? A value: a question, the variants it compares, one measurement, and what makes that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recovery.model import Cache, ColdProof, Startup, Variant, Verdict
+from recovery.scenarios.bench import Bench
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one trial brought, raw: the timed start, the stage it began from, and what the server held afterwards."""
+
+    startup: Startup
+    previous_exit: str
+    """How the process before the timed one had ended."""
+    cold: ColdProof | None
+    warmups: int | None
+    tables_expected: int
+    tables_found: int
+    rows_expected: int
+    rows_found: int
+
+
+Judgement = tuple[Verdict, str | None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    question: str
+    title: str
+    caches: tuple[Cache, ...]
+    measure: Callable[[Bench, Cache], Outcome]
+    judge: Callable[[Outcome], Judgement]
+
+    def variants(self) -> tuple[Variant, ...]:
+        return tuple(Variant(cache.value, cache) for cache in self.caches)
+
+
+def judge_contents(outcome: Outcome) -> Judgement:
+    """Whatever was asked, the server must hold afterwards what it had acknowledged: less is its failure."""
+    if outcome.tables_found != outcome.tables_expected:
+        return Verdict.FAILED, f"{outcome.tables_found} tables after the start, {outcome.tables_expected} before"
+    if outcome.rows_found < outcome.rows_expected:
+        missing = outcome.rows_expected - outcome.rows_found
+        return Verdict.FAILED, f"{missing} of {outcome.rows_expected} acknowledged rows are lost"
+    if outcome.rows_found > outcome.rows_expected:
+        extra = outcome.rows_found - outcome.rows_expected
+        return Verdict.VOID, f"{extra} rows more than were acknowledged: something else wrote to this server"
+    return Verdict.MEASURED, None

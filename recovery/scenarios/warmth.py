@@ -1,0 +1,40 @@
+"""When is a start warm? When another one like it would not read less: starts are repeated until the reads settle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recovery.errors import TrialVoidError
+from recovery.model import Startup
+from recovery.scenarios.bench import Bench
+
+MOST_WARMUPS = 6
+FEW_BYTES = 16 * 1024 * 1024
+SMALL_SHARE = 0.01
+SAME_WITHIN = 0.1
+
+
+def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None) -> bool:
+    """Next to nothing was read, or as much as by the start before it: some servers bypass the cache every time,
+    and data larger than memory never stays in it."""
+    if read_bytes is None:
+        return True  # the host cannot tell; the result shows that the figure is missing
+    if read_bytes <= max(FEW_BYTES, SMALL_SHARE * (data_bytes or 0)):
+        return True
+    return before is not None and abs(read_bytes - before) <= SAME_WITHIN * before
+
+
+def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, int]:
+    """Ends the server and times its start, again and again, until a start's reads have settled: that one counts,
+    and the ones before it were warm-ups. The choice looks at bytes alone, never at seconds."""
+    for warmups in range(MOST_WARMUPS + 1):
+        before = bench.last_read_bytes
+        ended = end_previous()
+        startup = bench.timed_start(f"timed-{warmups}.err")
+        if settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes):
+            return ended, startup, warmups
+        bench.stop()
+    raise TrialVoidError(
+        f"the reads at a warm start did not settle in {MOST_WARMUPS + 1} starts",
+        "something else on this host uses the page cache; stop it, or give the host more memory than the data",
+    )

@@ -1,0 +1,84 @@
+"""What makes a trial count, and when a start is warm."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.model import Cache, Startup, Usage, Verdict
+from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
+from recovery.scenarios.scenario import Outcome
+from recovery.scenarios.warmth import settled
+
+PROOF = "InnoDB: Database was not shutdown normally!"
+GOOD = Outcome(
+    startup=Startup(4.2, 4.3, PROOF, Usage(), Path("x.err")),
+    previous_exit="signal 9",
+    cold=None,
+    warmups=None,
+    tables_expected=500,
+    tables_found=500,
+    rows_expected=300,
+    rows_found=300,
+)
+NO_CRASH = replace(GOOD, startup=replace(GOOD.startup, crash_proof=None))
+
+
+def test_a_proven_crash_recovery_with_everything_there_is_measured() -> None:
+    assert crash_recovery.judge(GOOD) == (Verdict.MEASURED, None)
+
+
+def test_a_start_without_proof_of_a_crash_is_void() -> None:
+    verdict, reason = crash_recovery.judge(NO_CRASH)
+    assert verdict is Verdict.VOID
+    assert reason is not None
+    assert "does not show a crash recovery" in reason
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "words"),
+    [
+        ({"rows_found": 299}, Verdict.FAILED, "1 of 300 acknowledged rows are lost"),
+        ({"rows_found": 301}, Verdict.VOID, "1 rows more"),
+        ({"tables_found": 499}, Verdict.FAILED, "499 tables after the start, 500 before"),
+    ],
+)
+def test_contents_decide(change: dict[str, int], verdict: Verdict, words: str) -> None:
+    for judge, outcome in ((crash_recovery.judge, GOOD), (clean_start.judge, NO_CRASH)):
+        found, reason = judge(replace(outcome, **change))  # type: ignore[arg-type]
+        assert found is verdict
+        assert reason is not None
+        assert words in reason
+
+
+def test_a_clean_start_must_not_have_recovered() -> None:
+    assert clean_start.judge(NO_CRASH) == (Verdict.MEASURED, None)
+    assert clean_start.judge(GOOD)[0] is Verdict.VOID
+
+
+@pytest.mark.parametrize(
+    ("read", "before", "data", "expected"),
+    [
+        (0, None, 22_000_000_000, True),
+        (200_000_000, None, 22_000_000_000, True),  # under one percent of the data
+        (19_000_000_000, None, 22_000_000_000, False),
+        (5_000_000_000, 19_000_000_000, 22_000_000_000, False),
+        (3_300_000_000, 3_200_000_000, 16_000_000_000, True),  # a server that bypasses the cache every time
+        (15_000_000, None, None, True),
+        (17_000_000, None, None, False),
+        (None, None, None, True),
+    ],
+)
+def test_reads_settle(read: int | None, before: int | None, data: int | None, expected: bool) -> None:
+    assert settled(read, before=before, data_bytes=data) is expected
+
+
+def test_the_list_of_scenarios() -> None:
+    assert [scenario.name for scenario in SCENARIOS] == [
+        "cold-recovery", "warm-recovery", "crash-recovery", "clean-start",
+    ]  # fmt: skip
+    both = find_scenario("crash-recovery")
+    assert [variant.cache for variant in both.variants()] == [Cache.COLD, Cache.WARM]
+    with pytest.raises(UsageError, match="no scenario 'hot'"):
+        find_scenario("hot")
