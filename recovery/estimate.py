@@ -1,0 +1,43 @@
+"""How long will it take? Rough rates by generation, for --dry-run alone: they never enter a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recovery.model import Flavor, Version
+
+
+@dataclass(frozen=True)
+class _Rates:
+    tables_built_per_s: float
+    cold_start_ms_per_table: float
+    warm_start_ms_per_table: float
+
+
+def _rates(version: Version) -> _Rates:
+    """Seen on a virtual machine of 2 cores with a local disk."""
+    if version.flavor is Flavor.MARIADB:
+        validates = version.numbers < (10, 3, 0)
+        return _Rates(900, 0.6 if validates else 0.01, 0.05 if validates else 0.005)
+    if version.numbers < (5, 7, 0):
+        return _Rates(1000, 0.2, 0.06)
+    if version.numbers < (8, 0, 0):
+        return _Rates(1800, 0.22, 0.03)
+    return _Rates(500, 0.3, 0.15)
+
+
+OVERHEAD_S = 12.0
+"""Start, inserts, flush, proof, count and shutdown around every timed start."""
+
+
+def seconds_for(version: Version, tables: int, *, runs: int, variants: int) -> float:
+    rates = _rates(version)
+    starts_ms = rates.cold_start_ms_per_table + (variants - 1) * 3 * rates.warm_start_ms_per_table
+    return tables / rates.tables_built_per_s + runs * (variants * OVERHEAD_S + tables * starts_ms / 1000)
+
+
+def duration_text(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "1 minute"
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"

@@ -1,0 +1,85 @@
+"""How does what was measured become what is stored? Pure: outcomes to runs, requests to sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from recovery.model import Run, Session, Trial, Verdict
+from recovery.plan import Plan
+from recovery.request import Request
+from recovery.scenarios.scenario import Outcome, Scenario
+
+
+def empty_run(trial: Trial) -> Run:
+    return Run(
+        number=trial.number,
+        version=str(trial.version),
+        flavor=trial.version.flavor.value,
+        variant=trial.variant.name,
+        repeat=trial.repeat,
+        verdict=Verdict.VOID,
+    )
+
+
+def run_of(trial: Trial, outcome: Outcome) -> Run:
+    startup, cold = outcome.startup, outcome.cold
+    return Run(
+        number=trial.number,
+        version=str(trial.version),
+        flavor=trial.version.flavor.value,
+        variant=trial.variant.name,
+        repeat=trial.repeat,
+        verdict=Verdict.MEASURED,
+        startup_s=startup.startup_s,
+        first_query_s=startup.first_query_s,
+        tables=outcome.tables_found,
+        read_bytes=startup.usage.read_bytes,
+        read_requests=startup.usage.read_requests,
+        cpu_s=startup.usage.cpu_s,
+        resident_before_bytes=cold.resident_bytes if cold else None,
+        cache_grown_bytes=startup.usage.cache_grown_bytes,
+        cold_means=cold.means if cold else None,
+        warmups=outcome.warmups,
+        crash_proof=startup.crash_proof,
+        rows_expected=outcome.rows_expected,
+        rows_found=outcome.rows_found,
+        ready_lag_s=startup.ready_lag_s,
+        exit_signal=outcome.previous_exit,
+    )
+
+
+def session_of(
+    request: Request,
+    scenario: Scenario,
+    plan: Plan,
+    *,
+    environment: Mapping[str, str | int | float | None],
+    tool_version: str,
+) -> Session:
+    schema = request.schema
+    return Session(
+        scenario=scenario.name,
+        question=scenario.question,
+        command=request.command,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=dict(environment),
+        settings={
+            "tables": schema.tables,
+            "schemas": schema.databases,
+            "columns": schema.columns,
+            "rows": schema.rows,
+            "template": schema.template.name if schema.template else None,
+            "insert_template": request.insert_template.name if request.insert_template else None,
+            "runs": request.runs,
+            "data": str(request.data),
+            "engine": "local",
+            "as_published": request.as_published,
+            "order": plan.order,
+            "set": " ".join(f"{name}={value}" for name, value in request.settings) or None,
+        },
+        versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
+        variants=tuple(variant.name for variant in scenario.variants()),
+        planned_runs=len(plan.trials),
+        tool_version=tool_version,
+    )

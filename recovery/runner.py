@@ -1,0 +1,193 @@
+"""The one loop: stage, (prepare, measure, conclude) x N, release. Every run is on disk as soon as it ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import recovery
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import RecoveryError, ServerFailedError, TrialVoidError
+from recovery.host.datadir import DataDirs
+from recovery.host.facts import environment
+from recovery.host.lock import host_lock
+from recovery.load.insert import insert_statements
+from recovery.load.schema import check_template
+from recovery.model import Build, Run, Trial, Verdict, Version
+from recovery.plan import Plan, make_plan
+from recovery.request import Request
+from recovery.results import empty_run, run_of, session_of
+from recovery.scenarios import find_scenario
+from recovery.scenarios.bench import Bench, Conditions
+from recovery.scenarios.scenario import Scenario
+from recovery.server.launcher import Launcher
+from recovery.stagehand import Stagehand
+from recovery.stages import Stage, all_fit, survey
+from recovery.store import SessionStore, check_results_folder
+
+
+class Narrator(Protocol):
+    """Tells the user what is going on, on stderr."""
+
+    def say(self, line: str) -> None: ...
+    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_ended(self, run: Run, planned: int) -> None: ...
+
+
+def resolve_builds(request: Request, say: Callable[[str], None]) -> tuple[Build, ...]:
+    sources = Sources(archive=request.archive, mysqld=request.mysqld)
+    wanted: Sequence[str | None] = request.versions or (None,)
+    return tuple(resolve(version, sources, say) for version in wanted)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that is known before the first server starts."""
+
+    scenario: Scenario
+    plan: Plan
+    stages: tuple[Stage, ...]
+    statements: tuple[str, ...]
+
+
+def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
+    scenario = find_scenario(request.scenario)
+    stages = survey(builds, request.schema, request.data, settings=dict(request.settings))
+    plan = make_plan(
+        [build.version for build in builds],
+        scenario.variants(),
+        repeats=request.runs,
+        alternating=all_fit(stages, request.data),
+    )
+    statements = insert_statements(request.schema, template=request.insert_template)
+    return Prepared(scenario, plan, stages, statements)
+
+
+def run_session(request: Request, *, launcher: Launcher, narrator: Narrator) -> SessionStore:
+    """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
+    check_template(request.schema)
+    check_results_folder(request.results)
+    DataDirs(request.data)
+    with host_lock():
+        builds = resolve_builds(request, narrator.say)
+        prepared = prepare(request, builds)
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
+            stagehand = stack.enter_context(Stagehand(request, prepared.stages, launcher=launcher, narrator=narrator))
+            return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
+
+
+class _Loop:
+    def __init__(
+        self, request: Request, prepared: Prepared, *, stagehand: Stagehand, scratch: Path, narrator: Narrator
+    ) -> None:
+        self.request = request
+        self.prepared = prepared
+        self.stagehand = stagehand
+        self.scratch = scratch
+        self.narrator = narrator
+        self.store: SessionStore | None = None
+        self.session = session_of(
+            request,
+            prepared.scenario,
+            prepared.plan,
+            environment=environment(request.data),
+            tool_version=recovery.__version__,
+        )
+        self._given_up: set[Version] = set()
+
+    def run(self) -> SessionStore:
+        status, note = "aborted", None
+        try:
+            self._trials()
+            status = "finished"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise
+        except RecoveryError as error:
+            note = error.message
+            raise
+        finally:
+            if self.store is not None:
+                notes = (*self.session.notes, note) if note else self.session.notes
+                self.session = replace(self.session, status=status, notes=notes)
+                self.store.finish(self.session)
+        assert self.store is not None, "a plan has at least one trial"
+        return self.store
+
+    def _trials(self) -> None:
+        plan = self.prepared.plan
+        if plan.alternating:
+            # All are built before any is timed: a build in between would disturb what follows.
+            for stage in self.prepared.stages:
+                self._bench(stage.build.version)
+        for trial in plan.trials:
+            if trial.version in self._given_up:
+                continue
+            bench = self._bench(trial.version)
+            self._one(trial, bench)
+            if trial is plan.last_of(trial.version) and not plan.alternating:
+                self.stagehand.leave(trial.version)
+
+    def _bench(self, version: Version) -> Bench:
+        conditions = Conditions(
+            self.prepared.statements, as_published=self.request.as_published, allow_drop=self.request.allow_drop
+        )
+        return self.stagehand.bench(version, conditions, self.scratch)
+
+    def _one(self, trial: Trial, bench: Bench) -> None:
+        if self.store is None:
+            self.store = SessionStore.create(self.request.results, self.session)
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        for old in bench.server.logdir.glob("*.err"):
+            old.unlink()
+        try:
+            outcome = self.prepared.scenario.measure(bench, trial.variant.cache)
+        except (ServerFailedError, TrialVoidError) as error:
+            verdict = Verdict.VOID if isinstance(error, TrialVoidError) else Verdict.FAILED
+            run = replace(empty_run(trial), verdict=verdict, reason=error.message)
+        else:
+            verdict, reason = self.prepared.scenario.judge(outcome)
+            run = replace(run_of(trial, outcome), verdict=verdict, reason=reason)
+        run = replace(run, started_at=started_at, log=self._keep_log(trial, bench.server.logdir))
+        self.store.append(run)
+        self._describe_server(bench)
+        self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+        if bench.server.alive or run.startup_s is None:
+            self._settle(bench)
+
+    def _keep_log(self, trial: Trial, logdir: Path) -> str | None:
+        """The log of the timed start; after a failure the last log there is, for it tells the reason."""
+        assert self.store is not None
+        timed = sorted(logdir.glob("timed*.err"), key=lambda log: log.stat().st_mtime)
+        found = timed or sorted(logdir.glob("*.err"), key=lambda log: log.stat().st_mtime)
+        if not found:
+            return None
+        name = f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}.err"
+        shutil.copyfile(found[-1], self.store.logs / name)
+        return f"logs/{name}"
+
+    def _describe_server(self, bench: Bench) -> None:
+        assert self.store is not None
+        name = str(bench.server.build.version)
+        if bench.description and name not in self.session.servers:
+            self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
+            self.store.update(self.session)
+
+    def _settle(self, bench: Bench) -> None:
+        """After a trial that ended half-way. Where the server does not come back, its other trials are given up."""
+        try:
+            bench.settle()
+        except RecoveryError as error:
+            bench.server.close()
+            version = bench.server.build.version
+            self._given_up.add(version)
+            note = f"{version}: the trials left were not run: {error.message}"
+            self.session = replace(self.session, notes=(*self.session.notes, note))
+            self.narrator.say(note)

@@ -1,0 +1,135 @@
+"""Who opens, builds and gives back the data directories of a session? Whatever ends it, no server is left running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from recovery.errors import HostUnfitError
+from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.space import check_space, free
+from recovery.host.storage import device_of
+from recovery.load.stage import prepare_stage
+from recovery.model import Version
+from recovery.request import Request
+from recovery.scenarios.bench import Bench, Conditions
+from recovery.server.launcher import Launcher
+from recovery.server.options import merge, test_settings
+from recovery.server.server import Server
+from recovery.stages import Stage, layout_options
+
+if TYPE_CHECKING:
+    from recovery.runner import Narrator
+
+
+class Stagehand:
+    """Benches by version, opened when first asked for. As a context manager it closes what is open."""
+
+    def __init__(self, request: Request, stages: Sequence[Stage], *, launcher: Launcher, narrator: Narrator) -> None:
+        self.request = request
+        self.stages = {stage.build.version: stage for stage in stages}
+        self.launcher = launcher
+        self.narrator = narrator
+        self._open: dict[Version, Bench] = {}
+        self._built: list[str] = []
+
+    def bench(self, version: Version, conditions: Conditions, scratch: Path) -> Bench:
+        if version not in self._open:
+            self._open[version] = self._make_bench(self.stages[version], conditions, scratch)
+        return self._open[version]
+
+    def leave(self, version: Version) -> None:
+        """Gives a version's directory back; it is kept for the next session unless another needs its room."""
+        bench = self._open.pop(version, None)
+        if bench is not None:
+            _give_back(bench)
+
+    def __enter__(self) -> Stagehand:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for version in list(self._open):
+            self.leave(version)
+
+    def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
+        settings = dict(self.request.settings)
+        directories = DataDirs(self.request.data)
+        if not stage.whole:
+            self._make_room(directories, stage)
+        datadir = directories.acquire(stage.key)
+        try:
+            if datadir.state.status in ("whole", "in_use"):
+                self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
+                prove_intact(datadir, self.request.schema.database_names)
+            else:
+                self._build(stage, datadir)
+            server = Server(
+                self.launcher,
+                stage.build,
+                datadir.mysql,
+                device=device_of(datadir.mysql),
+                logdir=scratch / str(stage.build.version),
+                settings=merge(test_settings(stage.build.version), settings),
+                stall_s=self.request.stall_s,
+            )
+            bench = Bench(server, datadir, self.request.schema, conditions=conditions)
+            try:
+                if bench.take_possession():
+                    self.narrator.say(
+                        f"{stage.build.version}: an earlier run had died over it; its contents were counted anew"
+                    )
+            except BaseException:
+                server.close()
+                raise
+        except BaseException:
+            datadir.__exit__(None, None, None)
+            raise
+        return bench
+
+    def _build(self, stage: Stage, datadir: DataDir) -> None:
+        check_space(self.request.data, stage.need)
+        title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
+        with self.narrator.building(title) as progress:
+            prepare_stage(
+                stage.build,
+                self.request.schema,
+                datadir,
+                launcher=self.launcher,
+                say=self.narrator.say,
+                progress=progress,
+                settings=layout_options(dict(self.request.settings)),
+            )
+        self._built.append(stage.key)
+
+    def _make_room(self, directories: DataDirs, stage: Stage) -> None:
+        """Removes directories that this session built and has done with, oldest first, while the next does not fit.
+        Those of earlier sessions are the user's to remove."""
+        while self._built and not self._fits(stage):
+            if self.request.keep:
+                raise HostUnfitError(
+                    f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
+                    "leave --keep out, or give a larger volume with DATA=",
+                )
+            key = self._built.pop(0)
+            self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
+            directories.remove(key)
+
+    def _fits(self, stage: Stage) -> bool:
+        room = free(self.request.data)
+        return stage.need.bytes <= room.bytes and stage.need.inodes <= room.inodes
+
+
+def _give_back(bench: Bench) -> None:
+    """A server that still runs is killed, not shut down: it is ours, its directory stays marked as in use, and the
+    next session starts it and counts before it trusts it. So Ctrl-C never waits for a long shutdown."""
+    running = bench.server.alive
+    try:
+        bench.server.close()
+        if not running and bench.at_rest:
+            bench.release()
+    finally:
+        bench.datadir.__exit__(None, None, None)

@@ -1,0 +1,40 @@
+"""What a user may ask for."""
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.request import identifier, parse_settings, positive, split_versions
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999"])
+def test_a_count_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match="TABLES=") as caught:
+        positive("TABLES", text, 100_000_000)
+    assert "from 1 to 100,000,000" in caught.value.hint
+
+
+def test_counts() -> None:
+    assert positive("TABLES", "200_000", 1_000_000) == 200_000
+
+
+def test_versions_are_split_and_each_is_taken_once() -> None:
+    assert split_versions(("5.6.24 5.7.22", "8.0.31,5.6.24")) == ("5.6.24", "5.7.22", "8.0.31")
+
+
+def test_settings_for_the_server() -> None:
+    assert parse_settings(("innodb-force-recovery=1", "skip-name-resolve")) == (
+        ("innodb_force_recovery", "1"),
+        ("skip_name_resolve", ""),
+    )
+
+
+@pytest.mark.parametrize("pair", ["datadir=/etc", "--socket=/x", "=3", "pid-file=x", "a b=1"])
+def test_settings_that_are_refused(pair: str) -> None:
+    with pytest.raises(UsageError):
+        parse_settings((pair,))
+
+
+@pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop"])
+def test_names_are_plain(name: str) -> None:
+    with pytest.raises(UsageError):
+        identifier("--database", name)
