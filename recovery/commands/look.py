@@ -1,0 +1,172 @@
+"""The commands that look: versions, doctor, datadirs, report, schema, completion."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from recovery.builds.listing import offers
+from recovery.commands.options import PREFIX
+from recovery.errors import RecoveryError, UsageError
+from recovery.host.datadir import DataDirs
+from recovery.host.doctor import examine
+from recovery.load.schema import check_template, render
+from recovery.model import Schema
+from recovery.paths import default_data_dir
+from recovery.report import console as console_report
+from recovery.report.write import write_reports
+from recovery.request import DEFAULT_TABLES, MOST_TABLES, identifier, positive
+from recovery.store import REPORT, find, load
+
+DATA = click.option(
+    "--data", type=click.Path(path_type=Path), envvar=PREFIX + "DATA", help="The folder of the data directories."
+)
+RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=Path("results"), show_default=True
+)
+
+
+def _grid(*headers: str) -> Grid:
+    grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for header in headers:
+        grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
+    return grid
+
+
+def _size(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+@click.command()
+def versions() -> int:
+    """Which servers can be had, from where, and which are in the cache."""
+    grid = _grid("version", "in cache", "size", "source")
+    for offer in offers():
+        grid.add_row(offer.version, "yes" if offer.cached else "no", _size(offer.bytes), Text(offer.source))
+    console = Console(highlight=False)
+    console.print(grid)
+    console.print(
+        "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
+    )
+    return 0
+
+
+@click.command()
+@DATA
+def doctor(data: Path | None) -> int:
+    """Is this host fit for it?"""
+    checks = examine((data or default_data_dir()).absolute())
+    console = Console(highlight=False)
+    for check in checks:
+        mark = {True: "ok  ", False: "BAD ", None: "note"}[check.ok]
+        console.print(Text(f"{mark}  {check.name}: {check.detail}"), soft_wrap=True)
+        if check.hint and check.ok is not True:
+            console.print(Text(f"      -> {check.hint}"), soft_wrap=True)
+    return 3 if any(check.ok is False for check in checks) else 0
+
+
+@click.group(invoke_without_command=True)
+@DATA
+@click.pass_context
+def datadirs(context: click.Context, data: Path | None) -> int:
+    """The data directories that are kept for the next run, with their sizes."""
+    context.obj = DataDirs((data or default_data_dir()).absolute())
+    return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
+
+
+def _list_datadirs(directories: DataDirs) -> int:
+    found = directories.list()
+    console = Console(highlight=False)
+    if not found:
+        console.print(Text(f"no data directories in {directories.root}"), soft_wrap=True)
+        return 0
+    grid = _grid("key", "state", "tables", "size", "used by")
+    for info in found:
+        grid.add_row(info.key, info.status, str(info.tables or "-"), _size(info.bytes), Text(info.busy_by or "-"))
+    console.print(grid)
+    console.print(Text(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
+    return 0
+
+
+@datadirs.command("list")
+@click.pass_obj
+def datadirs_list(directories: DataDirs) -> int:
+    """List them."""
+    return _list_datadirs(directories)
+
+
+@datadirs.command("remove")
+@click.argument("keys", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
+@click.pass_obj
+def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool) -> int:
+    """Remove data directories by key."""
+    if bool(keys) == everything:
+        raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
+    busy = {info.key: info.busy_by for info in directories.list() if info.busy_by}
+    chosen = keys or tuple(info.key for info in directories.list() if info.key not in busy)
+    for key in chosen:
+        directories.remove(key)
+        click.echo(f"removed {key}")
+    for key in busy if everything else ():
+        click.echo(f"left {key}: in use by {busy[key]}")
+    return 0
+
+
+@click.command()
+@click.argument("session", required=False)
+@RESULTS
+@click.option("--json", "as_json", is_flag=True, help="Print report.json instead.")
+def report(session: str | None, results: Path, as_json: bool) -> int:
+    """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
+    folder = find(results, session)
+    write_reports(folder)
+    if as_json:
+        sys.stdout.write((folder / REPORT).read_text(encoding="utf-8"))
+    else:
+        console_report.render(load(folder), Console(highlight=False))
+    return 0
+
+
+@click.command()
+@click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", default=str(DEFAULT_TABLES), show_default=True)
+@click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", default="1", show_default=True)
+@click.option("--columns", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--rows", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--database", default="discovery", show_default=True)
+@click.option("--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE")
+def schema(tables: str, schemas: str, columns: int, rows: int, database: str, template: Path | None) -> int:
+    """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
+    asked = Schema(
+        tables=positive("TABLES", tables, MOST_TABLES),
+        databases=positive("SCHEMAS", schemas, 100_000),
+        columns=columns,
+        rows=rows,
+        database=identifier("--database", database),
+        template=template,
+    )
+    check_template(asked)
+    for chunk in render(asked):
+        sys.stdout.write(chunk)
+    return 0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """Print the completion script: eval "$(recovery completion bash)"."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise RecoveryError(f"no completion for {shell}", "use bash, zsh or fish")
+    click.echo(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source())
+    return 0
+
+
+COMMANDS: tuple[click.Command, ...] = (versions, doctor, datadirs, report, schema, completion)

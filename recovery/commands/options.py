@@ -1,0 +1,144 @@
+"""Which options does a measuring command take, and which layer set them? Line, environment, recovery.toml, default."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recovery.errors import UsageError
+
+PREFIX = "RECOVERY_"
+CONFIG = "recovery.toml"
+
+# Promised names whose means come with a later release: refused by name, never silently ignored.
+NOT_YET = ("IMAGE", "REGISTRY", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
+# Settings of the tool itself, which are no options of a command.
+_OWN = ("CACHE", "CONFIG", "HOST_LOCK")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--version", "versions", multiple=True, metavar="VERSION", envvar=PREFIX + "VERSION",
+        help="Servers, like 5.7.22 or mariadb-10.11.5; several separated by spaces.",
+    ),
+    click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", help="Tables in each schema. [default: 200000]"),
+    click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", help="Number of schemas. [default: 1]"),
+    click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", help="Columns beside the key. [default: 0]"),
+    click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", help="Rows in each table. [default: 0]"),
+    click.option("--database", metavar="NAME", envvar=PREFIX + "DATABASE", help="Schema's name. [default: discovery]"),
+    click.option("--runs", metavar="N", envvar=PREFIX + "RUNS", help="Runs of every variant. [default: 5]"),
+    click.option(
+        "--data", type=click.Path(path_type=Path), envvar=PREFIX + "DATA",
+        help="Where data directories live: a folder on the volume under test.",
+    ),
+    click.option(
+        "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=Path("results"),
+        show_default=True, help="Where sessions are stored.",
+    ),
+    click.option(
+        "--mysqld", metavar="PATH", envvar=PREFIX + "MYSQLD",
+        help="Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL.",
+    ),
+    click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive."),
+    click.option(
+        "--engine", type=click.Choice(["auto", "local"]), envvar=PREFIX + "ENGINE", default="auto", show_default=True,
+        help="What runs the servers: local processes.",
+    ),
+    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A mysqld option; may be repeated."),
+    click.option(
+        "--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE", help="Your own schema template."
+    ),
+    click.option(
+        "--insert-template", type=click.Path(path_type=Path), envvar=PREFIX + "INSERT_TEMPLATE",
+        help="Your own insert script's template.",
+    ),
+    click.option(
+        "--as-published", is_flag=True, help="Leave in the cache what the insert script warmed, as was published."
+    ),
+    click.option(
+        "--no-drop-caches", is_flag=True, help="Never drop the whole host's caches: evict the files one by one."
+    ),
+    click.option("--keep", is_flag=True, help="Never remove a data directory to make room for the next version."),
+    click.option(
+        "--stall", "stall_s", metavar="SECONDS", default=300.0, type=click.FloatRange(1), show_default=True,
+        help="A start is given up when neither log, CPU nor I/O has moved for so long.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Tell what would be run, and the disk, inodes and time it takes."),
+    click.option("--json", "json_to", metavar="FILE", help="Write report.json there as well; - is standard output."),
+)  # fmt: skip
+
+
+def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
+    """A variable that is set but empty is a slip of the caller's script, never a wish for the default."""
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in _OWN:
+            continue
+        short = name.removeprefix(PREFIX)
+        if not value.strip():
+            raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
+        if short in NOT_YET:
+            raise UsageError(f"{short}={value} cannot be honoured by this release", f"leave {short} out")
+
+
+def load_config(path: Path | None = None) -> dict[str, Any]:
+    """recovery.toml of this folder (or RECOVERY_CONFIG): the layer under the environment."""
+    named = os.environ.get(PREFIX + "CONFIG")
+    path = path or Path(named or CONFIG)
+    if not path.is_file():
+        if named:
+            raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no valid TOML: {error}", "correct it, or move it away") from error
+    return _as_defaults(content, path)
+
+
+def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    known = {"version": "versions", "stall": "stall_s", "set": "settings"} | {
+        name: name
+        for name in (
+            "tables", "schemas", "columns", "rows", "database", "runs", "data", "results", "mysqld", "archive",
+            "engine", "template", "insert_template", "as_published", "no_drop_caches", "keep",
+        )
+    }  # fmt: skip
+    defaults: dict[str, Any] = {}
+    for name, value in content.items():
+        key = name.replace("-", "_")
+        if key not in known:
+            raise UsageError(f"{path} has an unknown setting '{name}'", "known are: " + ", ".join(sorted(known)))
+        if value == "":
+            raise UsageError(f"{path}: '{name}' is set but empty", "give it a value, or remove the line")
+        if key == "set":
+            if not isinstance(value, dict):
+                raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
+            value = tuple(f"{option}={setting}" for option, setting in value.items())
+        elif key == "version":
+            value = (value,) if isinstance(value, str) else tuple(map(str, value))
+        defaults[known[key]] = value
+    return defaults
+
+
+def repeat_command(name: str, given: Sequence[tuple[str, object]]) -> str:
+    """The command that repeats this session, whatever layer its settings came from."""
+    words = ["recovery", name]
+    for option, value in given:
+        if value is True:
+            words.append(option)
+        elif value not in (None, False):
+            words += [option, str(value)]
+    return shlex.join(words)

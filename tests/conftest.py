@@ -1,0 +1,37 @@
+"""For every test: settings of the caller's shell stay out, and no server is left running."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+SERVERS = ("mysqld", "mariadbd")
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The cache of downloads is shared with the user's; everything else is the test's own."""
+    for name in os.environ:
+        if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    yield
+    left = [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
+    for process in left:
+        process.kill()
+    assert not left, f"servers left running: {left}"
+
+
+def _is_server(process: psutil.Process) -> bool:
+    try:
+        return process.name() in SERVERS and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

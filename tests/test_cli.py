@@ -1,0 +1,165 @@
+"""Wrong input: one line of what, one of what to do, the promised exit code, and nothing touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recovery import __version__
+from recovery.cli import run
+from recovery.commands.options import NOT_YET
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = run(list(arguments))
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if not line.startswith("$ ")]
+    assert len(lines) == 2, captured.err
+    assert lines[0].startswith("error: ")
+    assert lines[1].startswith("hint:  ")
+    assert captured.out == ""
+    return code, captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tables", "0"], "TABLES=0 makes no sense"),
+        (["--tables=-1"], "TABLES=-1 makes no sense"),
+        (["--tables", "x"], "TABLES=x makes no sense"),
+        (["--runs", "0"], "RUNS=0 makes no sense"),
+        (["--schemas", "0"], "SCHEMAS=0 makes no sense"),
+        (["--columns=-2"], "--columns=-2 makes no sense"),
+        (["--database", "a`b"], "no plain SQL name"),
+        (["--set", "datadir=/elsewhere"], "datadir"),
+        (["--set", "=1"], "names no option"),
+        (["--engine", "podman"], "podman"),
+        (["--stall", "0"], "stall"),
+        (["--frobnicate"], "--frobnicate"),
+        (["--version", "5.6.24 5.7.22", "--mysqld", "/opt/x"], "MYSQLD is one server"),
+        (["--template", "missing.j2"], "missing.j2"),
+    ],
+)
+def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, said = complaint(capsys, "cold-recovery", "--data", str(tmp_path / "d"), *arguments)
+    assert code == 2
+    assert words in said
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("name", ["VERSION", "TABLES", "DATA", "MYSQLD", "RESULTS"])
+def test_set_but_empty(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(f"RECOVERY_{name}", "")
+    code, said = complaint(capsys, "cold-recovery")
+    assert code == 2
+    assert f"{name} is set but empty" in said
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_cannot_be_honoured_yet_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"RECOVERY_{name}", "5")
+    code, said = complaint(capsys, "cold-recovery")
+    assert code == 2
+    assert f"{name}=5 cannot be honoured" in said
+
+
+def test_an_unknown_version_is_told_with_those_that_can_be_had(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, said = complaint(capsys, "cold-recovery", "--version", "five", "--data", str(tmp_path / "d"))
+    assert code == 2
+    assert "'five' is no server version" in said
+
+
+def test_the_layers_of_settings(
+    in_an_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """recovery.toml is under the environment, which is under the command line."""
+    (in_an_empty_folder / "recovery.toml").write_text(
+        'version = "mariadb-10.11.5"\ntables = 7\nruns = 2\n[set]\ninnodb_force_recovery = 1\n'
+    )
+    monkeypatch.setenv("RECOVERY_TABLES", "8")
+    assert run(["cold-recovery", "--dry-run", "--runs", "3"]) == 0
+    command = capsys.readouterr().err.splitlines()[0]
+    assert "--version mariadb-10.11.5" in command
+    assert "--tables 8" in command
+    assert "--runs 3" in command
+    assert "--set innodb_force_recovery=1" in command
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("tables = ", "no valid TOML"), ("tabels = 3", "unknown setting 'tabels'"), ('data = ""', "empty")],
+)
+def test_a_wrong_config(text: str, words: str, in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (in_an_empty_folder / "recovery.toml").write_text(text)
+    code, said = complaint(capsys, "versions")
+    assert code == 2
+    assert words in said
+
+
+def test_dry_run_tells_the_plan_and_touches_nothing(
+    in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = in_an_empty_folder / "data"
+    arguments = ["--version", "5.7.22 8.0.31", "--tables", "1000", "--runs", "2", "--data", str(data)]
+    assert run(["crash-recovery", "--dry-run", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "5.7.22: server" in out
+    assert "inodes" in out
+    assert "  8  8.0.31  warm  run 2" in out
+    assert not data.exists()
+    assert not (in_an_empty_folder / "results").exists()
+
+
+def test_report_without_a_session(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = complaint(capsys, "report")
+    assert code == 1
+    assert "no session" in said
+
+
+def test_a_session_of_a_newer_format(in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = in_an_empty_folder / "results" / "20990101T000000Z-cold-recovery"
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text(json.dumps({"format": 2}))
+    code, said = complaint(capsys, "report", folder.name)
+    assert code == 1
+    assert "newer version" in said
+
+
+def test_schema_is_streamed_as_published(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "--tables", "3"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("--")]
+    assert lines == [
+        "create schema discovery;",
+        "create table discovery.table_1 (id int primary key auto_increment);",
+        "create table discovery.table_2 (id int primary key auto_increment);",
+        "create table discovery.table_3 (id int primary key auto_increment);",
+    ]
+
+
+def test_tool_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+    assert run(["completion", "bash"]) == 0
+    assert "_RECOVERY_COMPLETE" in capsys.readouterr().out
+
+
+def test_datadirs_of_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["datadirs", "--data", str(tmp_path / "d")]) == 0
+    assert "no data directories" in capsys.readouterr().out
+    code, said = complaint(capsys, "datadirs", "--data", str(tmp_path / "d"), "remove", "no-such-key")
+    assert code != 0
+    assert "no-such-key" in said
