@@ -1,0 +1,80 @@
+"""How much faster is the fast build than the published one: one client, a statement at a time, fully durable?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+
+from recovery.host.datadir import DataDirs
+from recovery.load.schema import statements
+from recovery.load.stage import prepare_stage
+from recovery.model import Build, Schema
+from recovery.selfbench.site import Site
+from recovery.server.local import LocalLauncher
+
+
+@dataclass(frozen=True)
+class Rate:
+    tables: int
+    seconds: float
+
+    @property
+    def per_s(self) -> float:
+        return self.tables / self.seconds
+
+
+def published(site: Site, build: Build, tables: int, *, limit_s: float) -> Rate:
+    """As the author did it, for at most `limit_s`: the rate over the part that was made."""
+    datadir = site.empty_datadir(build, f"published-{build.version}")
+    with site.server(build, datadir) as server:
+        server.start()
+        with closing(server.connect()) as connection, connection.cursor() as cursor:
+            script: Iterator[str] = statements(Schema(tables))
+            cursor.execute(next(script))
+            made, began = 0, time.monotonic()
+            for statement in islice(script, tables):
+                cursor.execute(statement)
+                made += 1
+                if time.monotonic() - began > limit_s:
+                    break
+            return Rate(made, time.monotonic() - began)
+
+
+def fast(site: Site, build: Build, tables: int) -> tuple[Rate, float]:
+    """The tool's way: the rate from the first to the last statement, and the whole stage, initialised and proved."""
+    moments: list[tuple[int, float]] = []
+    began = time.monotonic()
+    with DataDirs(site.folder).acquire(f"fast-{build.version}") as target:
+        prepare_stage(
+            build,
+            Schema(tables),
+            target,
+            launcher=LocalLauncher(),
+            say=lambda line: moments.append((0, time.monotonic())) if "building" in line else None,
+            progress=lambda done, _total: moments.append((done, time.monotonic())),
+            settings={},
+        )
+    whole_s = time.monotonic() - began
+    return Rate(tables, moments[-1][1] - moments[0][1]), whole_s
+
+
+def compare(site: Site, version: str, tables: int, *, limit_s: float) -> tuple[str, ...]:
+    """One row: version, both rates, their ratio, and the whole stage's time. The fast build's time includes the start
+    of its server."""
+    build = site.build(version)
+    slow = published(site, build, tables, limit_s=limit_s)
+    quick, whole_s = fast(site, build, tables)
+    return (
+        version,
+        f"{slow.per_s:,.0f}",
+        f"{slow.tables:,} in {slow.seconds:.0f} s",
+        f"{quick.per_s:,.0f}",
+        f"{quick.per_s / slow.per_s:.1f}",
+        f"{whole_s:.1f}",
+    )
+
+
+HEADERS = ("version", "published, tables/s", "measured over", "fast, tables/s", "ratio", "whole stage, s")

@@ -1,0 +1,75 @@
+"""What the benchmarks build and start: real servers in folders of their own, removed at the end."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.host.datadir import DataDir, DataDirs
+from recovery.host.storage import device_of
+from recovery.load.stage import prepare_stage
+from recovery.model import Build, Schema
+from recovery.server.bootstrap import initialise
+from recovery.server.local import LocalLauncher
+from recovery.server.options import merge, test_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+
+
+def quiet(*_: object) -> None:
+    """Nothing is told while something is measured."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A scratch folder on the volume under test."""
+
+    folder: Path
+
+    def build(self, version: str) -> Build:
+        return resolve(version, Sources(), quiet)
+
+    def server(self, build: Build, datadir: Path, settings: Mapping[str, str] | None = None) -> Server:
+        logs = Path(tempfile.mkdtemp(prefix="logs-", dir=self.folder))
+        return Server(
+            LocalLauncher(),
+            build,
+            datadir,
+            device=device_of(self.folder),
+            logdir=logs,
+            settings=merge(test_settings(build.version), settings or {}),
+        )
+
+    def empty_datadir(self, build: Build, name: str) -> Path:
+        """Initialised, with the server's defaults."""
+        datadir = self.folder / name
+        rundirs = RunDirs()
+        try:
+            initialise(LocalLauncher(), build, datadir, rundir=rundirs.next(), log=self.folder / f"{name}.log")
+        finally:
+            rundirs.remove()
+        return datadir
+
+    def staged(self, build: Build, tables: int) -> DataDir:
+        """A data directory as the tool builds it."""
+        target = DataDirs(self.folder).acquire(f"{build.version}-{tables}")
+        if target.state.status != "whole":
+            prepare_stage(
+                build, Schema(tables), target, launcher=LocalLauncher(), say=quiet, progress=quiet, settings={}
+            )
+        return target
+
+
+@contextmanager
+def scratch(data: Path) -> Iterator[Site]:
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="selfbench-", dir=data))
+    try:
+        yield Site(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

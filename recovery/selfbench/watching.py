@@ -1,0 +1,117 @@
+"""Is the ready line seen at once, and does watching cost the server anything?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.host.datadir import DataDir
+from recovery.model import Build
+from recovery.selfbench.site import Site
+from recovery.selfbench.students import upper_bound_95
+from recovery.server.errorlog import Kind, classify, stamp_of
+from recovery.server.launcher import Launch, Life
+from recovery.server.local import LocalLauncher
+from recovery.server.options import base_settings, merge, test_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.watcher import watch
+
+# The published way, as a shell does it: look for the line every so often.
+BARE_LOOP = 'until grep -q "ready for connections" "$1"; do sleep 0.1; done'
+
+
+@dataclass(frozen=True)
+class Pair:
+    watched_s: float
+    bare_s: float
+
+
+def lags_ms(site: Site, build: Build, staged: DataDir, *, starts: int) -> list[float]:
+    """Arrival of the ready line minus the server's own stamp on it."""
+    found = []
+    with site.server(build, staged.mysql) as server:
+        for _ in range(starts):
+            lag_s = server.start().ready_lag_s
+            server.stop()
+            if lag_s is not None:
+                found.append(1000 * lag_s)
+    return found
+
+
+def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
+    """Clean warm starts, alternately under the tool and under a bare shell loop, both timed by the server's own stamps
+    from its first line to its ready line: so the two ways of watching do not time themselves."""
+    found = []
+    for number in range(count + 1):
+        watched = _start(site, build, staged, f"watched-{number}", watched=True)
+        bare = _start(site, build, staged, f"bare-{number}", watched=False)
+        if number:  # the first pair warms the files
+            found.append(Pair(watched, bare))
+    return found
+
+
+def overhead(found: list[Pair]) -> tuple[float, float]:
+    """Mean difference and its 95 % upper bound (one-sided, paired), as shares of the bare startup."""
+    bare = statistics.mean(pair.bare_s for pair in found)
+    differences = [pair.watched_s - pair.bare_s for pair in found]
+    return statistics.mean(differences) / bare, upper_bound_95(differences) / bare
+
+
+def waiting_cpu_share(site: Site, build: Build, staged: DataDir, *, seconds: float) -> float:
+    """Our own CPU time while a server, stopped by SIGSTOP in its start, lets us wait: as a share of one core."""
+    rundirs = RunDirs()
+    life = _launch(site, build, staged, rundirs, "stopped")
+    life.signal(signal.SIGSTOP)
+    pid = os.fork()
+    if pid == 0:  # a process of its own, so that its CPU time is the watcher's alone
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        watch(life, ready_version=build.version, stall_s=10 * seconds)
+        os._exit(0)
+    used = os.wait4(pid, 0)[2]
+    life.signal(signal.SIGKILL)
+    life.wait(30)
+    rundirs.remove()
+    return (used.ru_utime + used.ru_stime) / seconds
+
+
+def _start(site: Site, build: Build, staged: DataDir, name: str, *, watched: bool) -> float:
+    rundirs = RunDirs()
+    life = _launch(site, build, staged, rundirs, name)
+    try:
+        if watched:
+            watch(life, ready_version=build.version)
+        else:
+            subprocess.run(["/bin/sh", "-c", BARE_LOOP, "sh", str(life.launch.log)], check=True, timeout=600)
+    finally:
+        life.signal(signal.SIGTERM)
+        if life.wait(120) is None:
+            life.signal(signal.SIGKILL)
+            life.wait(30)
+        rundirs.remove()
+    return _stamped_startup_s(life.launch.log)
+
+
+def _launch(site: Site, build: Build, staged: DataDir, rundirs: RunDirs, name: str) -> Life:
+    rundir = rundirs.next()
+    settings = merge(base_settings(build.version, rundir=rundir), test_settings(build.version))
+    log = site.folder / f"{name}-{time.monotonic_ns()}.err"
+    return LocalLauncher().launch(Launch(build, staged.mysql, settings, log, rundir))
+
+
+def _stamped_startup_s(log: Path) -> float:
+    first: float | None = None
+    for line in log.read_text(errors="replace").splitlines():
+        stamp = stamp_of(line)
+        if stamp is None:
+            continue
+        first = stamp if first is None else first
+        event = classify(line)
+        if event is not None and event.kind is Kind.READY:
+            return stamp - first
+    raise AssertionError(f"no stamped ready line in {log}")
