@@ -1,0 +1,87 @@
+# Thin targets over the `recovery` command. Variables go to it through the environment, never through a shell's parsing,
+# and the command prints itself, so that what ran can be repeated without make.
+#
+#   make cold-recovery VERSION=5.7.22 TABLES=20000 RUNS=3
+
+SHELL := /bin/sh
+.SUFFIXES:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+RECOVERY := $(VENV)/bin/recovery
+
+VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
+define pass_on
+ifneq ($(origin $(1)),undefined)
+export RECOVERY_$(1) := $$(value $(1))
+endif
+endef
+$(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name))))
+
+.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs report \
+        test test-fast lint bench lock clean
+
+help: ## this page
+	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@echo
+	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1),"
+	@echo "DATA (where data directories live: the volume under test), RESULTS (results), MYSQLD (a server of"
+	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, local), ARGS (passed on as they are)."
+	@echo "Everything else: $(RECOVERY) --help"
+
+cold-recovery: env ## SIGKILL, empty cache, time the start
+	@$(RECOVERY) cold-recovery $(ARGS)
+
+warm-recovery: env ## the same with the files in the cache; without VERSION those of the newest session
+	@$(RECOVERY) warm-recovery $(ARGS)
+
+recovery: env ## cold, then warm, over the same data directory
+	@$(RECOVERY) crash-recovery $(ARGS)
+
+clean-start: env ## the baseline: a start without a crash, cold and warm
+	@$(RECOVERY) clean-start $(ARGS)
+
+versions: env ## which servers can be had, from where, and which are in the cache
+	@$(RECOVERY) versions $(ARGS)
+
+doctor: env ## is this host fit for it?
+	@$(RECOVERY) doctor $(ARGS)
+
+datadirs: env ## the data directories that are kept, with their sizes
+	@$(RECOVERY) datadirs $(ARGS)
+
+report: env ## print the newest session again
+	@$(RECOVERY) report $(ARGS)
+
+test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+test-fast: env-test ## the pure tests, in seconds
+	$(VENV)/bin/python -m pytest -m "not real" $(ARGS)
+
+lint: env-test ## style and types
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+
+bench: env ## how fast the tool itself is, as ratios taken side by side
+	@$(VENV)/bin/python -m recovery.selfbench $(ARGS)
+
+lock: ## make the locks anew from setup.cfg (needs pip-tools)
+	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	    -o requirements/run.lock setup.cfg requirements/build.in
+	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	    --extra test -o requirements/test.lock setup.cfg requirements/build.in
+
+clean: ## remove the environment (results, servers and data directories stay)
+	rm -rf $(VENV) build *.egg-info
+
+.PHONY: env env-test
+env:
+	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/run.lock
+env-test:
+	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/test.lock
