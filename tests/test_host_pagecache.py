@@ -74,6 +74,11 @@ def test_dirty_pages_are_written_before(folder: Path) -> None:
     assert pagecache.make_cold(folder, allow_drop=False).resident_bytes == 0
 
 
+def test_flushing_goes_without_a_proof(folder: Path) -> None:
+    pagecache.flush_caches(folder, allow_drop=False)
+    assert pagecache.residency(folder).resident_bytes == 0
+
+
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
     if not cachestat_works(folder):
         pytest.skip("no cachestat here")
