@@ -9,7 +9,7 @@ from recovery.errors import UsageError
 from recovery.model import Flavor, Version
 
 _RELEASE = re.compile(
-    r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})(?P<rest>\D.*)?$"
+    r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$", re.ASCII
 )
 
 
@@ -60,13 +60,15 @@ CAPABILITIES: dict[str, _Span] = {
     "buffer_pool_dump": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
     "redo_log_capacity": _Span(((8, 0, 30), None), None),
     "log_files_in_group": _Span((None, (8, 0, 30)), (None, (10, 5, 0))),
+    "redo_resizes_itself": _Span(((5, 6, 8), None), ((10, 0, 0), None)),
+    "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
     "log_timestamps": _Span(((5, 7, 2), None), None),
     "performance_schema_auto": _Span(((5, 6, 6), None), None),
     "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
     # what can be done while building
     "disable_redo": _Span(((8, 0, 21), None), None),
     "multi_statements": _Span(_ALWAYS, _ALWAYS),
-    "ddl_scales_with_connections": _Span(((8, 0, 0), None), None),
+    "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
     "one_line_ready": _Span(((8, 0, 0), None), None),

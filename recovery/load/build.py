@@ -10,7 +10,7 @@ from typing import Protocol
 import pymysql
 from pymysql.connections import Connection
 
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, ServerFailedError
 from recovery.load.insert import server_message, shortened
 from recovery.load.packets import Packet, packets
 from recovery.load.statements import Kind
@@ -100,8 +100,10 @@ class _Crew:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="build")
 
     def beside(self, packet: Packet) -> None:
-        """At most one packet waits for each connection, so that little is left to end after an interruption."""
-        while len(self._pending) >= 2 * len(self._connections):
+        """One packet waits for the connection that is idle next; no more, so that little is left to end after an
+        interruption."""
+        self._collect(FIRST_COMPLETED, timeout_s=0)
+        while len(self._pending) > len(self._connections):
             self._collect(FIRST_COMPLETED)
         self._pending.add(self._threads.submit(self._run_on_an_idle_one, packet))
 
@@ -130,8 +132,8 @@ class _Crew:
         self._threads.shutdown(wait=True)
         self._close()
 
-    def _collect(self, until: str) -> None:
-        ended, self._pending = wait(self._pending, timeout=_POLL_S, return_when=until)
+    def _collect(self, until: str, *, timeout_s: float = _POLL_S) -> None:
+        ended, self._pending = wait(self._pending, timeout=timeout_s, return_when=until)
         failures = [failure for future in ended if (failure := future.exception()) is not None]
         self._count(sum(future.result() for future in ended if future.exception() is None))
         if failures:
@@ -170,12 +172,12 @@ def run_packet(connection: Connection, packet: Packet) -> int:
     return len(packet.statements)
 
 
-def _failure(packet: Packet, answered: int, error: BaseException) -> StatementFailedError:
-    if isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError) and _is_lost(error):
-        return StatementFailedError(
+def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
+    if _is_lost(error):
+        return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
             f"{server_message(error)}",
-            "its error log tells why it ended",
+            "its error log, in build-logs of the data directory, tells why it ended",
         )
     # A procedure gives several answers: then the count runs ahead, and the last one is named.
     index = min(answered, len(packet.statements) - 1)

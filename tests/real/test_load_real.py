@@ -1,0 +1,233 @@
+"""Do real servers of every catalog version get the stage that was asked, proved, and nothing else?"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import RecoveryError, ServerFailedError
+from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.storage import device_of
+from recovery.load.build import BuildInterruptedError
+from recovery.load.insert import InsertsFailedError, count_rows, fire, insert_statements
+from recovery.load.stage import StageDiffersError, prepare_stage
+from recovery.model import Build, Schema
+from recovery.server.local import LocalLauncher
+from recovery.server.options import test_settings as settings_of_the_test
+from recovery.server.server import Server
+
+pytestmark = pytest.mark.real
+VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
+Said = Callable[[int, int], None]
+
+
+@cache
+def build_of(version: str) -> Build:
+    return resolve(version, Sources(), lambda _: None)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Callable[..., DataDir]]:
+    """Makes a stage as the runner does; the directory's lock is given back at the end."""
+    taken: list[DataDir] = []
+
+    def make(
+        version: str,
+        schema: Schema,
+        *,
+        progress: Said = lambda done, total: None,
+        stop: threading.Event | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> DataDir:
+        build = build_of(version)
+        if not taken:
+            directories = DataDirs(tmp_path / "data")
+            taken.append(directories.acquire(directories.key_for(build, schema, template_text="", options={})))
+        prepare_stage(
+            build,
+            schema,
+            taken[0],
+            launcher=LocalLauncher(),
+            say=lambda _: None,
+            progress=progress,
+            settings=settings or {},
+            stop=stop,
+        )
+        return taken[0]
+
+    make.taken = taken  # type: ignore[attr-defined]
+    yield make
+    for target in taken:
+        target.release()
+
+
+def left(stage: Callable[..., DataDir]) -> DataDir:
+    """What a failed stage leaves."""
+    (target,) = stage.taken  # type: ignore[attr-defined]
+    assert isinstance(target, DataDir)
+    return target
+
+
+def kill_the_server() -> None:
+    for process in psutil.Process().children(recursive=True):
+        process.kill()
+
+
+def own(folder: Path, text: str, tables: int) -> Schema:
+    path = folder / "own.sql.j2"
+    path.write_text(text)
+    return Schema(tables, template=path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[..., DataDir], tmp_path: Path) -> None:
+    schema = Schema(300, rows=2)
+    told: list[tuple[int, int]] = []
+    target = stage(version, schema, progress=lambda done, total: told.append((done, total)))
+    assert (target.state.status, target.state.tables, target.state.ibd_files) == ("whole", 300, 300)
+    assert len(target.state.rows) == 100
+    assert set(target.state.rows.values()) == {2}
+    assert told[-1] == (601, 601)
+    prove_intact(target, schema.database_names, fingerprint=build_of(version).fingerprint)
+
+    script = insert_statements(schema)
+    with Server(
+        LocalLauncher(),
+        build_of(version),
+        target.mysql,
+        device=device_of(tmp_path),
+        logdir=tmp_path / "logs",
+        settings=settings_of_the_test(build_of(version).version),
+    ) as server:
+        started = server.start()
+        assert started.crash_proof is None
+        with closing(server.connect()) as connection:
+            assert set(fire(connection, script).values()) == {1}
+            assert set(count_rows(connection, target.state.rows).values()) == {3}
+            with pytest.raises(InsertsFailedError) as caught:
+                fire(connection, [script[0], "insert into discovery.none values (1)"])
+            assert caught.value.acknowledged == {"discovery.table_1": 1}
+        with closing(server.connect()) as connection:
+            server.kill()
+            with pytest.raises(InsertsFailedError) as caught:
+                fire(connection, script)
+            assert caught.value.acknowledged == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_interrupted_build_goes_on(version: str, stage: Callable[..., DataDir]) -> None:
+    schema = Schema(1500)
+    stop = threading.Event()
+    with pytest.raises(BuildInterruptedError) as caught:
+        stage(version, schema, progress=lambda done, total: stop.set() if done > 1 else None, stop=stop)
+    done = caught.value.done
+    assert 1 < done < schema.tables
+    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", done)
+
+    told: list[int] = []
+    target = stage(version, schema, progress=lambda done, total: told.append(done))
+    assert (target.state.status, target.state.tables) == ("whole", schema.tables)
+    assert min(told) > done
+
+
+def test_ctrl_c_in_a_build(stage: Callable[..., DataDir]) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    interrupts = iter([signal.SIGINT])
+
+    def interrupt_once() -> None:
+        for number in interrupts:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(BuildInterruptedError) as caught:
+        stage("5.7.22", Schema(1500), progress=lambda done, total: interrupt_once())
+    assert 0 < left(stage).state.statements_done == caught.value.done < 1500
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_two_ctrl_c_end_it_at_once(stage: Callable[..., DataDir]) -> None:
+    def interrupt_twice(done: int, total: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        stage("5.7.22", Schema(1500), progress=interrupt_twice)
+    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
+
+
+def test_a_server_that_is_killed_while_it_builds(stage: Callable[..., DataDir]) -> None:
+    with pytest.raises(ServerFailedError, match="the server was lost"):
+        stage("5.7.22", Schema(1500), progress=lambda done, total: kill_the_server())
+    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
+
+
+def test_a_build_that_died_begins_anew(stage: Callable[..., DataDir]) -> None:
+    def die(done: int, total: int) -> None:
+        raise MemoryError
+
+    schema = Schema(300)
+    with pytest.raises(MemoryError):
+        stage("5.7.22", schema, progress=die)
+    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
+    assert stage("5.7.22", schema).state.tables == 300
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sql_that_the_server_refuses(version: str, stage: Callable[..., DataDir], tmp_path: Path) -> None:
+    text = (
+        "create schema discovery;{% for n in range(tables) %}\n"
+        "create table discovery.t{{ n }} (id {{ 'nonsense' if n == 150 else 'int' }});{% endfor %}"
+    )
+    with pytest.raises(RecoveryError) as caught:
+        stage(version, own(tmp_path, text, 300))
+    assert "statement 152 " in caught.value.message
+    assert "create table discovery.t150 (id nonsense)" in caught.value.message
+    assert re.search(r"'nonsense.*\((1064|4161)\)$", caught.value.message), "the server's own words and number"
+    assert "template" in caught.value.hint
+    assert left(stage).state.status == "new"
+    assert not left(stage).mysql.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("create schema discovery; use discovery; {{ table }} drop table t1;", "2 tables in discovery instead of 3"),
+        ("create schema elsewhere; use elsewhere; {{ table }}", "0 tables in discovery instead of 3"),
+    ],
+)
+def test_fewer_tables_than_said(stage: Callable[..., DataDir], tmp_path: Path, text: str, said: str) -> None:
+    """Templates that look right until they are run."""
+    table = "{% for n in range(tables) %}create table t{{ n }} (id int); {% endfor %}"
+    with pytest.raises(StageDiffersError) as caught:
+        stage("5.7.22", own(tmp_path, text.replace("{{ table }}", table), 3))
+    assert said in caught.value.message
+    assert left(stage).state.status == "new"
+
+
+def test_tables_that_are_no_files(stage: Callable[..., DataDir], tmp_path: Path) -> None:
+    table = "create table discovery.t{{ n }} (id int) engine=memory;"
+    text = "create schema discovery; {% for n in range(tables) %}" + table + "{% endfor %}"
+    with pytest.raises(StageDiffersError, match=r"0 \.ibd files"):
+        stage("5.7.22", own(tmp_path, text, 3))
+
+
+def test_a_template_with_everything(stage: Callable[..., DataDir], tmp_path: Path) -> None:
+    text = (
+        "{% for d in databases %}create schema {{ d }}; use {{ d }};"
+        "{% for n in range(tables - 1) %}create table t{{ n }} (id int primary key, c text default null);"
+        "insert into t{{ n }} values (1, '; -- no comment'); {% endfor %}"
+        "create table child (id int, foreign key (id) references t0 (id));"
+        "insert into child values (1); analyze table child; /*! set @a = 1 */; {% endfor %} -- done"
+    )
+    schema = Schema(20, databases=2, template=own(tmp_path, text, 20).template)
+    target = stage("8.0.31", schema)
+    assert (target.state.tables, target.state.ibd_files, target.state.rows) == (40, 40, {})
