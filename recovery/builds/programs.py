@@ -17,7 +17,8 @@ _BOILERPLATE = re.compile(
     r"|complete log of this run|_logs/|^npm (notice|warn)|^[WN]: |^\s*$|^\[ERROR\]\s*$|^npm (ERR!|error)\s*$",
     re.IGNORECASE,
 )
-_URL = re.compile(r"\(?https?://[^\s)]+\)?")
+_URL_ASIDE = re.compile(r"\s*\(https?://[^\s)]+\)")
+_URL = re.compile(r"https?://[^\s),;]+")
 _HOST = re.compile(r"\b(?:[a-z0-9-]+\.)+(?:org|com|net|io|dev|local|test|invalid)\b(?::\d+)?(?![\w.:-])", re.IGNORECASE)
 _PREFIX = re.compile(r"^(\[ERROR\]|npm (ERR!|error)|E:)\s*")
 
@@ -46,6 +47,6 @@ def reason(output: str) -> str:
     if not lines:
         return "it gave no reason"
     line = _PREFIX.sub("", lines[-1]).split(" -> [Help")[0]
-    line = _HOST.sub("its host", _URL.sub("", line))
+    line = _HOST.sub("its host", _URL.sub("its host", _URL_ASIDE.sub("", line)))
     line = " ".join(line.split())
     return line if len(line) <= 200 else line[:199] + "…"

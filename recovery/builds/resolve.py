@@ -66,8 +66,9 @@ def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
 
 def _agree(wanted: Version, found: Version) -> bool:
     """`9.7.4-2` can be Debian's spelling or Percona's: between those two the server knows best."""
-    same_family = (wanted.flavor is Flavor.MARIADB) == (found.flavor is Flavor.MARIADB)
-    return same_family and wanted.numbers == found.numbers
+    if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
+        return wanted == found
+    return wanted.numbers == found.numbers
 
 
 def _find(wanted: Version, sources: Sources, say: Say) -> Installed:

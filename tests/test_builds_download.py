@@ -1,0 +1,87 @@
+"""Does a web server that misbehaves end in one line, and never in a file that is taken for the right one?"""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.download import UnreachableError, download, exists, small_text
+from recovery.errors import RecoveryError
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """/status/CODE answers so; /html is a page; /short breaks off; /file is a file; /away leads to a local file."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+        pass
+
+    def do_HEAD(self) -> None:  # the base class names it so
+        if self.path == "/nohead":
+            self.send_error(405)
+        else:
+            self.do_GET()
+
+    def do_GET(self) -> None:
+        body = b"text" * 100
+        if self.path.startswith("/status/"):
+            self.send_error(int(self.path.rpartition("/")[2]))
+            return
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "file:///etc/hostname")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html" if self.path == "/html" else "application/gzip")
+        self.send_header("Content-Length", str(len(body) * (2 if self.path == "/short" else 1)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [("/file", True), ("/nohead", True), ("/html", False), ("/status/404", False), ("/status/403", False)],
+)
+def test_what_is_there(base: str, path: str, there: bool) -> None:
+    assert exists(base + path) is there
+
+
+@pytest.mark.parametrize("path", ["/status/500", "/status/503", "/away"])
+def test_a_server_that_fails(base: str, path: str) -> None:
+    with pytest.raises(UnreachableError) as caught:
+        exists(base + path)
+    assert "\n" not in caught.value.message
+
+
+def test_a_small_text(base: str) -> None:
+    assert small_text(base + "/file", limit_bytes=8) == "texttext"
+    assert small_text(base + "/status/404") is None
+
+
+def test_a_download(base: str, tmp_path: Path) -> None:
+    download(base + "/file", tmp_path / "file", lambda _: None)
+    assert (tmp_path / "file").read_bytes() == b"text" * 100
+
+
+def test_a_download_that_breaks_off(base: str, tmp_path: Path) -> None:
+    with pytest.raises(RecoveryError, match="400 of 800 bytes"):
+        download(base + "/short", tmp_path / "file", lambda _: None)
+    assert not (tmp_path / "file").exists()
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9 cannot be reached"):
+        download("http://127.0.0.1:9/x", tmp_path / "file", lambda _: None)
