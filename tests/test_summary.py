@@ -1,0 +1,72 @@
+"""Are the averages what a reader takes them for?"""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.model import Run, Verdict
+from recovery.summary import mean, summarise
+
+
+def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict: Verdict = Verdict.MEASURED) -> Run:
+    return Run(
+        number=1, version=version, flavor="mysql", variant=variant, repeat=1, verdict=verdict, startup_s=startup_s
+    )
+
+
+def test_figures_of_measured_runs() -> None:
+    (summary,) = summarise([run("5.7.22", time_s) for time_s in (1.0, 2.0, 6.0)], ["5.7.22"], ["cold"])
+    assert (summary.count, summary.mean_s, summary.median_s, summary.min_s, summary.max_s) == (3, 3.0, 2.0, 1.0, 6.0)
+    # Squares of the distances are 4, 1 and 9: 14 over n - 1, not over n.
+    assert summary.stdev_s == pytest.approx(7**0.5)
+
+
+def test_failed_and_void_runs_are_counted_and_never_averaged() -> None:
+    runs = [
+        run("5.7.22", 2.0),
+        run("5.7.22", 100.0, verdict=Verdict.VOID),
+        run("5.7.22", 100.0, verdict=Verdict.FAILED),
+        run("5.7.22", None, verdict=Verdict.FAILED),
+    ]
+    (summary,) = summarise(runs, ["5.7.22"], ["cold"])
+    assert (summary.count, summary.mean_s, summary.max_s) == (1, 2.0, 2.0)
+    assert (summary.failed, summary.void) == (2, 1)
+
+
+def test_nothing_measured_is_none_and_never_zero() -> None:
+    (summary,) = summarise([run("5.7.22", 1.0, verdict=Verdict.VOID)], ["5.7.22"], ["cold"])
+    assert summary.count == 0
+    figures = (summary.mean_s, summary.median_s, summary.min_s, summary.max_s, summary.stdev_s, summary.ratio)
+    assert figures == (None,) * 6
+
+
+def test_one_run_has_no_spread() -> None:
+    (summary,) = summarise([run("5.7.22", 1.0)], ["5.7.22"], ["cold"])
+    assert (summary.mean_s, summary.stdev_s) == (1.0, None)
+
+
+def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
+    runs = [
+        run("5.6.24", 10.0),
+        run("5.7.22", 20.0),
+        run("5.6.24", 4.0, variant="warm"),
+        run("5.7.22", 2.0, variant="warm"),
+    ]
+    summaries = summarise(runs, ["5.6.24", "5.7.22"], ["cold", "warm"])
+    assert [(summary.version, summary.variant, summary.ratio) for summary in summaries] == [
+        ("5.6.24", "cold", 1.0),
+        ("5.6.24", "warm", 1.0),
+        ("5.7.22", "cold", 2.0),
+        ("5.7.22", "warm", 0.5),
+    ]
+
+
+def test_no_ratio_where_the_first_version_has_no_figure() -> None:
+    summaries = summarise([run("5.7.22", 1.0)], ["5.6.24", "5.7.22"], ["cold"])
+    assert [summary.ratio for summary in summaries] == [None, None]
+
+
+def test_nothing_at_all() -> None:
+    assert summarise([], [], []) == ()
+    assert mean([None, None]) is None
+    assert mean([None, 2.0, 4.0]) == 3.0
