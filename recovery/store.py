@@ -1,0 +1,222 @@
+"""Where are the results, and how do they survive a crash of ours? One folder a session, one file a run as it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from recovery import __version__
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.model import Run, Session, Summary
+from recovery.summary import summarise
+
+FORMAT = 1
+REPORT = "report.json"
+LATEST = "latest"
+
+_SESSION = TypeAdapter(Session)
+_RUN = TypeAdapter(Run)
+_SUMMARIES = TypeAdapter(tuple[Summary, ...])
+_Stored = TypeVar("_Stored")
+
+
+class SessionStore:
+    """The folder of a session that is under way. Whatever `append` has returned from survives a loss of power."""
+
+    def __init__(self, folder: Path, session: Session) -> None:
+        self.folder = folder
+        self.logs = folder / "logs"
+        self._session = session
+
+    @classmethod
+    def create(cls, results: Path, session: Session) -> SessionStore:
+        """Make a folder that was not there before, and point `latest` at it."""
+        with keeping_in(results):
+            results.mkdir(parents=True, exist_ok=True)
+            store = cls(_new_folder(results, session.scenario), _stamped(session))
+            store.logs.mkdir()
+            (store.folder / "runs").mkdir()
+            store._write_report()
+            _point_latest(results, store.folder.name)
+        return store
+
+    def append(self, run: Run) -> None:
+        """Store a run that ended: first its own file, then the report that has them all."""
+        stored = {"format": FORMAT, **_RUN.dump_python(run, mode="json")}
+        with keeping_in(self.folder):
+            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", _json(stored))
+            self._session = replace(self._session, runs=(*self._session.runs, run))
+            self._write_report()
+
+    def update(self, session: Session) -> None:
+        """Store what has become known beside the runs (servers, notes, status); the runs are those appended."""
+        self._session = _stamped(replace(session, runs=self._session.runs))
+        with keeping_in(self.folder):
+            self._write_report()
+
+    def finish(self, session: Session) -> None:
+        """The last update: a session that was not interrupted or aborted is finished."""
+        self.update(replace(session, status="finished") if session.status == "running" else session)
+
+    @property
+    def session(self) -> Session:
+        """As stored by now."""
+        return self._session
+
+    def _write_report(self) -> None:
+        write_atomically(self.folder / REPORT, to_json(self._session))
+
+
+def to_json(session: Session) -> bytes:
+    """A session with its summaries, as in report.json."""
+    summaries = summarise(session.runs, session.versions, session.variants)
+    body = _SESSION.dump_python(_stamped(session), mode="json")
+    runs = body.pop("runs")
+    stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
+    stored["summaries"] = _SUMMARIES.dump_python(summaries, mode="json")
+    stored["findings"] = []
+    return _json(stored)
+
+
+def load(folder: Path) -> Session:
+    """The stored session, with the runs that a killed one had no time to put into its report."""
+    path = folder / REPORT
+    if not path.is_file():
+        raise RecoveryError(f"there is no session in {folder}", "name a folder that has a report.json")
+    session = _read(path, _SESSION)
+    known = {run.number for run in session.runs}
+    late = [run for file in (folder / "runs").glob("*.json") if (run := _read(file, _RUN)).number not in known]
+    return replace(session, runs=tuple(sorted((*session.runs, *late), key=lambda run: run.number)))
+
+
+def find(results: Path, name: str | None) -> Path:
+    """The folder of the session called so, in `results` or anywhere by its path; None is the newest one."""
+    if name is not None:
+        for folder in (results / name, Path(name)):
+            if name and (folder / REPORT).is_file():
+                return folder.resolve()
+        raise RecoveryError(f"there is no session '{name}' in {results}", _known_sessions(results))
+    if (results / LATEST / REPORT).is_file():
+        return (results / LATEST).resolve()
+    # A copied results folder may have lost the link; the names sort by time.
+    names = _session_names(results)
+    if not names:
+        raise RecoveryError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
+    return (results / names[-1]).resolve()
+
+
+def check_results_folder(results: Path) -> None:
+    """Before hours of work: can anything be kept here? Makes the folder, writes a file, and takes it away again."""
+    with keeping_in(results):
+        results.mkdir(parents=True, exist_ok=True)
+        probe = results / f".probe.{os.getpid()}"
+        try:
+            write_atomically(probe, b"x" * 4096)
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the old content or the new one is there, whatever happens, and it is on the disk on return."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _new_folder(results: Path, scenario: str) -> Path:
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{scenario}"
+    for number in range(1, 1000):
+        folder = results / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise RecoveryError(f"{results} is full of sessions called {name}", "try again in a second")
+
+
+def _stamped(session: Session) -> Session:
+    return session if session.tool_version else replace(session, tool_version=__version__)
+
+
+def _point_latest(results: Path, name: str) -> None:
+    link = results / LATEST
+    draft = results / f".{LATEST}.{os.getpid()}"
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(name)
+    draft.replace(link)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _json(stored: dict[str, Any]) -> bytes:
+    text = json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
+    # A file name that is no UTF-8 must not cost the session its results.
+    return text.encode("utf-8", errors="replace")
+
+
+def _read(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
+    """One stored file of this format; keys that we don't know are a later tool's, and are left alone."""
+    try:
+        stored = json.loads(path.read_bytes())
+        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
+            raise ValueError("it has no format number")
+        if stored["format"] > FORMAT:
+            raise RecoveryError(
+                f"{path} was written by a newer version of this tool (format {stored['format']})",
+                f"update the tool: this one reads format {FORMAT}",
+            )
+        return adapter.validate_python(stored)
+    except OSError as error:
+        raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
+    except (ValueError, RecursionError) as error:
+        raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)
+
+
+def _session_names(results: Path) -> list[str]:
+    return sorted(path.parent.name for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST)
+
+
+def _known_sessions(results: Path) -> str:
+    names = _session_names(results)
+    return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `make cold-recovery`"
+
+
+@contextmanager
+def keeping_in(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HostUnfitError(
+            f"cannot keep results in {folder}: {error.strerror or error}",
+            "name a folder that can be written and has space, with RESULTS= or --results",
+        ) from error
