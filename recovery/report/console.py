@@ -1,0 +1,52 @@
+"""The report for a terminal: the same tables, as wide as the window, in colour where there is colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table as Grid
+from rich.text import Text
+
+from recovery.model import Session, Table, Verdict
+from recovery.report import layout
+from recovery.report.tables import heading, state, tables
+
+_LEAST_WIDTH = 60
+"""On a narrower window lines fold anyway."""
+_STYLES = {Verdict.FAILED.value: "red", Verdict.VOID.value: "yellow", Verdict.MEASURED.value: "green"}
+
+
+def render(session: Session, console: Console) -> None:
+    """Everything goes through Text: what a server or a user wrote is never taken for markup."""
+    console.print(Text(layout.printable(heading(session)), style="bold"))
+    for paragraph in (session.question, state(session), *session.notes):
+        console.print(Text(layout.printable(paragraph)))
+    console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=True)
+    for table in tables(session):
+        console.print()
+        for part in _grids(layout.cleaned(table), max(console.width, _LEAST_WIDTH)):
+            console.print(part)
+
+
+def _grids(table: Table, width: int) -> Iterator[Text | Grid]:
+    yield Text(table.title, style="bold")
+    gap = layout.best_gap(table, width)
+    for number, part in enumerate(layout.split(table, width, gap=gap)):
+        if number:
+            yield Text()
+        yield _grid(part, layout.widths(part, width, gap=gap), gap)
+        for note in part.notes:
+            yield Text(note, style="dim")
+
+
+def _grid(table: Table, columns: tuple[int, ...], gap: int) -> Grid:
+    # The box itself takes one of the blanks between two columns.
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
+    for header, is_number, width in zip(table.headers, table.numeric, columns, strict=True):
+        justify: JustifyMethod = "right" if is_number else "left"
+        grid.add_column(Text(header), justify=justify, width=width, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    return grid

@@ -1,0 +1,52 @@
+"""The report for a page on GitHub: its tables, with every text from outside escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recovery.model import Session, Table
+from recovery.report import layout
+from recovery.report.tables import heading, state, tables
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# An underscore inside a name is no markup, and innodb_page_size stays readable in the source.
+_MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def render(session: Session) -> str:
+    """The whole page, ending with a line end."""
+    lines = [f"# {_escaped(heading(session))}", "", _escaped(session.question), "", _escaped(state(session))]
+    if session.notes:
+        lines += ["", *(f"- {_escaped(note)}" for note in session.notes)]
+    lines += ["", "To repeat it:", "", *_fenced(layout.printable(session.command))]
+    for table in tables(session):
+        lines += ["", *_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"## {_escaped(table.title)}"
+    yield ""
+    yield _row(table.headers)
+    yield "|" + "|".join("---:" if is_number else "---" for is_number in table.numeric) + "|"
+    yield from map(_row, table.rows)
+    for note in table.notes:
+        yield ""
+        yield _escaped(note)
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(map(_escaped, cells)) + " |"
+
+
+def _escaped(text: str) -> str:
+    plain = "".join(_ENTITIES.get(char, char) for char in layout.printable(text))
+    return _MARKUP.sub(lambda found: "\\" + found.group(), plain)
+
+
+def _fenced(command: str) -> tuple[str, str, str]:
+    """In a fence longer than any run of backticks in it."""
+    longest = max(map(len, re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}sh", command, fence

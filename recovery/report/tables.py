@@ -1,0 +1,181 @@
+"""Which tables is a report made of? The numbers first, then every run, then what was measured on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from recovery.model import Run, Session, Summary, Table, Verdict
+from recovery.report import figures
+from recovery.summary import mean, summarise
+
+_FINGERPRINTS = ("sha256", "fingerprint")
+_FINGERPRINT_LENGTH = 12
+"""Enough of a SHA-256 to tell two builds apart; report.json has all of it."""
+
+
+def tables(session: Session) -> tuple[Table, ...]:
+    """All tables of a session, in reading order."""
+    found = [_timing(session), _runs(session)]
+    if any(run.verdict is not Verdict.MEASURED for run in session.runs):
+        found.append(_not_counted(session))
+    found += [_facts("Settings", session.settings), _facts("Host", session.environment)]
+    return (*found, *(_server(version, session.servers[version]) for version in session.servers))
+
+
+def heading(session: Session) -> str:
+    """The report's first line."""
+    return f"{session.scenario}: {', '.join(session.versions)}"
+
+
+def state(session: Session) -> str:
+    """When it was, by which tool, and how far it came."""
+    ended = len(session.runs)
+    progress = f"{ended} of {session.planned_runs} runs" if ended != session.planned_runs else f"{ended} runs"
+    return f"{session.status}, {progress}; started {session.started_at}; tool version {session.tool_version}"
+
+
+def _timing(session: Session) -> Table:
+    what = "Clean start" if session.scenario == "clean-start" else "Startup after SIGKILL"
+    summaries = summarise(session.runs, session.versions, session.variants)
+    headers = ("version", "variant", "runs", "mean", "median", "min", "max", "stdev", "ratio", "first query")
+    return Table(
+        title=f"{what}, seconds until ready for connections",
+        headers=headers,
+        rows=tuple(_timing_row(summary, session.runs) for summary in summaries),
+        numeric=(False, False, *(True,) * 8),
+        notes=(
+            "first query: mean time to the first answered query; "
+            "ratio: mean over the mean of the first version in the same variant.",
+            *_left_out(summaries),
+        ),
+    )
+
+
+def _timing_row(summary: Summary, runs: tuple[Run, ...]) -> tuple[str, ...]:
+    times = (summary.mean_s, summary.median_s, summary.min_s, summary.max_s, summary.stdev_s)
+    first_query_s = mean(run.first_query_s for run in runs if _counts_in(run, summary))
+    return (
+        summary.version,
+        summary.variant,
+        figures.count(summary.count),
+        *map(figures.seconds, times),
+        figures.ratio(summary.ratio),
+        figures.seconds(first_query_s),
+    )
+
+
+def _counts_in(run: Run, summary: Summary) -> bool:
+    return run.verdict is Verdict.MEASURED and (run.version, run.variant) == (summary.version, summary.variant)
+
+
+def _left_out(summaries: tuple[Summary, ...]) -> tuple[str, ...]:
+    parts = [
+        f"{summary.version} {summary.variant} {number} {what}"
+        for summary in summaries
+        for number, what in ((summary.failed, "failed"), (summary.void, "void"))
+        if number
+    ]
+    return (f"Not counted: {', '.join(parts)}.",) if parts else ()
+
+
+def _runs(session: Session) -> Table:
+    return Table(
+        title="Every run",
+        headers=(
+            "#",
+            "version",
+            "variant",
+            "repeat",
+            "startup s",
+            "first query s",
+            "read",
+            "read requests",
+            "cpu s",
+            "resident before",
+            "rows found",
+            "verdict",
+        ),
+        rows=tuple(_run_row(run) for run in session.runs),
+        numeric=(True, False, False, *(True,) * 8, False),
+        notes=_run_notes(session.runs),
+    )
+
+
+def _run_row(run: Run) -> tuple[str, ...]:
+    return (
+        str(run.number),
+        run.version,
+        run.variant,
+        str(run.repeat),
+        figures.seconds(run.startup_s),
+        figures.seconds(run.first_query_s),
+        figures.size(run.read_bytes),
+        figures.count(run.read_requests),
+        figures.seconds(run.cpu_s),
+        figures.size(run.resident_before_bytes),
+        figures.of(run.rows_found, run.rows_expected),
+        run.verdict.value,
+    )
+
+
+def _run_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    """Units, then what holds for several runs: better said once than in a column of its own."""
+    emptied = _grouped((run.cold_means, run.number) for run in runs)
+    warmed = _grouped((run.warmups, run.number) for run in runs)
+    return (
+        "read: fetched from storage by the server; read requests: completed by the device meanwhile; resident before: "
+        "cached bytes of the data directory before the start; MB and GB are decimal.",
+        *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
+        *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
+    )
+
+
+def _grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
+    """`run 1, 4, 5` by what holds for them; what is None or 0 holds for nobody."""
+    numbers: dict[str | int, list[str]] = {}
+    for key, number in pairs:
+        if key:
+            numbers.setdefault(key, []).append(str(number))
+    return {key: f"run{'s' if len(found) > 1 else ''} {', '.join(found)}" for key, found in numbers.items()}
+
+
+def _not_counted(session: Session) -> Table:
+    left_out = [run for run in session.runs if run.verdict is not Verdict.MEASURED]
+    return Table(
+        title="Not counted",
+        headers=("#", "version", "variant", "verdict", "reason"),
+        rows=tuple(
+            (str(run.number), run.version, run.variant, run.verdict.value, _reason_and_log(run)) for run in left_out
+        ),
+        numeric=(True, False, False, False, False),
+        notes=("failed: the server did not come back; void: it did something else than what was asked.",),
+    )
+
+
+def _reason_and_log(run: Run) -> str:
+    reason = run.reason or "no reason was stored"
+    return f"{reason} ({run.log})" if run.log else reason
+
+
+def _facts(title: str, facts: Mapping[str, str | int | float | bool | None]) -> Table:
+    return Table(
+        title=title,
+        headers=("what", "value"),
+        rows=tuple(figures.fact(key, value) for key, value in facts.items()),
+        numeric=(False, False),
+    )
+
+
+def _server(version: str, said: Mapping[str, str]) -> Table:
+    """Names of options stay as the server spells them: they are looked up in its manual."""
+    return Table(
+        title=f"Server {version}",
+        headers=("what", "value"),
+        rows=tuple((key, _short(value) if key in _FINGERPRINTS else value or "(empty)") for key, value in said.items()),
+        numeric=(False, False),
+        notes=("@: the value in effect, asked from the server.",) if any(key.startswith("@") for key in said) else (),
+    )
+
+
+def _short(fingerprint: str) -> str:
+    return fingerprint[:_FINGERPRINT_LENGTH]

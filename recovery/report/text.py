@@ -1,0 +1,89 @@
+"""The report for a bug tracker: plain ASCII, never wider than 78 columns, whatever the names in it."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator
+
+from recovery.model import Session, Table
+from recovery.report import layout
+from recovery.report.tables import heading, state, tables
+
+WIDTH = 78
+_SPELLED = str.maketrans(
+    {"\u00d7": "x", "\u2013": "-", "\u2014": "-", "\u2026": "...", "\u2264": "<=", "\u2265": ">=", "\u00b5": "u"}
+)
+
+
+def render(session: Session) -> str:
+    """The whole report, ending with a line end."""
+    lines = [*_head(session)]
+    for table in tables(session):
+        lines += ["", *_table(_ascii_table(table))]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _head(session: Session) -> Iterator[str]:
+    title = layout.wrapped(_ascii(heading(session)), WIDTH)
+    yield from title
+    yield "=" * max(map(len, title))
+    for paragraph in (session.question, state(session), *session.notes):
+        yield from layout.wrapped(_ascii(paragraph), WIDTH)
+    yield ""
+    yield "To repeat it:"
+    yield from _command(_ascii(session.command))
+
+
+def _command(command: str) -> Iterator[str]:
+    """Continued with backslashes between its words, so that it can be pasted into a shell as it stands."""
+    try:
+        words = [shlex.quote(word) for word in shlex.split(command)]
+    except ValueError:
+        words = command.split()
+    line = " "
+    for word in words:
+        if len(line) + len(word) + 3 > WIDTH and line.strip():
+            yield f"{line} \\"
+            line = "   "
+        line += f" {word}"
+    # A single word can still be longer than the page.
+    yield from textwrap.wrap(line, WIDTH, initial_indent="", drop_whitespace=False) if len(line) > WIDTH else [line]
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield from layout.wrapped(table.title, WIDTH)
+    yield "-" * min(WIDTH, len(table.title))
+    gap = layout.best_gap(table, WIDTH)
+    for number, part in enumerate(layout.split(table, WIDTH, gap=gap)):
+        if number:
+            yield ""
+        columns = layout.widths(part, WIDTH, gap=gap)
+        for row in (part.headers, *part.rows):
+            yield from _row(row, part.numeric, columns, gap=gap)
+    for note in table.notes:
+        yield from layout.wrapped(note, WIDTH)
+
+
+def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ...], *, gap: int) -> Iterator[str]:
+    cells = [layout.wrapped(cell, width) for cell, width in zip(row, columns, strict=True)]
+    for number in range(max(map(len, cells))):
+        parts = []
+        for lines, is_number, width in zip(cells, numeric, columns, strict=True):
+            text = lines[number] if number < len(lines) else ""
+            parts.append(text.rjust(width) if is_number else text.ljust(width))
+        yield (" " * gap).join(parts)
+
+
+def _ascii_table(table: Table) -> Table:
+    return Table(
+        title=_ascii(table.title),
+        headers=tuple(map(_ascii, table.headers)),
+        rows=tuple(tuple(map(_ascii, row)) for row in table.rows),
+        numeric=table.numeric,
+        notes=tuple(map(_ascii, table.notes)),
+    )
+
+
+def _ascii(text: str) -> str:
+    return layout.printable(text).translate(_SPELLED).encode("ascii", errors="replace").decode("ascii")

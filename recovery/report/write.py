@@ -1,0 +1,20 @@
+"""Where do the rendered reports go? Beside the stored session that they are made of, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recovery.report import markdown, text
+from recovery.store import keeping_in, load, write_atomically
+
+
+def write_reports(folder: Path) -> tuple[Path, ...]:
+    """report.txt and report.md, made from what is stored in the folder."""
+    session = load(folder)
+    rendered = {"report.txt": text.render(session), "report.md": markdown.render(session)}
+    paths = []
+    with keeping_in(folder):
+        for name, content in rendered.items():
+            write_atomically(folder / name, content.encode("utf-8", errors="replace"))
+            paths.append(folder / name)
+    return tuple(paths)

@@ -1,0 +1,43 @@
+"""Are the reports of a stored session what they were? `recovery report FOLDER` accepts a change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import RecoveryError
+from recovery.model import Verdict
+from recovery.report.write import write_reports
+from recovery.store import REPORT, load, to_json
+
+SESSIONS = Path(__file__).parent.parent / "fixtures" / "sessions"
+FIXTURES = sorted(path.parent for path in SESSIONS.glob(f"*/{REPORT}"))
+
+
+def test_the_fixture_has_every_verdict() -> None:
+    session = load(SESSIONS / "three-versions")
+    assert {run.verdict for run in session.runs} == set(Verdict)
+    assert session.variants == ("cold", "warm")
+    assert len(session.versions) == 3
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
+def test_reports_are_as_kept(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / REPORT, tmp_path / REPORT)
+    written = write_reports(tmp_path)
+    assert [path.name for path in written] == ["report.txt", "report.md"]
+    for path in written:
+        assert path.read_text() == (folder / path.name).read_text()
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
+def test_storing_again_changes_nothing(folder: Path) -> None:
+    assert to_json(load(folder)) == (folder / REPORT).read_bytes()
+
+
+def test_no_reports_of_no_session(tmp_path: Path) -> None:
+    with pytest.raises(RecoveryError, match="there is no session"):
+        write_reports(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,151 @@
+"""Does every page hold its form, whatever names, notes and reasons come from outside?"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from recovery.model import Session, Table
+from recovery.report import console as console_report
+from recovery.report import layout, markdown, text
+from recovery.store import load
+
+SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+OUTSIDE = st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200)
+
+
+def with_strings(outside: str) -> Session:
+    """The fixture with this text in every place that a user, a server or a host fills."""
+    runs = tuple(replace(run, reason=outside, log=outside, cold_means=outside, version=outside) for run in SESSION.runs)
+    return replace(
+        SESSION,
+        scenario=outside,
+        question=outside,
+        command=outside,
+        versions=(outside, "5.7.22"),
+        variants=(outside, "cold"),
+        environment={outside: outside, "cpus": 2},
+        settings={"data": outside},
+        servers={outside: {outside: outside, "options": outside}},
+        notes=(outside,),
+        runs=runs,
+    )
+
+
+def on_console(session: Session, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, color_system=None)
+    console_report.render(session, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@settings(max_examples=60, deadline=None)
+@given(OUTSIDE)
+def test_text_is_ascii_and_never_over_78_columns(outside: str) -> None:
+    page = text.render(with_strings(outside))
+    assert page.isascii()
+    assert page.endswith("\n")
+    assert max(map(len, page.split("\n"))) <= 78
+    assert all(char.isprintable() or char == "\n" for char in page)
+
+
+@settings(max_examples=30, deadline=None)
+@given(OUTSIDE)
+def test_markdown_rows_keep_their_cells_and_nothing_becomes_markup(outside: str) -> None:
+    page = markdown.render(with_strings(outside))
+    columns = 0
+    fenced = False
+    for line in page.split("\n"):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        assert "<" not in line
+        if not line.startswith("| ") and not line.startswith("|-"):
+            columns = 0
+            continue
+        bars = len(re.findall(r"(?<!\\)(?:\\\\)*\|", line))
+        assert bars == (columns or bars)
+        columns = bars
+
+
+@settings(max_examples=30, deadline=None)
+@given(OUTSIDE)
+def test_the_console_prints_anything(outside: str) -> None:
+    page = on_console(with_strings(outside), 80)
+    assert "\x1b" not in page
+    page.encode("utf-8")
+
+
+def test_the_console_takes_nothing_for_markup() -> None:
+    page = on_console(replace(SESSION, notes=("[red]no [/] markup[/red] :smile: [link=x]",)), 120)
+    assert "[red]no [/] markup[/red] :smile: [link=x]" in page
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_console_page_is_not_broken_up(width: int) -> None:
+    command, *lines = [line for line in on_console(SESSION, width).split("\n") if not line.startswith("repeat:")]
+    assert command.startswith("crash-recovery")
+    assert max(map(len, lines)) <= width
+    # Figures and names are whole, and a row is a line.
+    rows = [line for line in lines if re.match(r" *\d+  mariadb-10\.11\.5  (cold|warm) +\d +\d+\.\d\d ", line)]
+    assert len(rows) == 6
+    assert sum(line.startswith("mariadb-10.11.5") and "1.03" in line for line in lines) == 1
+
+
+def test_the_wide_console_has_all_of_a_run_in_one_line() -> None:
+    (line,) = (line for line in on_console(SESSION, 120).split("\n") if re.match(r" *1  5\.6\.24", line))
+    assert line.rstrip().endswith("measured")
+
+
+def test_the_command_can_be_pasted() -> None:
+    page = text.render(replace(SESSION, command="recovery run --set 'a b=c' " + "--tables 200000 " * 12))
+    pasted = page.split("To repeat it:\n")[1].split("\n\n")[0].replace("\\\n", "")
+    assert shlex.split(pasted) == ["recovery", "run", "--set", "a b=c", *["--tables", "200000"] * 12]
+
+
+def test_markdown_escapes() -> None:
+    session = replace(SESSION, notes=("a|b `c` <b>x</b> *y* [z](u) _q_ innodb_page_size \\ &amp;",), command="a ``` b")
+    page = markdown.render(session)
+    assert "- a\\|b \\`c\\` &lt;b&gt;x&lt;/b&gt; \\*y\\* \\[z\\](u) \\_q\\_ innodb_page_size \\\\ &amp;amp;\n" in page
+    assert "````sh\na ``` b\n````\n" in page
+
+
+def a_table(*widths: int, rows: int = 1) -> Table:
+    return Table(
+        title="t",
+        headers=tuple(f"h{number}" for number in range(len(widths))),
+        rows=tuple(tuple("x" * width for width in widths) for _ in range(rows)),
+        numeric=(False,) * len(widths),
+        notes=("n",),
+    )
+
+
+def test_a_table_that_fits_is_left_as_it_is() -> None:
+    assert layout.split(a_table(10, 10), 22, gap=2) == (a_table(10, 10),)
+    assert len(layout.split(a_table(10, 10, 10), 22, gap=2)) == 2
+
+
+def test_a_split_table_loses_no_column_and_repeats_the_first() -> None:
+    parts = layout.split(a_table(3, 20, 20, 20, 20, 20), 50, gap=2)
+    assert [part.headers for part in parts] == [("h0", "h1", "h2"), ("h0", "h3", "h4"), ("h0", "h5")]
+    assert [part.title for part in parts] == ["t", "", ""]
+    assert [part.notes for part in parts] == [(), (), ("n",)]
+
+
+def test_one_blank_between_columns_where_that_saves_a_split() -> None:
+    assert layout.best_gap(a_table(10, 10, 10), 34) == 2
+    assert layout.best_gap(a_table(10, 10, 10), 33) == 1
+    assert layout.best_gap(a_table(10, 10, 10), 31) == 2
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    assert layout.printable("a\n b\x1b[31m\ud800\u202ec") == "a b?[31m??c"
