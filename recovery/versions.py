@@ -9,7 +9,9 @@ from recovery.errors import UsageError
 from recovery.model import Flavor, Version
 
 _RELEASE = re.compile(
-    r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$", re.ASCII
+    r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})"
+    r"(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$",
+    re.ASCII,
 )
 
 

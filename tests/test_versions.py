@@ -1,0 +1,121 @@
+"""Is a server recognised by its own words, and are its abilities right at the borders?"""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.model import Flavor
+from recovery.versions import CAPABILITIES, can, dies_with, parse_version
+
+MYSQL, MARIADB, PERCONA = Flavor.MYSQL, Flavor.MARIADB, Flavor.PERCONA
+
+
+@pytest.mark.parametrize(
+    ("text", "flavor", "numbers", "shown"),
+    [
+        ("5.7.22", MYSQL, (5, 7, 22), "5.7.22"),
+        ("mysql-5.7.22", MYSQL, (5, 7, 22), "5.7.22"),
+        ("5.6.27-log", MYSQL, (5, 6, 27), "5.6.27"),
+        ("8.0.39-30", PERCONA, (8, 0, 39), "percona-8.0.39"),
+        ("5.7.44-48-log", PERCONA, (5, 7, 44), "percona-5.7.44"),
+        ("percona-8.0.39", PERCONA, (8, 0, 39), "percona-8.0.39"),
+        ("10.11.19-MariaDB-0+deb12u1", MARIADB, (10, 11, 19), "mariadb-10.11.19"),
+        ("10.2.11-MariaDB", MARIADB, (10, 2, 11), "mariadb-10.2.11"),
+        ("mariadb-10.11.5", MARIADB, (10, 11, 5), "mariadb-10.11.5"),
+        ("mariadb:10.11.5", MARIADB, (10, 11, 5), "mariadb-10.11.5"),
+        ("26.7.0", MYSQL, (26, 7, 0), "26.7.0"),
+        ("  8.4.6\n", MYSQL, (8, 4, 6), "8.4.6"),
+        ("8.0.11-rc", MYSQL, (8, 0, 11), "8.0.11"),
+    ],
+)
+def test_versions_are_read(text: str, flavor: Flavor, numbers: tuple[int, int, int], shown: str) -> None:
+    version = parse_version(text)
+    assert (version.flavor, version.numbers, str(version)) == (flavor, numbers, shown)
+    assert version.text == text.strip()
+
+
+def test_what_is_shown_is_read_again() -> None:
+    for text in ("5.7.22", "mariadb-10.11.5", "percona-8.0.39"):
+        assert str(parse_version(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5.7",
+        "latest",
+        "5.7.22.1",
+        "5.7.x",
+        "-5.7.22",
+        "oracle-5.7.22",
+        "5.7.99999",
+        "5.7.22 --help",
+        "\u0665.\u0667.\u0662",
+    ],
+)
+def test_what_is_no_version_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(UsageError, match="is no server version") as caught:
+        parse_version(text)
+    assert "5.7.22" in caught.value.hint
+
+
+def test_spelling_makes_no_other_version() -> None:
+    assert parse_version("5.6.27-log") == parse_version("5.6.27")
+    assert parse_version("5.6.24") < parse_version("5.7.9") < parse_version("5.7.22")
+    assert parse_version("5.7.22") != parse_version("mariadb-5.7.22")
+
+
+@pytest.mark.parametrize(
+    ("capability", "without", "having"),
+    [
+        ("initialize", "5.7.5", "5.7.6"),
+        ("initialize", "mariadb-10.11.5", "9.7.4"),
+        ("bootstrap_sql", "5.7.6", "5.7.5"),
+        ("install_db", "8.0.31", "mariadb-10.2.11"),
+        ("mysqlx", "5.7.22", "8.0.11"),
+        ("mysqlx", "mariadb-10.11.5", "26.7.0"),
+        ("sync_frm", "8.0.15", "5.7.22"),
+        ("frm_files", "8.0.15", "mariadb-10.11.5"),
+        ("partition_engine_check", "5.7.16", "5.7.17"),
+        ("partition_engine_check", "8.0.15", "5.7.44"),
+        ("redo_log_capacity", "8.0.29", "8.0.30"),
+        ("disable_redo", "8.0.20", "8.0.21"),
+        ("disable_redo", "mariadb-10.11.5", "8.0.31"),
+        ("microsecond_stamps", "5.6.24", "5.7.22"),
+        ("microsecond_stamps", "mariadb-10.11.5", "8.0.15"),
+        ("one_line_ready", "5.7.44", "8.0.15"),
+        ("scan_threads", "8.0.15", "8.0.18"),
+    ],
+)
+def test_capabilities_at_their_borders(capability: str, without: str, having: str) -> None:
+    assert not can(parse_version(without), capability)
+    assert can(parse_version(having), capability)
+
+
+def test_percona_is_as_mysql() -> None:
+    for capability in CAPABILITIES:
+        assert can(parse_version("percona-8.0.39"), capability) == can(parse_version("8.0.39"), capability)
+
+
+def test_an_unknown_capability_is_our_mistake() -> None:
+    with pytest.raises(KeyError):
+        can(parse_version("5.7.22"), "time_travel")
+
+
+@pytest.mark.parametrize("text", ["8.0.15", "5.6.24", "5.7.22", "mariadb-10.2.11", "9.7.4", "percona-5.7.44"])
+def test_every_server_has_exactly_one_way_to_make_a_data_directory(text: str) -> None:
+    ways = [way for way in ("initialize", "install_db", "bootstrap_sql") if can(parse_version(text), way)]
+    assert len(ways) == 1
+
+
+@pytest.mark.parametrize("text", ["8.0.38", "8.4.1", "9.0.0", "percona-8.0.38"])
+def test_withdrawn_releases_die_above_8000_tables(text: str) -> None:
+    assert not dies_with(parse_version(text), 8000)
+    assert dies_with(parse_version(text), 8001)
+
+
+@pytest.mark.parametrize("text", ["8.0.37", "8.0.39", "8.4.0", "8.4.2", "9.0.1", "5.7.22", "mariadb-9.0.0"])
+def test_their_neighbours_do_not(text: str) -> None:
+    assert not dies_with(parse_version(text), 1_000_000)
