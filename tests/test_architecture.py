@@ -1,0 +1,220 @@
+"""Does the house stand as planned? Imports point down, pure files are pure, files and functions stay small."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "recovery").rglob("*.py"))
+
+BASE = {"recovery", "errors", "model", "paths"}
+FIGURES = {"versions", "summary", "findings"}
+LOW = BASE | FIGURES
+TOOLS = {"store", "builds", "host", "server", "load"}
+PLANS = {"plan", "runner", "settings", "request", "results", "stages", "stagehand", "estimate"}
+FRONT = {"cli", "commands", "__main__"}
+BENCH = {"selfbench"}
+"""Measures the tool itself, beside the command line: it uses the house, and nobody in the house uses it."""
+
+# What each room may import. A new room is put here by hand, once it is clear on which floor it lies.
+MAY_IMPORT: dict[str, set[str]] = {
+    **dict.fromkeys(BASE, BASE),
+    **dict.fromkeys(FIGURES, LOW),
+    "store": LOW,
+    "builds": LOW | {"builds"},
+    "host": LOW | {"host"},
+    "server": LOW | {"host", "server"},
+    "load": LOW | {"host", "builds", "server", "load"},
+    "scenarios": LOW | TOOLS | {"scenarios"},
+    **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
+    # Reports are made from what is stored: they know tables, and no scenario.
+    "report": LOW | {"store", "report"},
+    **{room: LOW | TOOLS | PLANS | FRONT | {"scenarios", "report"} for room in FRONT},
+    **{room: LOW | TOOLS | PLANS | BENCH | {"scenarios", "report"} for room in BENCH},
+}
+
+PURE = [
+    "errors", "model", "versions", "summary", "plan", "results", "estimate", "server/options", "server/errorlog",
+    "load/profile", "report/figures", "report/layout", "report/tables", "report/text", "report/markdown",
+]  # fmt: skip
+EFFECTS = {
+    "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",
+    "random", "rich", "select", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time",
+    "urllib",
+}  # fmt: skip
+FILE_CALLS = {
+    "chmod", "exists", "glob", "is_dir", "is_file", "iterdir", "mkdir", "open", "read_bytes", "read_text", "rename",
+    "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
+}  # fmt: skip
+MAY_EXIT_AND_PRINT = {"cli", "__main__", "selfbench/__main__"}
+MOST_LINES_OF_A_FILE = 300
+MOST_LINES_OF_A_FUNCTION = 60
+
+# Put together here, so that this file does not name them either.
+REGISTRIES = [
+    ".".join(parts)
+    for parts in (
+        ("registry", "npmjs", "org"),
+        ("repo", "maven", "apache", "org"),
+        ("repo1", "maven", "org"),
+        ("files", "pythonhosted", "org"),
+        ("pypi", "org"),
+        ("deb", "debian", "org"),
+        ("archive", "ubuntu", "com"),
+        ("hub", "docker", "com"),
+        ("registry-1", "docker", "io"),
+        ("ghcr", "io"),
+        ("crates", "io"),
+    )
+]
+OWN_PATHS = re.compile("|".join(rf"(?<![\w.])/{path}\b(?!-)" for path in ("wo" + "rk", "tmp/" + "dl")))
+FOLDERS = ("recovery", "templates", "docker", "fixtures", "tests", "docs", "requirements")
+
+
+def module(path: Path) -> str:
+    """`server/options`, `cli`, `recovery` for the package's own first file."""
+    name = path.relative_to(ROOT / "recovery").with_suffix("").as_posix()
+    return "recovery" if name == "__init__" else name.removesuffix("/__init__")
+
+
+def room(name: str) -> str:
+    return name.split("/", maxsplit=1)[0]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names; `from a import b` gives a.b too, since b may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_imported(tree: ast.AST) -> set[str]:
+    found = set()
+    for name in imports(tree):
+        package, _, rest = name.partition(".")
+        inner = rest.split(".")[0]
+        # `from recovery import __version__` takes from the package's own first file.
+        is_room = (ROOT / "recovery" / inner).is_dir() or (ROOT / "recovery" / f"{inner}.py").is_file()
+        if package == "recovery":
+            found.add(inner if inner and is_room else "recovery")
+    return found
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What is evaluated when a module is imported: not the bodies of its functions, but their defaults."""
+    yield node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        inner: list[ast.AST] = [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
+        if not isinstance(node, ast.Lambda):
+            inner += node.decorator_list
+    else:
+        inner = list(ast.iter_child_nodes(node))
+    for child in inner:
+        yield from run_at_import(child)
+
+
+every_file = pytest.mark.parametrize("path", FILES, ids=module)
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(FILES) > 20
+    assert all((ROOT / "recovery" / f"{name}.py").is_file() for name in PURE)
+
+
+@every_file
+def test_imports_point_down(path: Path) -> None:
+    name = room(module(path))
+    assert name in MAY_IMPORT, f"on which floor does recovery/{name} lie? Put it into MAY_IMPORT"
+    assert rooms_imported(parsed(path)) - MAY_IMPORT[name] <= {"recovery"}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_files_touch_nothing(name: str) -> None:
+    tree = parsed(ROOT / "recovery" / f"{name}.py")
+    assert {imported.split(".")[0] for imported in imports(tree)} & EFFECTS == set()
+    touched = {call.func.attr for call in calls(tree) if isinstance(call.func, ast.Attribute)} & FILE_CALLS
+    opened = {call.func.id for call in calls(tree) if isinstance(call.func, ast.Name)} & {"open", "input", "print"}
+    assert touched | opened == set()
+
+
+@every_file
+def test_every_file_says_first_what_it_is_about(path: Path) -> None:
+    assert ast.get_docstring(parsed(path)), "no docstring"
+    assert path.read_text(encoding="utf-8").startswith(('"""', "#!"))
+
+
+@every_file
+def test_files_and_functions_are_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES_OF_A_FILE
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION]
+    assert long == []
+
+
+@every_file
+def test_only_the_command_line_exits_and_prints(path: Path) -> None:
+    if module(path) in MAY_EXIT_AND_PRINT:
+        return
+    names = {ast.unparse(call.func) for call in calls(parsed(path))}
+    assert names & {"print", "exit", "quit", "sys.exit", "SystemExit"} == set()
+
+
+@every_file
+def test_no_setting_is_read_at_import(path: Path) -> None:
+    read = [
+        ast.unparse(node)
+        for node in run_at_import(parsed(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv", "os.environb"}
+    ]
+    assert read == []
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """What a reader of the repository reads: its folders, and the files beside them."""
+    inside = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    for path in (*inside, *ROOT.glob("[!.]*")):
+        if path.is_file() and path.suffix != ".pyc":
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_registry_and_no_path_of_one_machine_is_named() -> None:
+    found = []
+    for name, text in texts():
+        found += [f"{name}: {host}" for host in REGISTRIES if host in text]
+        found += [f"{name}: {match.group()}" for match in OWN_PATHS.finditer(text)]
+    assert found == []
+
+
+def test_nothing_shadows_the_docker_client() -> None:
+    assert not (ROOT / "docker" / "__init__.py").exists()
+    assert not (ROOT / "tests" / "docker").exists()
+
+
+def test_the_rules_can_be_broken() -> None:
+    """Each detector finds what it is for."""
+    assert rooms_imported(ast.parse("from recovery.host.tree import walk")) == {"host"}
+    assert rooms_imported(ast.parse("from recovery import cli")) == {"recovery", "cli"}
+    environ = ast.parse("import os\ndef f(x=os.environ['A']): return os.environ")
+    assert sum(isinstance(node, ast.Attribute) for node in run_at_import(environ)) == 1
+    assert OWN_PATHS.search("see /" + "work/main")
+    assert not OWN_PATHS.search("/workflows net/work")
