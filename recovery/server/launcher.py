@@ -37,6 +37,8 @@ class Launch:
     """A short-named private folder for the socket, the pid file, my.cnf and tmpdir; the launcher makes it."""
     preload: tuple[Path, ...] = ()
     """Libraries for LD_PRELOAD (libeatmydata, while building)."""
+    stdin: Path | None = None
+    """A file of statements for a server that bootstraps; None is an empty input."""
 
     @property
     def socket(self) -> Path:

@@ -1,0 +1,140 @@
+"""Which options is a server started with? No version comparison stands here, only names of what a version can."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+
+from recovery.errors import UsageError
+from recovery.model import Version
+from recovery.versions import can
+
+Settings = dict[str, str]
+FLAG = ""
+"""The value of an option that takes none."""
+
+RESERVED: frozenset[str] = frozenset(
+    {"basedir", "bind_address", "bootstrap", "daemonize", "datadir", "defaults_file", "initialize"}
+    | {"initialize_insecure", "lc_messages", "lc_messages_dir", "log_error", "log_timestamps", "mysqlx"}
+    | {"open_files_limit", "pid_file", "port", "skip_networking", "socket", "tmpdir", "user"}
+)
+"""What the tool must decide itself, or it could not find, watch or kill its own server."""
+
+
+def base_settings(version: Version, *, rundir: Path) -> Settings:
+    """What every start needs, whatever it is for. The launcher adds what it alone knows: basedir, datadir, user."""
+    settings = {
+        "socket": str(rundir / "mysqld.sock"),
+        "pid_file": str(rundir / "mysqld.pid"),
+        "tmpdir": str(rundir),
+        "skip_networking": FLAG,
+        # The ready line is translated in 5.7, before it and in MariaDB.
+        "lc_messages": "en_US",
+        "innodb_file_per_table": "ON",
+    }
+    optional = {
+        "mysqlx": ("mysqlx", "OFF"),
+        "binlog_on_by_default": ("skip_log_bin", FLAG),
+        "log_error_verbosity": ("log_error_verbosity", "3"),
+        "log_timestamps": ("log_timestamps", "UTC"),
+        "secure_file_priv_null": ("secure_file_priv", "NULL"),
+        "partition_engine_check": ("disable_partition_engine_check", FLAG),
+    }
+    return settings | _where_known(version, optional)
+
+
+def test_settings(version: Version) -> Settings:
+    """The experiment's own: nothing that makes one start differ from the next by what happened before it."""
+    settings = {"performance_schema": "OFF"}
+    if can(version, "buffer_pool_dump"):
+        settings |= {"innodb_buffer_pool_dump_at_shutdown": "OFF", "innodb_buffer_pool_load_at_startup": "OFF"}
+    return settings
+
+
+def build_settings(version: Version, *, buffer_pool_bytes: int = 1 << 30) -> Settings:
+    """Gives up durability for speed, while tables are made. A clean shutdown and a start with other settings follow."""
+    settings = test_settings(version) | {
+        "innodb_flush_log_at_trx_commit": "0",
+        "innodb_doublewrite": "OFF",
+        "innodb_buffer_pool_size": str(buffer_pool_bytes),
+        "innodb_io_capacity": "20000",
+        "innodb_adaptive_hash_index": "OFF",
+        # Small on purpose: with the default the server's memory would grow with every table made.
+        "table_open_cache": "400",
+        "table_definition_cache": "400",
+        "max_allowed_packet": str(64 << 20),
+    }
+    optional = {
+        "stats_persistent": ("innodb_stats_persistent", "OFF"),
+        "sync_frm": ("sync_frm", "OFF"),
+        "flush_method_nosync": ("innodb_flush_method", "nosync"),
+        "io_capacity_max": ("innodb_io_capacity_max", "40000"),
+    }
+    return settings | _where_known(version, optional) | _big_redo(version)
+
+
+def _big_redo(version: Version) -> Settings:
+    if can(version, "redo_log_capacity"):
+        return {"innodb_redo_log_capacity": str(1 << 30)}
+    if can(version, "redo_resizes_itself"):
+        # A later start with another size makes new files by itself, after a clean shutdown.
+        return {"innodb_log_file_size": str(512 << 20)}
+    return {}
+
+
+def _where_known(version: Version, optional: Mapping[str, tuple[str, str]]) -> Settings:
+    return {name: value for capability, (name, value) in optional.items() if can(version, capability)}
+
+
+def merge(*layers: Mapping[str, str]) -> Settings:
+    """Later layers win. Names are spelled with underscores in the result, however they came."""
+    merged: Settings = {}
+    for layer in layers:
+        merged |= {canonical(name): value for name, value in layer.items()}
+    return merged
+
+
+def canonical(name: str) -> str:
+    """`--Innodb-Log-File-Size` and `innodb_log_file_size` are one option."""
+    return name.strip().lstrip("-").replace("-", "_").lower()
+
+
+def check_user_settings(settings: Mapping[str, str]) -> Settings:
+    """A user's own options, or UsageError for those that the tool decides."""
+    wanted = merge(settings)
+    for name, value in wanted.items():
+        bare = name.removeprefix("loose_").removeprefix("skip_").removeprefix("disable_").removeprefix("enable_")
+        if name in RESERVED or bare in RESERVED or f"skip_{bare}" in RESERVED:
+            raise UsageError(f"the option '{name}' is set by the tool itself", "leave it out")
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.]*", name):
+            raise UsageError(
+                f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
+            )
+        _quoted(name, value)
+    return wanted
+
+
+def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
+    """my.cnf as the template lays it out; the order is by name, so that two starts can be compared."""
+    environment = jinja2.Environment(  # noqa: S701 - an options file, not a page
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    quoted = [(name, _quoted(name, value)) for name, value in sorted(settings.items())]
+    try:
+        return environment.from_string(template_text).render(settings=quoted)
+    except jinja2.TemplateError as error:
+        raise UsageError(f"templates/my.cnf.j2: {error}", "mend the template") from error
+
+
+def _quoted(name: str, value: str) -> str:
+    """Quotes keep blanks and # in an options file; quotes and line ends themselves can't be kept."""
+    if re.search(r"[\x00-\x1f\"]", value):
+        raise UsageError(
+            f"the value of '{name}' has a quote or a line end in it", "a server's options file can't hold it"
+        )
+    if re.fullmatch(r"[\w./,:=+@%-]*", value, re.ASCII):
+        return value
+    return '"' + value.replace("\\", "\\\\") + '"'

@@ -1,0 +1,37 @@
+"""Where does a server keep its socket, pid file and options? In a private folder with a short name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from recovery.errors import HostUnfitError
+
+_LONGEST_BASE_BYTES = 60
+"""A socket's path holds 107 bytes; the rest is for our own names."""
+
+
+class RunDirs:
+    """One folder for a server, and a new one in it for each of its Lives."""
+
+    def __init__(self) -> None:
+        base = tempfile.gettempdir()
+        if len(os.fsencode(base)) > _LONGEST_BASE_BYTES:
+            base = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
+        try:
+            self.root = Path(tempfile.mkdtemp(prefix="recovery-", dir=base))
+        except OSError as error:
+            raise HostUnfitError(
+                f"no folder for temporary files can be made in {base}: {error.strerror}", "set TMPDIR to one that can"
+            ) from error
+        self._lives = 0
+
+    def next(self) -> Path:
+        """Not made yet: the launcher does it."""
+        self._lives += 1
+        return self.root / str(self._lives)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""What may be done with a server, and when? It holds at most one Life, and asserts that a dead one is asked nothing."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from recovery.errors import ServerFailedError
+from recovery.host.storage import Device
+from recovery.host.usage import Meter
+from recovery.model import Build, Startup
+from recovery.server import client
+from recovery.server.errorlog import Kind, classify
+from recovery.server.launcher import Exit, Launch, Launcher, Life
+from recovery.server.logtail import Line, last_lines
+from recovery.server.options import base_settings, merge
+from recovery.server.rundirs import RunDirs
+from recovery.server.watcher import Progress, died, watch
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+_LOOK_S = 2.0
+_RETRY_S = 0.001
+_KILL_LIMIT_S = 120.0
+"""A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
+
+
+class Server:
+    """One data directory's server: started, asked, killed or stopped, and started again.
+
+    `settings` are all options beyond the base ones: a caller puts the experiment's and the user's there."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        build: Build,
+        datadir: Path,
+        *,
+        device: Device,
+        logdir: Path,
+        settings: Mapping[str, str] | None = None,
+        preload: tuple[Path, ...] = (),
+        stall_s: float = 300.0,
+    ) -> None:
+        self.build = build
+        self.datadir = datadir
+        self.stall_s = stall_s
+        self.settings = merge(settings or {})
+        self.on_line: Callable[[Line], None] | None = None
+        """Sees every line of a start as it arrives."""
+        self._launcher = launcher
+        self._device = device
+        self.logdir = logdir
+        """Receives the error log of every Life of this server."""
+        self._preload = preload
+        self._rundirs = RunDirs()
+        self._life: Life | None = None
+        self._starts = 0
+
+    @property
+    def alive(self) -> bool:
+        return self._life is not None and self._life.exited() is None
+
+    @property
+    def life(self) -> Life:
+        assert self._life is not None, "this server has not been started"
+        return self._life
+
+    @property
+    def socket(self) -> Path:
+        return self.life.launch.socket
+
+    def start(self, *, log_name: str | None = None, settings: Mapping[str, str] | None = None) -> Startup:
+        """Timed from just before exec. A server that can't start is ended, and ServerFailedError says why."""
+        assert not self.alive, "this server runs already"
+        self._starts += 1
+        rundir = self._rundirs.next()
+        chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
+        log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
+        life = self._launcher.launch(Launch(self.build, self.datadir, chosen, log, rundir, self._preload))
+        self._life = life
+        meter = Meter(life.pid, self._device)
+        try:
+            ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
+            answered_at = self._first_answer(life)
+            usage = meter.read()
+        except BaseException:
+            self._end()
+            raise
+        return Startup(
+            startup_s=ready.at_s - life.started_at,
+            first_query_s=answered_at - life.started_at,
+            crash_proof=ready.crash_proof,
+            usage=usage,
+            log=log,
+            ready_lag_s=ready.lag_s,
+        )
+
+    def _first_answer(self, life: Life) -> float:
+        """Ready is not yet "accepts": some releases run a query of their own between the line and the first accept."""
+        progress = Progress(life.pid)
+        looked_at = time.monotonic()
+        while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
+            exited = life.exited()
+            if exited is not None:
+                raise self._failed(f"after its ready line {died(life, exited)}")
+            if time.monotonic() - looked_at >= _LOOK_S:
+                looked_at = time.monotonic()
+                if progress.still_for_s() >= self.stall_s:
+                    raise self._failed(f"the server is ready but answers nothing, for {self.stall_s:.0f} s")
+            life.wait(_RETRY_S)
+        return time.monotonic()
+
+    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+        assert self.alive, "there is no server to connect to"
+        return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+
+    def variables(self, names: Iterable[str]) -> dict[str, str]:
+        """Effective values, as the server itself says them."""
+        connection = self.connect()
+        try:
+            return client.variables(connection, names)
+        finally:
+            connection.close()
+
+    def kill(self) -> Exit:
+        """SIGKILL, wait until it is gone, and look what it died of: our signal, or else the crash was not ours."""
+        assert self._life is not None, "this server has not been started"
+        if (earlier := self._life.exited()) is not None:
+            raise self._failed(f"the server was gone before it was killed: {died(self._life, earlier)}")
+        self._life.signal(signal.SIGKILL)
+        exited = self._life.wait(_KILL_LIMIT_S)
+        if exited is None:
+            raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
+        if exited.signal != signal.SIGKILL:
+            raise self._failed(f"the server was to die of signal 9, but {died(self._life, exited)}")
+        return exited
+
+    def stop(self) -> Exit:
+        """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
+        assert self.alive, "there is no server to stop"
+        life = self.life
+        progress = Progress(life.pid)
+        life.signal(signal.SIGTERM)
+        while (exited := life.wait(_LOOK_S)) is None:
+            if progress.still_for_s() >= self.stall_s:
+                self._end()
+                raise self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
+        if exited != Exit(code=0, signal=None):
+            raise self._failed(f"the shutdown was not clean: {died(life, exited)}")
+        if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):
+            raise self._failed("the server ended, but its log does not say that it shut down")
+        return exited
+
+    def close(self) -> None:
+        """Whatever the state: nothing is left running, and no run folder stays behind."""
+        self._end()
+        self._rundirs.remove()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self) -> None:
+        if self._life is not None and self._life.exited() is None:
+            self._life.signal(signal.SIGKILL)
+            self._life.wait(_KILL_LIMIT_S)
+
+    def _failed(self, what: str) -> ServerFailedError:
+        log = self.life.launch.log
+        return ServerFailedError(what, f"its log: {log}", log_tail=last_lines(log))
+
+
+def _says_shutdown(line: str) -> bool:
+    event = classify(line)
+    return event is not None and event.kind is Kind.SHUTDOWN

@@ -1,0 +1,157 @@
+"""Has this start succeeded, failed, died or hung? One wait on the log and on the process, with no fixed time-out.
+
+A start on a slow disk takes an hour, so time alone proves nothing: it is given up when neither the log, the CPU nor the
+IO of the process has moved for a while."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recovery.errors import ServerFailedError
+from recovery.host.usage import activity
+from recovery.model import Version
+from recovery.server.errorlog import Kind, classify, is_error, stamp_of
+from recovery.server.launcher import Exit, Life
+from recovery.server.logtail import Line, LogTail, last_lines
+from recovery.versions import can
+
+Activity = Callable[[int], tuple[int, ...] | None]
+_LOOK_S = 2.0
+"""Between two looks at a process that is silent: rare enough to cost nothing."""
+_LAST_WORDS_S = 0.5
+"""A server that said why it fails is given so long to say the rest."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    at_s: float
+    """Arrival of the ready line, on the monotonic clock."""
+    line: str
+    crash_proof: str | None
+    lag_s: float | None
+
+
+class Progress:
+    """Does this process still do anything? Ask now and then; silence is measured from the last change."""
+
+    def __init__(self, pid: int, activity: Activity = activity) -> None:
+        self._pid = pid
+        self._activity = activity
+        self._seen = activity(pid)
+        self._moved_at = time.monotonic()
+
+    def moved(self) -> None:
+        self._moved_at = time.monotonic()
+
+    def still_for_s(self) -> float:
+        seen = self._activity(self._pid)
+        if seen != self._seen:
+            self._seen = seen
+            self.moved()
+        return time.monotonic() - self._moved_at
+
+
+class _Watch:
+    """What has been learnt from the log so far."""
+
+    def __init__(self, life: Life, version: Version, on_line: Callable[[Line], None] | None) -> None:
+        self._life = life
+        self._stamped = can(version, "microsecond_stamps")
+        self._on_line = on_line
+        self.crash_proof: str | None = None
+        self.first_error: str | None = None
+        self.failure: str | None = None
+        self.ready: Ready | None = None
+
+    def take(self, lines: list[Line]) -> None:
+        for line in lines:
+            if self._on_line is not None:
+                self._on_line(line)
+            event = classify(line.text)
+            if not line.complete:
+                # A torn line may still become anything, except that the ready text is already all it needs to be.
+                event = event if event is not None and event.kind is Kind.READY else None
+            elif self.first_error is None and is_error(line.text):
+                self.first_error = line.text
+            if event is None:
+                continue
+            if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None:
+                self.crash_proof = event.text
+            elif event.kind is Kind.FAILURE and self.failure is None:
+                self.failure = event.text
+            elif event.kind is Kind.READY and self.ready is None:
+                self.ready = self._ready(line)
+
+    def _ready(self, line: Line) -> Ready:
+        stamp = stamp_of(line.text) if self._stamped else None
+        lag_s = None if stamp is None else line.wall_s - stamp
+        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s)
+
+    def fail(self, what: str) -> ServerFailedError:
+        why = self.first_error or self.failure
+        message = f"{what}: {_without_stamp(why)}" if why else what
+        return ServerFailedError(
+            message, f"its log: {self._life.launch.log}", log_tail=last_lines(self._life.launch.log)
+        )
+
+
+def watch(
+    life: Life,
+    *,
+    ready_version: Version,
+    stall_s: float = 300.0,
+    on_line: Callable[[Line], None] | None = None,
+    activity: Activity = activity,
+) -> Ready:
+    """Until the ready line; ServerFailedError with the reason where none comes. Never ends the process itself."""
+    found = _Watch(life, ready_version, on_line)
+    progress = Progress(life.pid, activity)
+    with LogTail(life.launch.log) as tail:
+        poller = select.poll()
+        poller.register(tail.fd, select.POLLIN)
+        poller.register(life.exit_fd(), select.POLLIN)
+        look_ms = int(min(_LOOK_S, stall_s / 4) * 1000)
+        looked_at = time.monotonic()
+        while True:
+            exited = life.exited()
+            lines = tail.read()
+            found.take(lines)
+            if found.ready is not None:
+                return found.ready
+            if found.failure is not None:
+                raise _failed(life, found, tail)
+            if exited is not None:
+                raise found.fail(died(life, exited))
+            if lines:
+                progress.moved()
+            if time.monotonic() - looked_at >= look_ms / 1000:
+                looked_at = time.monotonic()
+                still_s = progress.still_for_s()
+                if still_s >= stall_s:
+                    raise found.fail(f"the server hangs: no log, CPU or IO for {still_s:.0f} s")
+            poller.poll(look_ms)
+
+
+def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
+    exited = life.wait(_LAST_WORDS_S)
+    found.take(tail.read())
+    return found.fail("the server did not start" if exited is None or exited.signal is None else died(life, exited))
+
+
+def died(life: Life, exited: Exit) -> str:
+    """In words; who sends signal 9 without being asked is nearly always the kernel, out of memory."""
+    name = life.launch.build.mysqld.name
+    if exited.signal == 9:
+        return f"{name} was killed by signal 9 from outside, as the kernel does when memory runs out"
+    if exited.signal is not None:
+        return f"{name} died of signal {exited.signal}"
+    return f"{name} ended by itself, with exit code {exited.code}"
+
+
+def _without_stamp(line: str) -> str:
+    """What the server said, from its severity on."""
+    at = line.find("[ERROR]")
+    return (line[at:] if at >= 0 else line).strip()

@@ -1,0 +1,103 @@
+"""Options by capability, and an options file that holds any value as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.paths import template_dir
+from recovery.server.options import (
+    base_settings,
+    build_settings,
+    check_user_settings,
+    merge,
+    render_cnf,
+)
+from recovery.server.options import (
+    test_settings as experiment_settings,
+)
+from recovery.versions import parse_version
+
+RUNDIR = Path("/run/recovery/1")
+TEMPLATE = (template_dir() / "my.cnf.j2").read_text()
+
+
+def base(version: str) -> dict[str, str]:
+    return base_settings(parse_version(version), rundir=RUNDIR)
+
+
+@pytest.mark.parametrize(
+    "version", ["5.5.62", "5.6.24", "5.7.9", "8.0.31", "9.7.0", "mariadb-10.2.11", "mariadb-10.11.5"]
+)
+def test_every_server_is_off_the_network_and_speaks_english(version: str) -> None:
+    settings = base(version)
+    assert settings["skip_networking"] == ""
+    assert settings["lc_messages"] == "en_US"
+    assert settings["socket"] == "/run/recovery/1/mysqld.sock"
+    assert settings["pid_file"].startswith(str(RUNDIR))
+    assert "log_error" not in settings
+
+
+def test_options_are_given_only_to_those_who_know_them() -> None:
+    assert "mysqlx" not in base("8.0.4")
+    assert base("8.0.11")["mysqlx"] == "OFF"
+    assert "log_error_verbosity" not in base("5.6.24")
+    assert base("5.7.22")["log_error_verbosity"] == "3"
+    assert "log_error_verbosity" not in base("mariadb-10.11.5")
+    assert "disable_partition_engine_check" not in base("5.7.9")
+    assert "disable_partition_engine_check" in base("5.7.22")
+    assert "disable_partition_engine_check" not in base("8.0.15")
+    assert "secure_file_priv" not in base("5.6.24")
+    assert "skip_log_bin" in base("8.0.15")
+    assert "skip_log_bin" not in base("5.7.22")
+
+
+def test_the_experiment_leaves_nothing_for_the_next_start() -> None:
+    assert experiment_settings(parse_version("5.7.22"))["innodb_buffer_pool_load_at_startup"] == "OFF"
+    assert "innodb_buffer_pool_load_at_startup" not in experiment_settings(parse_version("5.5.62"))
+
+
+def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
+    for text in ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.11.5"):
+        version = parse_version(text)
+        assert build_settings(version)["innodb_doublewrite"] == "OFF"
+        assert "innodb_doublewrite" not in experiment_settings(version)
+        assert "innodb_flush_log_at_trx_commit" not in experiment_settings(version)
+    assert "innodb_redo_log_capacity" in build_settings(parse_version("8.0.31"))
+    assert "innodb_log_file_size" in build_settings(parse_version("8.0.15"))
+    assert "sync_frm" not in build_settings(parse_version("8.0.15"))
+
+
+def test_later_layers_win_however_a_name_is_spelled() -> None:
+    assert merge({"innodb_io_capacity": "1"}, {"--Innodb-IO-capacity": "2"}) == {"innodb_io_capacity": "2"}
+
+
+@pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])
+def test_what_the_tool_decides_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="set by the tool"):
+        check_user_settings({name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("a b", "1"), ("", "1"), ("[client]", ""), ("ok", 'a"b'), ("ok", "a\nb=1")]
+)
+def test_what_no_options_file_can_hold_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError):
+        check_user_settings({name: value})
+
+
+def test_the_options_file() -> None:
+    text = render_cnf({"skip_networking": "", "datadir": "/a b/#1", "innodb_io_capacity": "200"}, TEMPLATE)
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        "[mysqld]",
+        'datadir = "/a b/#1"',
+        "innodb_io_capacity = 200",
+        "skip_networking",
+    ]
+
+
+def test_a_broken_template_is_told_in_one_line() -> None:
+    with pytest.raises(UsageError, match=r"my\.cnf\.j2"):
+        render_cnf({}, "{% for x %}")

@@ -1,0 +1,104 @@
+"""Every way a start can end, played by a real process that writes a real log."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
+
+from recovery.errors import ServerFailedError
+from recovery.server.local import LocalLife
+from recovery.server.watcher import Ready, watch
+from recovery.versions import parse_version
+
+
+def play(folder: Path, *steps: str | float) -> LocalLife:
+    return FakeLauncher([list(steps)]).launch(fake_launch(folder))
+
+
+def watched(life: LocalLife, *, version: str = "5.7.22", stall_s: float = 60.0) -> Ready:
+    try:
+        return watch(life, ready_version=parse_version(version), stall_s=stall_s)
+    finally:
+        life.signal(signal.SIGKILL)
+        life.wait(10)
+
+
+def test_ready_with_the_proof_that_came_before_it(tmp_path: Path) -> None:
+    life = play(tmp_path, "noise\n", CRASHED, 0.05, READY_57)
+    ready = watched(life)
+    assert ready.crash_proof == CRASHED.strip()
+    assert 0.05 < ready.at_s - life.started_at < 5
+    assert ready.lag_s is not None
+    assert ready.lag_s > 0
+
+
+def test_no_proof_and_no_lag_where_there_is_none(tmp_path: Path) -> None:
+    ready = watched(play(tmp_path, READY_56), version="5.6.24")
+    assert ready.crash_proof is None
+    assert ready.lag_s is None
+
+
+def test_a_ready_line_without_its_end_counts_at_once(tmp_path: Path) -> None:
+    assert watched(play(tmp_path, "InnoDB: Progress in percent: 1 2", 0.02, " 3\n", READY_57.strip())).line
+
+
+def test_x_plugin_is_not_the_server(tmp_path: Path) -> None:
+    x_plugin = "2026-01-01T00:00:00.000000Z 0 [Note] X Plugin ready for connections. Socket: '/x'\n"
+    assert "X Plugin" not in watched(play(tmp_path, x_plugin, 0.05, READY_57)).line
+
+
+def test_a_failed_start_ends_with_the_first_error_and_the_last_lines(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailedError, match=r"\[ERROR\] disk on fire") as caught:
+        watched(play(tmp_path, "x [ERROR] disk on fire\n", "x [ERROR] Aborting\n", "last words\n", "exit 1"))
+    assert caught.value.log_tail[-1] == "last words"
+
+
+def test_a_failure_ends_the_watch_though_the_process_lingers(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(ServerFailedError, match="Unable to lock"):
+        watched(play(tmp_path, "x [ERROR] InnoDB: Unable to lock ./ibdata1, error: 11\n"))
+    assert time.monotonic() - started < 5
+
+
+def test_an_end_without_a_word(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailedError, match="exit code 3"):
+        watched(play(tmp_path, "noise\n", "exit 3"))
+
+
+def test_killed_from_outside_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailedError, match="signal 9 from outside"):
+        watched(play(tmp_path, "noise\n", "signal 9"))
+
+
+def test_a_server_that_does_nothing_hangs(tmp_path: Path) -> None:
+    with pytest.raises(ServerFailedError, match="hangs"):
+        watched(play(tmp_path, "noise\n"), stall_s=0.4)
+
+
+def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def activity(pid: int) -> tuple[int, ...]:
+        seen.append(pid)
+        return (len(seen),)
+
+    life = play(tmp_path, 1.0, READY_57)
+    try:
+        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.4, activity=activity).line
+    finally:
+        life.signal(signal.SIGKILL)
+        life.wait(10)
+    assert len(seen) > 2
+
+
+def test_waiting_costs_no_cpu(tmp_path: Path) -> None:
+    life = play(tmp_path, 1.0, READY_57)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    watched(life)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.02
