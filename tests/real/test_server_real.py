@@ -1,0 +1,173 @@
+"""Every server of the catalog: made, started, killed, recovered, stopped; and starts that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import RecoveryError, ServerFailedError
+from recovery.host.storage import device_of
+from recovery.model import Build
+from recovery.server.bootstrap import initialise
+from recovery.server.client import count_tables, scalar
+from recovery.server.local import LocalLauncher
+from recovery.server.options import build_settings, merge
+from recovery.server.options import test_settings as experiment_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+from recovery.versions import can
+
+pytestmark = pytest.mark.real
+VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
+TABLES = 20
+
+
+def build_of(version: str) -> Build:
+    return resolve(version, Sources(), lambda _line: None)
+
+
+def make(build: Build, folder: Path) -> Path:
+    rundirs = RunDirs()
+    try:
+        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+    finally:
+        rundirs.remove()
+    return folder / "data"
+
+
+def server_of(build: Build, datadir: Path, logdir: Path, *, stall_s: float = 60.0) -> Server:
+    return Server(
+        LocalLauncher(),
+        build,
+        datadir,
+        device=device_of(datadir),
+        logdir=logdir,
+        settings=experiment_settings(build.version),
+        stall_s=stall_s,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
+    """One version is enough where the process is looked at, and not the server in it."""
+    build = build_of("5.7.22")
+    return build, make(build, tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
+    with server_of(*made, tmp_path) as server:
+        yield server
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> None:
+    build = build_of(version)
+    with server_of(build, make(build, tmp_path), tmp_path / "logs") as server:
+        first = server.start(settings=merge(build_settings(build.version)))
+        assert first.crash_proof is None
+        connection = server.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE discovery")
+            for number in range(TABLES):
+                cursor.execute(f"CREATE TABLE discovery.table_{number} (id INT PRIMARY KEY) ENGINE=InnoDB")
+        assert count_tables(connection, ("discovery",)) == TABLES
+        connection.close()
+        server.stop()
+
+        assert server.start().crash_proof is None, "the redo log is made anew, and that is no recovery"
+        connection = server.connect()
+        with connection.cursor() as cursor:
+            for number in range(TABLES):
+                cursor.execute(f"INSERT INTO discovery.table_{number} VALUES ({number})")
+        assert server.kill().signal == signal.SIGKILL
+        assert not server.alive
+
+        crashed = server.start()
+        assert crashed.crash_proof is not None
+        assert 0 < crashed.startup_s <= crashed.first_query_s
+        if can(build.version, "microsecond_stamps"):
+            assert crashed.ready_lag_s is not None
+            assert 0 <= crashed.ready_lag_s < 0.05
+        else:
+            assert crashed.ready_lag_s is None
+        connection = server.connect()
+        found = [scalar(connection, f"SELECT id FROM discovery.table_{number}") for number in range(TABLES)]
+        connection.close()
+        assert found == list(range(TABLES))
+        asked = server.variables(["performance_schema", "innodb_doublewrite", "tmpdir", "no_such_variable"])
+        assert asked["performance_schema"] == "OFF"
+        assert asked["innodb_doublewrite"] == "ON", "the build's settings are gone"
+        assert "no_such_variable" not in asked
+        assert server.stop().code == 0
+        assert server.start().crash_proof is None
+
+
+@pytest.mark.parametrize("version", ["5.6.24", "8.0.31", "mariadb-10.11.5"])
+def test_an_option_it_does_not_know_ends_the_start_with_the_reason(version: str, tmp_path: Path) -> None:
+    build = build_of(version)
+    with server_of(build, make(build, tmp_path), tmp_path / "logs") as server:
+        started = time.monotonic()
+        with pytest.raises(ServerFailedError, match="unknown variable 'nonsense=1'") as caught:
+            server.start(settings={"nonsense": "1"})
+        assert time.monotonic() - started < 10
+        assert caught.value.log_tail
+        assert not server.alive
+
+
+def test_killed_from_outside_while_it_starts(server: Server) -> None:
+    server.on_line = lambda _line: os.kill(server.life.pid, signal.SIGKILL) if server.alive else None
+    with pytest.raises(ServerFailedError, match="signal 9 from outside"):
+        server.start()
+    server.on_line = None
+    server.start()
+    server.stop()
+
+
+def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
+    with server_of(*made, tmp_path, stall_s=1.0) as server:
+        server.on_line = lambda _line: os.kill(server.life.pid, signal.SIGSTOP) if server.alive else None
+        with pytest.raises(ServerFailedError, match="hangs"):
+            server.start()
+        assert not server.alive
+
+
+def test_two_servers_on_one_data_directory(server: Server, made: tuple[Build, Path], tmp_path: Path) -> None:
+    server.start()
+    with server_of(*made, tmp_path / "second") as second, pytest.raises(ServerFailedError, match="Unable to lock"):
+        second.start()
+    assert server.alive, "the first one was not harmed"
+    server.stop()
+
+
+def test_a_death_that_was_not_ours_is_no_crash_of_ours(server: Server) -> None:
+    server.start()
+    os.kill(server.life.pid, signal.SIGKILL)
+    server.life.wait(10)
+    with pytest.raises(ServerFailedError, match="gone before it was killed"):
+        server.kill()
+
+
+def test_nothing_is_left_when_it_is_closed(made: tuple[Build, Path], tmp_path: Path) -> None:
+    with server_of(*made, tmp_path) as server:
+        server.start()
+        pid, rundir = server.life.pid, server.socket.parent
+        thread = threading.Timer(0, server.close)
+        thread.start()
+        thread.join()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not rundir.exists()
+
+
+def test_a_folder_with_something_in_it_is_not_initialised(made: tuple[Build, Path], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine").touch()
+    with pytest.raises(RecoveryError, match="not empty"):
+        make(made[0], tmp_path)
