@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 2.0
 _RETRY_S = 0.001
+_METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
 
@@ -85,7 +86,7 @@ class Server:
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
         life = self._launcher.launch(Launch(self.build, self.datadir, chosen, log, rundir, self._preload))
         self._life = life
-        meter = Meter(life.pid, self._device)
+        meter = self._meter(life)
         try:
             ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
             answered_at = self._first_answer(life)
@@ -101,6 +102,15 @@ class Server:
             log=log,
             ready_lag_s=ready.lag_s,
         )
+
+    def _meter(self, life: Life) -> Meter:
+        """For some microseconds after exec the kernel hides a process' counters from all but root: ask again, briefly."""
+        for _ in range(_METER_TRIES):
+            meter = Meter(life.pid, self._device)
+            if meter.read().read_bytes is not None:
+                break
+            life.wait(_RETRY_S)
+        return meter
 
     def _first_answer(self, life: Life) -> float:
         """Ready is not yet "accepts": some releases run a query of their own between the line and the first accept."""
