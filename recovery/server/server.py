@@ -104,7 +104,7 @@ class Server:
         )
 
     def _meter(self, life: Life) -> Meter:
-        """For some microseconds after exec the kernel hides a process' counters from all but root: ask again, briefly."""
+        """For a moment after exec the kernel hides a process' counters from all but root: ask again, briefly."""
         for _ in range(_METER_TRIES):
             meter = Meter(life.pid, self._device)
             if meter.read().read_bytes is not None:
