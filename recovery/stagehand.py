@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
-from recovery.host.space import check_space, free
+from recovery.host.orphans import end_servers_in
+from recovery.host.space import free
 from recovery.host.storage import device_of
 from recovery.load.stage import prepare_stage
 from recovery.model import Version
@@ -62,9 +63,11 @@ class Stagehand:
             self._make_room(directories, stage)
         datadir = directories.acquire(stage.key)
         try:
+            for pid in end_servers_in(datadir.mysql):
+                self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
                 self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
-                prove_intact(datadir, self.request.schema.database_names)
+                prove_intact(datadir, self.request.schema.database_names, fingerprint=stage.build.fingerprint)
             else:
                 self._build(stage, datadir)
             server = Server(
@@ -91,7 +94,6 @@ class Stagehand:
         return bench
 
     def _build(self, stage: Stage, datadir: DataDir) -> None:
-        check_space(self.request.data, stage.need)
         title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
             prepare_stage(
