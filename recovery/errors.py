@@ -36,3 +36,7 @@ class ServerFailedError(RecoveryError):
     def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
         self.log_tail = log_tail
+
+
+class ServerKilledError(ServerFailedError):
+    """Somebody else killed the server, most likely the kernel, out of memory: not its doing, so the trial is VOID."""

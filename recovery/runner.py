@@ -13,10 +13,12 @@ from typing import Protocol
 
 import recovery
 from recovery.builds.resolve import Sources, resolve
-from recovery.errors import RecoveryError, ServerFailedError, TrialVoidError
+from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.datadir import DataDirs
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
+from recovery.host.usage import peak_memory_bytes
+from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
 from recovery.model import Build, Run, Trial, Verdict, Version
@@ -107,7 +109,7 @@ class _Loop:
         try:
             self._trials()
             status = "finished"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BuildInterruptedError):
             status = "interrupted"
             raise
         except RecoveryError as error:
@@ -116,7 +118,8 @@ class _Loop:
         finally:
             if self.store is not None:
                 notes = (*self.session.notes, note) if note else self.session.notes
-                self.session = replace(self.session, status=status, notes=notes)
+                host = self.session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
+                self.session = replace(self.session, status=status, notes=notes, environment=host)
                 self.store.finish(self.session)
         assert self.store is not None, "a plan has at least one trial"
         return self.store
@@ -150,7 +153,8 @@ class _Loop:
         try:
             outcome = self.prepared.scenario.measure(bench, trial.variant.cache)
         except (ServerFailedError, TrialVoidError) as error:
-            verdict = Verdict.VOID if isinstance(error, TrialVoidError) else Verdict.FAILED
+            void = isinstance(error, TrialVoidError | ServerKilledError)
+            verdict = Verdict.VOID if void else Verdict.FAILED
             run = replace(empty_run(trial), verdict=verdict, reason=error.message)
         else:
             verdict, reason = self.prepared.scenario.judge(outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from recovery.host.storage import Device, completed_reads
@@ -61,6 +62,11 @@ def cached_bytes() -> int | None:
     if "Cached" not in kib:
         return None
     return (kib["Cached"] + kib.get("Buffers", 0) - kib.get("Shmem", 0)) * 1024
+
+
+def peak_memory_bytes() -> int:
+    """Of this process, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _io(pid: int) -> dict[str, int] | None:

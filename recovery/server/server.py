@@ -19,7 +19,7 @@ from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import Line, last_lines
 from recovery.server.options import base_settings, merge
 from recovery.server.rundirs import RunDirs
-from recovery.server.watcher import Progress, died, watch
+from recovery.server.watcher import Progress, died, failed, watch
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -187,8 +187,7 @@ class Server:
             self._life.wait(_KILL_LIMIT_S)
 
     def _failed(self, what: str) -> ServerFailedError:
-        log = self.life.launch.log
-        return ServerFailedError(what, f"its log: {log}", log_tail=last_lines(log))
+        return failed(self.life, what)
 
 
 def _says_shutdown(line: str) -> bool:

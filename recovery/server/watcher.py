@@ -6,11 +6,12 @@ IO of the process has moved for a while."""
 from __future__ import annotations
 
 import select
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.errors import ServerFailedError
+from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.usage import activity
 from recovery.model import Version
 from recovery.server.errorlog import Kind, classify, is_error, stamp_of
@@ -92,10 +93,7 @@ class _Watch:
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
-        message = f"{what}: {_without_stamp(why)}" if why else what
-        return ServerFailedError(
-            message, f"its log: {self._life.launch.log}", log_tail=last_lines(self._life.launch.log)
-        )
+        return failed(self._life, f"{what}: {_without_stamp(why)}" if why else what)
 
 
 def watch(
@@ -141,10 +139,17 @@ def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
     return found.fail("the server did not start" if exited is None or exited.signal is None else died(life, exited))
 
 
+def failed(life: Life, what: str) -> ServerFailedError:
+    """With the last lines of its log; of a kind of its own where the process was killed from outside."""
+    exited = life.exited()
+    kind = ServerKilledError if exited is not None and exited.signal == signal.SIGKILL else ServerFailedError
+    return kind(what, f"its log: {life.launch.log}", log_tail=last_lines(life.launch.log))
+
+
 def died(life: Life, exited: Exit) -> str:
     """In words; who sends signal 9 without being asked is nearly always the kernel, out of memory."""
     name = life.launch.build.mysqld.name
-    if exited.signal == 9:
+    if exited.signal == signal.SIGKILL:
         return f"{name} was killed by signal 9 from outside, as the kernel does when memory runs out"
     if exited.signal is not None:
         return f"{name} died of signal {exited.signal}"
