@@ -1,4 +1,4 @@
-"""The report for a terminal: the same tables, as wide as the window, in colour where there is colour."""
+"""The report for a terminal: the figures, as wide as the window. Host and server in full are in the files beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from recovery.model import Session, Table, Verdict
 from recovery.report import layout
-from recovery.report.tables import heading, state, tables
+from recovery.report.tables import figures_of, heading, state
 
 _LEAST_WIDTH = 60
 """On a narrower window lines fold anyway."""
@@ -24,7 +24,7 @@ def render(session: Session, console: Console) -> None:
     for paragraph in (session.question, state(session), *session.notes):
         console.print(Text(layout.printable(paragraph)))
     console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=True)
-    for table in tables(session):
+    for table in figures_of(session):
         console.print()
         for part in _grids(layout.cleaned(table), max(console.width, _LEAST_WIDTH)):
             console.print(part)

@@ -15,11 +15,20 @@ _FINGERPRINT_LENGTH = 12
 
 def tables(session: Session) -> tuple[Table, ...]:
     """All tables of a session, in reading order."""
+    about = (_facts("Settings", session.settings), _facts("Host", session.environment))
+    return (
+        *figures_of(session),
+        *about,
+        *(_server(version, session.servers[version]) for version in session.servers),
+    )
+
+
+def figures_of(session: Session) -> tuple[Table, ...]:
+    """What was measured: the part that a terminal shows."""
     found = [_timing(session), _runs(session)]
     if any(run.verdict is not Verdict.MEASURED for run in session.runs):
         found.append(_not_counted(session))
-    found += [_facts("Settings", session.settings), _facts("Host", session.environment)]
-    return (*found, *(_server(version, session.servers[version]) for version in session.servers))
+    return tuple(found)
 
 
 def heading(session: Session) -> str:
@@ -85,18 +94,15 @@ def _runs(session: Session) -> Table:
             "#",
             "version",
             "variant",
-            "repeat",
-            "startup s",
-            "first query s",
+            "startup",
+            "query",
             "read",
-            "read requests",
-            "cpu s",
-            "resident before",
-            "rows found",
+            "requests",
+            "cpu",
             "verdict",
         ),
         rows=tuple(_run_row(run) for run in session.runs),
-        numeric=(True, False, False, *(True,) * 8, False),
+        numeric=(True, False, False, *(True,) * 5, False),
         notes=_run_notes(session.runs),
     )
 
@@ -106,14 +112,11 @@ def _run_row(run: Run) -> tuple[str, ...]:
         str(run.number),
         run.version,
         run.variant,
-        str(run.repeat),
         figures.seconds(run.startup_s),
         figures.seconds(run.first_query_s),
         figures.size(run.read_bytes),
         figures.count(run.read_requests),
         figures.seconds(run.cpu_s),
-        figures.size(run.resident_before_bytes),
-        figures.of(run.rows_found, run.rows_expected),
         run.verdict.value,
     )
 
@@ -123,11 +126,35 @@ def _run_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
     emptied = _grouped((run.cold_means, run.number) for run in runs)
     warmed = _grouped((run.warmups, run.number) for run in runs)
     return (
-        "read: fetched from storage by the server; read requests: completed by the device meanwhile; resident before: "
-        "cached bytes of the data directory before the start; MB and GB are decimal.",
+        "startup, query: seconds until the ready line, and until the first answered query; read: fetched from "
+        "storage by the server; requests: reads the device completed meanwhile; cpu: seconds of the server; MB and GB "
+        "are decimal.",
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
+        *_left_in_cache(runs),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
+        *_contents(runs),
     )
+
+
+def _left_in_cache(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    """The proof of a cold start."""
+    left = [run.resident_before_bytes for run in runs if run.resident_before_bytes is not None]
+    if not left:
+        return ()
+    return (
+        f"Bytes of the data directory found in the emptied cache before a start: {figures.size(max(left))} at most.",
+    )
+
+
+def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    """What came back: short, where it is all that was acknowledged."""
+    counted = [run for run in runs if run.rows_expected is not None]
+    if not counted:
+        return ()
+    if all(run.rows_found == run.rows_expected for run in counted):
+        return ("After each of these starts every table and every acknowledged row was found.",)
+    found = "; ".join(f"run {run.number} {figures.of(run.rows_found, run.rows_expected)}" for run in counted)
+    return (f"Acknowledged rows found after the start: {found}.",)
 
 
 def _grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
