@@ -122,11 +122,11 @@ def test_the_meter_costs_under_a_millisecond(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "gigabytes", "inodes"),
     [
-        ("5.6.24", 22.4, 401_000),
-        ("5.7.22", 22.4, 401_000),
-        ("8.0.31", 16.7, 201_000),
-        ("9.7.4", 23.2, 201_000),
-        ("mariadb-10.11.5", 14.2, 401_000),
+        ("5.6.24", 23.6, 401_000),
+        ("5.7.22", 23.6, 401_000),
+        ("8.0.31", 17.9, 201_000),
+        ("9.7.4", 24.4, 201_000),
+        ("mariadb-10.11.5", 15.4, 401_000),
     ],
 )
 def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -> None:

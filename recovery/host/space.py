@@ -13,8 +13,8 @@ from recovery.model import Flavor, Version
 from recovery.versions import can
 
 _KIB = 1024
-_BASE_BYTES = 300_000_000
-"""System tables, redo and undo logs, and the names themselves."""
+_BASE_BYTES = 1_500_000_000
+"""System tables, undo logs, the names themselves, and a redo log of 1 GB while the tables are built."""
 _BASE_INODES = 1000
 
 
