@@ -1,0 +1,198 @@
+"""The whole way, as a user goes it: the command, real servers of every generation, and what is stored afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from recovery.builds.listing import offers
+from recovery.cli import run
+
+pytestmark = pytest.mark.real
+
+CATALOG = [offer.version for offer in offers()]
+TABLES = 150
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of data directories for this file: the second test finds what the first has built."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def at(data: Path, tmp_path: Path) -> list[str]:
+    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
+
+
+def stored(tmp_path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
+    return report
+
+
+@pytest.mark.parametrize("version", CATALOG)
+def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> None:
+    assert run(["crash-recovery", "--version", version, "--runs", "2", *at]) == 0
+    report = stored(tmp_path)
+    assert report["format"] == 1
+    assert report["status"] == "finished"
+    assert [one["variant"] for one in report["runs"]] == ["cold", "warm", "cold", "warm"]
+    for number, one in enumerate(report["runs"]):
+        assert one["verdict"] == "measured", one["reason"]
+        assert one["version"] == version
+        assert one["crash_proof"]
+        assert one["exit_signal"] == "signal 9"
+        assert one["tables"] == TABLES
+        assert one["rows_found"] == one["rows_expected"]
+        assert one["rows_found"] >= 100 * (number + 1)
+        assert 0 < one["startup_s"] <= one["first_query_s"]
+        assert "ready for connections" in (tmp_path / "results" / "latest" / one["log"]).read_text(errors="replace")
+    cold = next(one for one in report["runs"] if one["variant"] == "cold")
+    warm = next(one for one in report["runs"] if one["variant"] == "warm")
+    assert cold["cold_means"] in ("drop_caches", "fadvise")
+    assert cold["resident_before_bytes"] is None or cold["resident_before_bytes"] < 16 * 1024 * 1024
+    if cold["cold_means"] == "drop_caches":
+        assert cold["read_bytes"] > warm["read_bytes"]
+    assert warm["warmups"] is not None
+    summaries = {one["variant"]: one for one in report["summaries"]}
+    assert summaries["cold"]["count"] == summaries["warm"]["count"] == 2
+    assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
+
+
+@pytest.mark.parametrize("version", CATALOG)
+def test_a_clean_start_proves_that_nothing_was_recovered(version: str, at: list[str], tmp_path: Path) -> None:
+    assert run(["clean-start", "--version", version, "--runs", "1", *at]) == 0
+    for one in stored(tmp_path)["runs"]:
+        assert one["verdict"] == "measured", one["reason"]
+        assert one["crash_proof"] is None
+        assert one["exit_signal"] == "exit 0"
+
+
+def test_warm_recovery_goes_on_with_the_newest_session(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cold-recovery", "--version", "mariadb-10.11.5 5.7.22", "--runs", "1", *at]) == 0
+    results = at[-2:]
+    capsys.readouterr()
+    assert run(["warm-recovery", "--runs", "1", *results]) == 0
+    captured = capsys.readouterr()
+    assert "using the data directory" in captured.err
+    report = stored(tmp_path)
+    assert report["scenario"] == "warm-recovery"
+    assert report["versions"] == ["mariadb-10.11.5", "5.7.22"]
+    assert report["settings"]["tables"] == TABLES
+    assert report["settings"]["order"] == "versions alternate, block by block"
+
+
+def test_force_recovery_is_passed_on_and_json_goes_to_standard_output(
+    at: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--version", "5.7.22", "--runs", "1", "--set", "innodb_force_recovery=1", "--json", "-", *at]
+    assert run(["cold-recovery", *arguments]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["servers"]["5.7.22"]["@innodb_force_recovery"] == "1"
+    assert "--set innodb_force_recovery=1" in report["command"]
+
+
+def test_as_published_says_so(at: list[str], tmp_path: Path) -> None:
+    assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--as-published", *at]) == 0
+    report = stored(tmp_path)
+    assert report["settings"]["as_published"] is True
+    assert report["runs"][0]["resident_before_bytes"] is None
+
+
+def test_a_server_that_cannot_start_ends_the_session_at_once(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    code = run(["cold-recovery", "--version", "5.7.22", "--runs", "2", "--set", "innodb_no_such_thing=1", *at])
+    assert code == 1
+    assert time.monotonic() - began < 60
+    said = capsys.readouterr()
+    assert "innodb_no_such_thing" in said.err + said.out
+    assert "Traceback" not in said.err
+
+
+def test_a_damaged_data_directory_is_refused(data: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--database", "damaged", *at]
+    assert run(arguments) == 0
+    (victim,) = data.glob(f"5.7.22-damaged-{TABLES}-*/mysql/damaged/table_7.ibd")
+    victim.unlink()
+    capsys.readouterr()
+    assert run(arguments) == 1
+    said = capsys.readouterr().err
+    assert f"{TABLES - 1} tables' files" in said
+    assert "hint:" in said
+
+
+def _command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "recovery", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def _read_until(process: subprocess.Popen[str], words: str) -> str:
+    assert process.stderr is not None
+    seen = ""
+    for line in process.stderr:
+        seen += line
+        if words in line:
+            return seen
+    raise AssertionError(f"'{words}' was never said: {seen}")
+
+
+def test_ctrl_c_keeps_the_finished_runs_and_stops_the_server(at: list[str], tmp_path: Path) -> None:
+    process = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
+    _read_until(process, "[1/50]")
+    servers = _servers_below(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "error: interrupted" in err
+    assert "Traceback" not in err + out
+    report = stored(tmp_path)
+    assert report["status"] == "interrupted"
+    assert 1 <= len(report["runs"]) < 50
+    assert (tmp_path / "results" / "latest" / "report.txt").is_file()
+    assert not [pid for pid in servers if psutil.pid_exists(pid)]
+    # What the killed server left is started, counted and then used again.
+    assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", *at]) == 0
+
+
+def test_two_timed_runs_do_not_overlap(at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    first = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
+    try:
+        _read_until(first, "[1/50]")
+        assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", *at]) == 1
+        assert f"{first.pid}" in capsys.readouterr().err
+    finally:
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(60) == 130
+
+
+def test_a_killed_run_is_settled_by_the_next(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    process = _command("cold-recovery", "--version", "8.0.31", "--runs", "50", *at)
+    _read_until(process, "[1/50]")
+    servers = _servers_below(process.pid)
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(stored(tmp_path)["runs"]) >= 1
+    assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", *at]) == 0
+    said = capsys.readouterr().err
+    assert "counted anew" in said
+    assert not [pid for pid in servers if psutil.pid_exists(pid)], said
+
+
+def _servers_below(pid: int) -> list[int]:
+    children = psutil.Process(pid).children(recursive=True)
+    return [child.pid for child in children if child.name() in ("mysqld", "mariadbd")]
