@@ -14,6 +14,8 @@ DEFAULT_TABLES = 200_000
 DEFAULT_RUNS = 5
 MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
+TIMED_ONLY = frozenset({"innodb_force_recovery"})
+"""A server that runs under them takes no inserts, and no clean start is wanted with them."""
 _IDENTIFIER = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,50}$")
 
 
@@ -36,6 +38,16 @@ class Request:
     keep: bool = False
     stall_s: float = 300.0
     command: str = ""
+
+    @property
+    def lasting_settings(self) -> dict[str, str]:
+        """The user's options for every start."""
+        return {name: value for name, value in self.settings if name not in TIMED_ONLY}
+
+    @property
+    def timed_settings(self) -> tuple[tuple[str, str], ...]:
+        """And those for the timed one alone."""
+        return tuple((name, value) for name, value in self.settings if name in TIMED_ONLY)
 
 
 def positive(name: str, text: str | int, most: int) -> int:

@@ -140,7 +140,10 @@ class _Loop:
 
     def _bench(self, version: Version) -> Bench:
         conditions = Conditions(
-            self.prepared.statements, as_published=self.request.as_published, allow_drop=self.request.allow_drop
+            self.prepared.statements,
+            as_published=self.request.as_published,
+            allow_drop=self.request.allow_drop,
+            timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)
 

@@ -57,7 +57,6 @@ class Stagehand:
             self.leave(version)
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
-        settings = dict(self.request.settings)
         directories = DataDirs(self.request.data)
         if not stage.whole:
             self._make_room(directories, stage)
@@ -76,7 +75,7 @@ class Stagehand:
                 datadir.mysql,
                 device=device_of(datadir.mysql),
                 logdir=scratch / str(stage.build.version),
-                settings=merge(test_settings(stage.build.version), settings),
+                settings=merge(test_settings(stage.build.version), self.request.lasting_settings),
                 stall_s=self.request.stall_s,
             )
             bench = Bench(server, datadir, self.request.schema, conditions=conditions)

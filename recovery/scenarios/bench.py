@@ -35,6 +35,8 @@ class Conditions:
     """Leave in the cache what the insert script warmed, as the published experiment did."""
     allow_drop: bool = True
     """Whether the whole host's caches may be dropped; otherwise file by file."""
+    timed_settings: tuple[tuple[str, str], ...] = ()
+    """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
 
 
 class Bench:
@@ -61,7 +63,7 @@ class Bench:
         self._start(f"untimed-{self._untimed}.err")
 
     def timed_start(self, log_name: str) -> Startup:
-        startup = self._start(log_name)
+        startup = self._start(log_name, dict(self.conditions.timed_settings))
         self.last_read_bytes = startup.usage.read_bytes
         return startup
 
@@ -73,9 +75,9 @@ class Bench:
         self.at_rest = True
         return ended
 
-    def _start(self, log_name: str) -> Startup:
+    def _start(self, log_name: str, settings: Mapping[str, str] | None = None) -> Startup:
         self.at_rest = False
-        return self.server.start(log_name=log_name)
+        return self.server.start(log_name=log_name, settings=settings)
 
     # -- the cache
 
