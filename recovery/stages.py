@@ -53,6 +53,9 @@ def layout_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name.removeprefix("loose_") in LAYOUT_OPTIONS}
 
 
+MOST_OF_THE_ROOM = 0.85
+
+
 def missing(stages: Sequence[Stage]) -> Need:
     return Need(
         bytes=sum(stage.need.bytes for stage in stages if not stage.whole),
@@ -61,6 +64,7 @@ def missing(stages: Sequence[Stage]) -> Need:
 
 
 def all_fit(stages: Sequence[Stage], data: Path) -> bool:
-    """Whether every directory that is still to be built fits beside those that are there."""
+    """Whether every directory that is still to be built fits beside those that are there, and leaves room: a full disk
+    is a slow one, and results and logs have to go somewhere."""
     need, room = missing(stages), free(data)
-    return need.bytes <= room.bytes and need.inodes <= room.inodes
+    return need.bytes <= MOST_OF_THE_ROOM * room.bytes and need.inodes <= MOST_OF_THE_ROOM * room.inodes

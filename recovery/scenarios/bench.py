@@ -51,8 +51,8 @@ class Bench:
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self.description: dict[str, str] = {}
         """What the server says of itself, asked once, after the first timed start."""
-        self.at_rest = False
-        """The last thing that happened to the server was a clean stop: the ledger and the files agree."""
+        self.at_rest = datadir.state.status == "whole"
+        """Nothing has happened since a clean stop: the ledger and the files agree."""
         self._untimed = 0
 
     # -- the server
