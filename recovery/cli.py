@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from types import FrameType
@@ -39,6 +40,7 @@ def run(arguments: list[str]) -> int:
     try:
         refuse_empty_and_unknown(os.environ)
         defaults = load_config()
+        _tell_caller_of_make(arguments)
         default_map = dict.fromkeys(measuring_commands(), defaults)
         result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=default_map)
         return result if isinstance(result, int) else 0
@@ -62,6 +64,12 @@ def run(arguments: list[str]) -> int:
 
 def measuring_commands() -> tuple[str, ...]:
     return tuple(command.name for command in measure.commands() if command.name)
+
+
+def _tell_caller_of_make(arguments: list[str]) -> None:
+    """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
+    if "MAKELEVEL" in os.environ and arguments and arguments[0] not in measuring_commands():
+        click.echo("$ " + shlex.join(["recovery", *arguments]), err=True)
 
 
 def _complain(message: str, hint: str) -> None:

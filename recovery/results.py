@@ -49,6 +49,13 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
     )
 
 
+def _notes(environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
+    reclaimed = environment.get("idle_pageout")
+    if reclaimed is None:
+        return ()
+    return (f"No cache stays warm for long on this host: {reclaimed}. Compare the bytes read by the warm starts.",)
+
+
 def session_of(
     request: Request,
     scenario: Scenario,
@@ -81,5 +88,6 @@ def session_of(
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(variant.name for variant in scenario.variants()),
         planned_runs=len(plan.trials),
+        notes=_notes(environment),
         tool_version=tool_version,
     )

@@ -17,6 +17,7 @@ from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError,
 from recovery.host.datadir import DataDirs
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
+from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
@@ -30,7 +31,7 @@ from recovery.scenarios.bench import Bench, Conditions
 from recovery.scenarios.scenario import Scenario
 from recovery.server.launcher import Launcher
 from recovery.stagehand import Stagehand
-from recovery.stages import Stage, all_fit, survey
+from recovery.stages import Stage, all_fit, check_room, survey
 from recovery.store import SessionStore, check_results_folder
 
 
@@ -61,11 +62,14 @@ class Prepared:
 def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     scenario = find_scenario(request.scenario)
     stages = survey(builds, request.schema, request.data, settings=dict(request.settings))
+    alternating = all_fit(stages, request.data)
+    if not alternating:
+        check_room(stages, free(request.data), keep=request.keep)
     plan = make_plan(
         [build.version for build in builds],
         scenario.variants(),
         repeats=request.runs,
-        alternating=all_fit(stages, request.data),
+        alternating=alternating,
     )
     statements = insert_statements(request.schema, template=request.insert_template)
     return Prepared(scenario, plan, stages, statements)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.machine import memory_bytes
 from recovery.host.orphans import end_servers_in
 from recovery.host.space import free
 from recovery.host.storage import device_of
@@ -93,6 +94,7 @@ class Stagehand:
         return bench
 
     def _build(self, stage: Stage, datadir: DataDir) -> None:
+        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.need.bytes, memory_bytes())}")
         title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
             prepare_stage(
@@ -122,6 +124,11 @@ class Stagehand:
     def _fits(self, stage: Stage) -> bool:
         room = free(self.request.data)
         return stage.need.bytes <= room.bytes and stage.need.inodes <= room.inodes
+
+
+def data_against_memory(data_bytes: int, memory: int) -> str:
+    told = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
+    return told if data_bytes < memory else f"{told}: more than can stay in the cache, so a warm start is partly cold"
 
 
 def _give_back(bench: Bench) -> None:

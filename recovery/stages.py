@@ -10,7 +10,7 @@ from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDirs
 from recovery.host.space import Need, free, need_for
 from recovery.load.schema import template_text
-from recovery.model import Build, Schema
+from recovery.model import Build, Schema, Version
 from recovery.versions import dies_with
 
 
@@ -29,15 +29,19 @@ def survey(builds: Sequence[Build], schema: Schema, data: Path, *, settings: Map
     status = {info.key: info.status for info in directories.list()}
     stages = []
     for build in builds:
-        if dies_with(build.version, schema.total_tables):
-            raise HostUnfitError(
-                f"{build.version} was withdrawn: it dies on a restart with more than 8,000 tables",
-                "take the release after it, or TABLES=8000",
-            )
+        refuse_withdrawn(build.version, schema.total_tables)
         key = directories.key_for(build, schema, template_text=template_text(schema), options=layout_options(settings))
         whole = status.get(key) in ("whole", "in_use")
         stages.append(Stage(build, key, whole, need_for(build.version, schema.total_tables)))
     return tuple(stages)
+
+
+def refuse_withdrawn(version: Version, tables: int) -> None:
+    if dies_with(version, tables):
+        raise HostUnfitError(
+            f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
+            "take the release after it, or TABLES=8000",
+        )
 
 
 LAYOUT_OPTIONS = frozenset(
@@ -61,6 +65,39 @@ def missing(stages: Sequence[Stage]) -> Need:
         bytes=sum(stage.need.bytes for stage in stages if not stage.whole),
         inodes=sum(stage.need.inodes for stage in stages if not stage.whole),
     )
+
+
+def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
+    """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
+    what this session built makes room for what comes, unless it is to be kept."""
+    built: list[Stage] = []
+    for stage in stages:
+        if stage.whole:
+            continue
+        while built and not _fits(stage.need, room) and not keep:
+            room = _plus(room, built.pop(0).need)
+        if not _fits(stage.need, room):
+            beside = " beside those before it, which --keep keeps" if keep and built else ""
+            raise HostUnfitError(
+                f"the data directory of {stage.build.version} needs {_told(stage.need)} and does not fit{beside}: "
+                f"{_told(room)} are free",
+                "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= "
+                "another disk",
+            )
+        room = _plus(room, Need(-stage.need.bytes, -stage.need.inodes))
+        built.append(stage)
+
+
+def _fits(need: Need, room: Need) -> bool:
+    return need.bytes <= room.bytes and need.inodes <= room.inodes
+
+
+def _plus(one: Need, other: Need) -> Need:
+    return Need(one.bytes + other.bytes, one.inodes + other.inodes)
+
+
+def _told(need: Need) -> str:
+    return f"{need.bytes / 1e9:.1f} GB and {need.inodes:,} inodes"
 
 
 def all_fit(stages: Sequence[Stage], data: Path) -> bool:

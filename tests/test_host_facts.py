@@ -196,3 +196,24 @@ def test_the_doctor_sees_other_servers(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "told"),
+    [("on", "pageout", "DAMON pages out what is idle for 20 s"), ("off", "pageout", None), ("on", "stat", None)],
+)
+def test_a_host_that_pages_out_what_is_idle(state: str, action: str, told: str | None, tmp_path: Path) -> None:
+    """As the kernel lays it out under /sys; not every host has one to look at."""
+    content = {
+        "state": state,
+        "contexts/0/schemes/nr_schemes": "1",
+        "contexts/0/schemes/0/action": action,
+        "contexts/0/schemes/0/access_pattern/age/min": "4",
+        "contexts/0/monitoring_attrs/intervals/aggr_us": "5000000",
+    }
+    for name, text in content.items():
+        path = tmp_path / "0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    assert machine.idle_pageout(tmp_path) == told
+    assert machine.idle_pageout(tmp_path / "missing") is None

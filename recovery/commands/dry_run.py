@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
+from rich.text import Text
 
 from recovery.builds.listing import offers
 from recovery.estimate import duration_text, seconds_for
-from recovery.host.space import free, need_for
+from recovery.host.space import Need, free, need_for
 from recovery.load.schema import check_template
+from recovery.model import Version
 from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.scenarios import find_scenario
+from recovery.stages import MOST_OF_THE_ROOM, refuse_withdrawn
 from recovery.versions import parse_version
 
 
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
+    for line in _plan(request):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
     versions = [parse_version(text) for text in request.versions]
     total = request.schema.total_tables
-    cached = {offer.version for offer in offers() if offer.cached}
     room = free(request.data)
-    console.print(f"{scenario.question}", markup=False)
+    yield scenario.question
+    if request.mysqld:
+        yield f"  server: {request.mysqld}; it is asked for its version at the start"
     for version in versions:
+        refuse_withdrawn(version, total)
         need = need_for(version, total)
-        server = "in the cache" if str(version) in cached else "to be fetched"
         time = duration_text(seconds_for(version, total, runs=request.runs, variants=len(scenario.caches)))
-        console.print(
-            f"  {version}: server {server}; {total:,} tables: {need.bytes / 1e9:.1f} GB, {need.inodes:,} inodes; "
-            f"about {time} with the build",
-            markup=False, soft_wrap=True,
-        )  # fmt: skip
-    console.print(
-        f"  data in {request.data}: {room.bytes / 1e9:.1f} GB and {room.inodes:,} inodes free",
-        markup=False,
-        soft_wrap=True,
-    )
-    fits = sum(need_for(version, total).bytes for version in versions) <= room.bytes
-    plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=fits)
-    console.print(f"  order: {plan.order}", markup=False)
+        yield (
+            f"  {version}: server {_whereabouts(version)}; {total:,} tables: {need.bytes / 1e9:.1f} GB, "
+            f"{need.inodes:,} inodes{_fit(need, room)}; about {time} with the build"
+        )
+    yield f"  data in {request.data}: {room.bytes / 1e9:.1f} GB and {room.inodes:,} inodes free"
+    needed = sum(need_for(version, total).bytes for version in versions)
+    alternating = needed <= MOST_OF_THE_ROOM * room.bytes
+    plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
+    yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
-        console.print(f"  {trial.number:3d}  {trial.version}  {trial.variant.name}  run {trial.repeat}", markup=False)
-    console.print("Times are rough: rates seen on a 2-core machine, not measured here.", markup=False)
+        yield f"  {trial.number:3d}  {trial.version}  {trial.variant.name}  run {trial.repeat}"
+    yield "Times are rough: rates seen on a 2-core machine, not measured here."
+
+
+def _whereabouts(version: Version) -> str:
+    cached = {offer.version for offer in offers() if offer.cached}
+    return "in the cache" if str(version) in cached else "to be fetched"
+
+
+def _fit(need: Need, room: Need) -> str:
+    return (
+        "" if need.bytes <= room.bytes and need.inodes <= room.inodes else " (does not fit, unless it is built already)"
+    )

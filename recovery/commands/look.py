@@ -20,6 +20,7 @@ from recovery.load.schema import check_template, render
 from recovery.model import Schema
 from recovery.paths import default_data_dir
 from recovery.report import console as console_report
+from recovery.report import picture
 from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES, MOST_TABLES, identifier, positive
 from recovery.store import REPORT, find, load
@@ -123,11 +124,14 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.argument("session", required=False)
 @RESULTS
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead.")
-def report(session: str | None, results: Path, as_json: bool) -> int:
+@click.option("--svg", "as_svg", is_flag=True, help="Print the page as an SVG picture instead.")
+def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> int:
     """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
     folder = find(results, session)
     write_reports(folder)
-    if as_json:
+    if as_svg:
+        sys.stdout.write(picture.svg(load(folder)))
+    elif as_json:
         sys.stdout.write((folder / REPORT).read_text(encoding="utf-8"))
     else:
         console_report.render(load(folder), Console(highlight=False))

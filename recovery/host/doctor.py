@@ -90,6 +90,9 @@ def _disk(data: Path) -> Iterator[Check]:
     fits = memory > need.bytes
     small = f"{_TABLES:,} tables are more than memory holds: their warm start reads from the disk again"
     yield Check("memory", True if fits else None, f"{memory / 1e9:.1f} GB", "" if fits else small)
+    reclaimed = machine.idle_pageout()
+    if reclaimed is not None:
+        yield Check("page cache", None, reclaimed, "warm starts are partly cold here; compare the bytes they read")
     yield from _device(data)
 
 

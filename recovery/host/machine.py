@@ -18,6 +18,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SWAPPINESS = Path("/proc/sys/vm/swappiness")
+_DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
 _EBS_MODEL = "Amazon Elastic Block Store"
 
 
@@ -45,7 +46,22 @@ def machine() -> dict[str, Fact]:
         "ec2_instance_type": ec2_instance_type(_DMI),
         "thp": _bracketed(line(_THP)),
         "swappiness": int(swappiness) if swappiness else None,
+        "idle_pageout": idle_pageout(),
     }
+
+
+def idle_pageout(admin: Path = _DAMON) -> str | None:
+    """Some virtual machines give memory back that was idle for a while, page cache included: there no cache stays warm.
+    None where nothing like it is seen (or may be seen)."""
+    for scheme in sorted(admin.glob("*/contexts/*/schemes/*")):
+        monitor = scheme.parents[3]
+        if line(monitor / "state") == "on" and line(scheme / "action") in ("pageout", "reclaim"):
+            age = line(scheme / "access_pattern/age/min")
+            aggregation_us = line(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
+            if age is None or aggregation_us is None:
+                return "DAMON pages out idle memory"
+            return f"DAMON pages out what is idle for {int(age) * int(aggregation_us) / 1e6:.0f} s"
+    return None
 
 
 def memory_bytes() -> int:

@@ -15,7 +15,7 @@ from types import FrameType
 
 import recovery
 from recovery.builds.libraries import eatmydata
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import RecoveryError
 from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
 from recovery.host.space import check_space, need_for
 from recovery.host.storage import device_of
@@ -30,7 +30,6 @@ from recovery.server.launcher import Launcher
 from recovery.server.options import build_settings, merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
-from recovery.versions import dies_with
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,6 @@ def prepare_stage(
 ) -> None:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
     everything else that goes wrong leaves one that the next call begins anew."""
-    if dies_with(build.version, schema.total_tables):
-        raise HostUnfitError(
-            f"{build.version} was withdrawn: it dies on a restart with more than 8,000 tables",
-            "take the release after it, or TABLES=8000",
-        )
     size = check_template(schema)
     site = _Site(build, schema, target, launcher, say, settings)
     done = _begin(site, size)

@@ -1,0 +1,163 @@
+"""The one loop, with a scenario and a bench that are scripted: what is stored when trials end in every possible way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.model import Build, Cache, Flavor, Run, Schema, Session, Startup, Usage, Verdict, Version
+from recovery.plan import make_plan
+from recovery.request import Request
+from recovery.runner import Prepared, _Loop
+from recovery.scenarios.crash_recovery import judge
+from recovery.scenarios.scenario import Outcome, Scenario
+from recovery.stagehand import Stagehand
+from recovery.store import find, load
+
+VERSION = Version(Flavor.MYSQL, (5, 7, 22))
+Step = Callable[["FakeBench"], None]
+
+
+class FakeBench:
+    def __init__(self, logdir: Path) -> None:
+        build = cast(Build, SimpleNamespace(version=VERSION))
+        self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, close=lambda: None)
+        self.description = {"source": "a fake"}
+        self.settled = 0
+        self.refuses_to_settle = False
+
+    def settle(self) -> None:
+        self.settled += 1
+        if self.refuses_to_settle:
+            raise ServerFailedError("it does not start any more")
+
+
+class FakeStagehand:
+    def __init__(self, bench: FakeBench) -> None:
+        self.the_bench = bench
+        self.left: list[Version] = []
+
+    def bench(self, *_: object) -> FakeBench:
+        return self.the_bench
+
+    def leave(self, version: Version) -> None:
+        self.left.append(version)
+
+
+class SilentNarrator:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    @contextmanager
+    def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        yield lambda done, total: None
+
+    def trial_ended(self, run: Run, planned: int) -> None:
+        self.said.append(f"{run.number}/{planned} {run.verdict}")
+
+
+def good(bench: FakeBench) -> Outcome:
+    log = bench.server.logdir / "timed.err"
+    log.write_text("ready for connections\n")
+    startup = Startup(4.0, 4.1, "Database was not shutdown normally!", Usage(read_bytes=5), log)
+    return Outcome(startup, "signal 9", None, None, tables_expected=9, tables_found=9, rows_expected=1, rows_found=1)
+
+
+def session_of(tmp_path: Path, script: list[Any]) -> tuple[_Loop, FakeBench, FakeStagehand]:
+    """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
+    steps = iter(script)
+
+    def measure(bench: FakeBench, _: Cache) -> Outcome:
+        step = next(steps)
+        if isinstance(step, BaseException):
+            (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
+            raise step
+        return good(bench)
+
+    scenario = Scenario("cold-recovery", "How long?", "Crash recovery", (Cache.COLD,), cast(Any, measure), judge)
+    plan = make_plan([VERSION], scenario.variants(), repeats=len(script), alternating=False)
+    request = Request("cold-recovery", ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
+    logdir = tmp_path / "logs"
+    logdir.mkdir()
+    bench = FakeBench(logdir)
+    stagehand = FakeStagehand(bench)
+    prepared = Prepared(scenario, plan, (), ())
+    return _Loop(request, prepared, stagehand=cast(Stagehand, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
+
+
+def stored(tmp_path: Path) -> Session:
+    return load(find(tmp_path / "results", None))
+
+
+def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: Path) -> None:
+    loop, _, stagehand = session_of(tmp_path, ["good", "good"])
+    loop.run()
+    session = stored(tmp_path)
+    assert session.status == "finished"
+    assert [run.verdict for run in session.runs] == [Verdict.MEASURED] * 2
+    assert [run.log for run in session.runs] == ["logs/001-5.7.22-cold-1.err", "logs/002-5.7.22-cold-2.err"]
+    assert session.servers == {"5.7.22": {"source": "a fake"}}
+    assert stagehand.left == [VERSION]
+    peak = session.environment["tool_peak_memory_bytes"]
+    assert isinstance(peak, int)
+    assert peak > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (ServerFailedError("it did not start"), Verdict.FAILED),
+        (ServerKilledError("it was killed"), Verdict.VOID),
+        (TrialVoidError("the cache was not cold"), Verdict.VOID),
+    ],
+)
+def test_what_goes_wrong_is_stored_with_its_reason_and_the_session_goes_on(
+    error: RecoveryError, verdict: Verdict, tmp_path: Path
+) -> None:
+    loop, bench, _ = session_of(tmp_path, [error, "good"])
+    loop.run()
+    first, second = stored(tmp_path).runs
+    assert (first.verdict, first.reason) == (verdict, error.message)
+    assert first.startup_s is None
+    assert first.log is not None
+    assert (find(tmp_path / "results", None) / first.log).read_text() == "the last words\n"
+    assert second.verdict is Verdict.MEASURED
+    assert bench.settled == 1
+
+
+def test_a_server_that_does_not_come_back_loses_its_other_trials(tmp_path: Path) -> None:
+    loop, bench, _ = session_of(tmp_path, ["good", ServerFailedError("it crashed"), "good", "good"])
+    bench.refuses_to_settle = True
+    loop.run()
+    session = stored(tmp_path)
+    assert [run.verdict for run in session.runs] == [Verdict.MEASURED, Verdict.FAILED]
+    assert session.planned_runs == 4
+    assert any("the trials left were not run" in note for note in session.notes)
+
+
+def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, ["good", KeyboardInterrupt(), "good"])
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    session = stored(tmp_path)
+    assert session.status == "interrupted"
+    assert len(session.runs) == 1
+
+
+def test_an_unfit_host_ends_the_session_and_says_why(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, ["good", HostUnfitError("the disk is full", "make room")])
+    with pytest.raises(HostUnfitError):
+        loop.run()
+    session = stored(tmp_path)
+    assert session.status == "aborted"
+    assert "the disk is full" in session.notes
+    assert len(session.runs) == 1
