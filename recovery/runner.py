@@ -107,6 +107,7 @@ class _Loop:
             tool_version=recovery.__version__,
         )
         self._given_up: set[Version] = set()
+        self._last_version: Version | None = None
 
     def run(self) -> SessionStore:
         status, note = "aborted", None
@@ -136,8 +137,13 @@ class _Loop:
                 self._bench(stage.build.version)
         for trial in plan.trials:
             if trial.version in self._given_up:
+                if not plan.alternating:
+                    self.stagehand.leave(trial.version)
                 continue
             bench = self._bench(trial.version)
+            if trial.version != self._last_version:
+                bench.disturbed()
+            self._last_version = trial.version
             self._one(trial, bench)
             if trial is plan.last_of(trial.version) and not plan.alternating:
                 self.stagehand.leave(trial.version)
@@ -170,7 +176,8 @@ class _Loop:
         self.store.append(run)
         self._describe_server(bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
-        if bench.server.alive or run.startup_s is None:
+        if run.verdict is not Verdict.MEASURED:
+            # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench)
 
     def _keep_log(self, trial: Trial, logdir: Path) -> str | None:

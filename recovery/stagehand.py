@@ -63,7 +63,7 @@ class Stagehand:
             self._make_room(directories, stage)
         datadir = directories.acquire(stage.key)
         try:
-            for pid in end_servers_in(datadir.mysql):
+            for pid in end_servers_in(datadir.mysql, stage.build.mysqld.name):
                 self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
                 self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")

@@ -23,10 +23,13 @@ def test_only_what_works_in_the_folder_is_ended(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     orphan, other = started_in(tmp_path / "mine"), started_in(tmp_path / "other")
     try:
-        assert end_servers_in(tmp_path / "mine") == (orphan.pid,)
+        name = psutil.Process(orphan.pid).name()
+        assert end_servers_in(tmp_path / "mine", "mysqld") == ()
+        assert orphan.poll() is None
+        assert end_servers_in(tmp_path / "mine", name) == (orphan.pid,)
         assert not psutil.pid_exists(orphan.pid)
         assert other.poll() is None
-        assert end_servers_in(tmp_path / "mine") == ()
+        assert end_servers_in(tmp_path / "mine", name) == ()
     finally:
         for process in (orphan, other):
             process.kill()

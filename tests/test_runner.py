@@ -30,7 +30,11 @@ class FakeBench:
         self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, close=lambda: None)
         self.description = {"source": "a fake"}
         self.settled = 0
+        self.disturbances = 0
         self.refuses_to_settle = False
+
+    def disturbed(self) -> None:
+        self.disturbances += 1
 
     def settle(self) -> None:
         self.settled += 1

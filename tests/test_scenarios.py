@@ -68,11 +68,15 @@ def test_a_clean_start_must_not_have_recovered() -> None:
         (2_100_000_000, 1_800_000_000, 22_000_000_000, True),  # a host that pages out what is idle: up and down
         (15_000_000, None, None, True),
         (17_000_000, None, None, False),
-        (None, None, None, True),
+        (None, None, None, False),
     ],
 )
 def test_reads_settle(read: int | None, before: int | None, data: int | None, expected: bool) -> None:
     assert settled(read, before=before, data_bytes=data) is expected
+
+
+def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
+    assert settled(None, before=None, data_bytes=None, warmups=1)
 
 
 def test_the_list_of_scenarios() -> None:

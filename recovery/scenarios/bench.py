@@ -54,6 +54,8 @@ class Bench:
         self.at_rest = datadir.state.status == "whole"
         """Nothing has happened since a clean stop: the ledger and the files agree."""
         self._untimed = 0
+        self._acknowledged: dict[str, int] = {}
+        """Rows by table that are not in the ledger yet."""
 
     # -- the server
 
@@ -68,10 +70,13 @@ class Bench:
         return startup
 
     def kill(self) -> str:
-        return str(self.server.kill())
+        ended = str(self.server.kill())
+        self._write_ledger()
+        return ended
 
     def stop(self) -> str:
         ended = str(self.server.stop())
+        self._write_ledger()
         self.at_rest = True
         return ended
 
@@ -80,6 +85,10 @@ class Bench:
         return self.server.start(log_name=log_name, settings=settings)
 
     # -- the cache
+
+    def disturbed(self) -> None:
+        """Another server's files have been through the cache: what the last start here read says nothing now."""
+        self.last_read_bytes = None
 
     def flush(self) -> None:
         """Empties the cache under a running server, as published: without proof, which would open every file."""
@@ -98,7 +107,8 @@ class Bench:
     # -- the contents
 
     def fire_inserts(self) -> None:
-        """Runs the insert script. What the server acknowledged is on disk in the ledger before anything is killed."""
+        """Runs the insert script. The ledger is written once the server is gone: nothing may come between the inserts
+        and the SIGKILL, and should this process die first, the directory is counted anew for being in use."""
         with self.server.connect() as connection:
             try:
                 acknowledged = fire(connection, self.conditions.statements)
@@ -141,6 +151,7 @@ class Bench:
 
     def _recount(self, tables: tuple[str, ...]) -> None:
         self.last_read_bytes = None
+        self._acknowledged = {}
         self.start()
         with self.server.connect() as connection:
             rows = count_rows(connection, tables)
@@ -154,7 +165,13 @@ class Bench:
         self.datadir.save(replace(self.datadir.state, rows=rows))
 
     def _acknowledge(self, acknowledged: Mapping[str, int]) -> None:
-        rows = dict(self.datadir.state.rows)
         for table, count in acknowledged.items():
-            rows[table] = rows.get(table, 0) + count
-        self.datadir.save(replace(self.datadir.state, rows=rows))
+            self._acknowledged[table] = self._acknowledged.get(table, 0) + count
+
+    def _write_ledger(self) -> None:
+        if self._acknowledged:
+            rows = dict(self.datadir.state.rows)
+            for table, count in self._acknowledged.items():
+                rows[table] = rows.get(table, 0) + count
+            self.datadir.save(replace(self.datadir.state, rows=rows))
+            self._acknowledged = {}

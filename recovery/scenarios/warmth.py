@@ -14,12 +14,12 @@ SMALL_SHARE = 0.01
 FALLEN_BY = 0.1
 
 
-def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None) -> bool:
+def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
     """Next to nothing was read, or the reads have stopped falling from start to start. To wait for none would be to
     wait for ever: some servers bypass the cache every time, data larger than memory never stays in it, and there are
     hosts that page out what was not used for a while."""
     if read_bytes is None:
-        return True  # the host cannot tell; the result shows that the figure is missing
+        return warmups > 0  # the host cannot tell: one start must have warmed what it can
     if read_bytes <= max(FEW_BYTES, SMALL_SHARE * (data_bytes or 0)):
         return True
     return before is not None and read_bytes >= (1 - FALLEN_BY) * before
@@ -32,7 +32,7 @@ def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Star
         before = bench.last_read_bytes
         ended = end_previous()
         startup = bench.timed_start(f"timed-{warmups}.err")
-        if settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes):
+        if settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
             return ended, startup, warmups
         bench.stop()
     raise TrialVoidError(
