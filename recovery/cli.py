@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -13,10 +14,11 @@ import click
 
 import recovery
 from recovery.commands import look, measure
-from recovery.commands.options import load_config, refuse_empty_and_unknown
-from recovery.errors import RecoveryError, UsageError
+from recovery.commands.options import load_config, refuse_empty_and_unknown, refuse_empty_words
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 
 INTERRUPTED = 130
+LOG_LINES = 10
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,7 +33,9 @@ for command in (*measure.commands(), *look.COMMANDS):
 
 def main() -> NoReturn:
     for ended_by in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ended_by, _interrupt)
+        # What nohup ignores stays ignored: a run may take hours.
+        if signal.getsignal(ended_by) is not signal.SIG_IGN:
+            signal.signal(ended_by, _interrupt)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -39,27 +43,43 @@ def run(arguments: list[str]) -> int:
     """Every error a user can cause ends here, as one line of what and one of what to do."""
     try:
         refuse_empty_and_unknown(os.environ)
-        defaults = load_config()
+        refuse_empty_words(arguments)
+        # Every command takes of the file what it has an option for.
+        default_map = dict.fromkeys(cli.commands, load_config())
         _tell_caller_of_make(arguments)
-        default_map = dict.fromkeys(measuring_commands(), defaults)
         result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=default_map)
         return result if isinstance(result, int) else 0
-    except RecoveryError as error:
-        _complain(error.message, error.hint)
-        return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return UsageError.exit_code
-    except click.ClickException as error:
-        _complain(error.format_message(), "recovery --help, or recovery COMMAND --help")
-        return UsageError.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted", "finished runs are stored; `recovery report` shows them")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone: nothing is wrong, and nothing more can be said on standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (RecoveryError, click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
+        return _explain(error)
+
+
+def _explain(error: BaseException) -> int:
+    code = INTERRUPTED
+    match error:
+        case RecoveryError():
+            _complain(error.message, error.hint, log_tail=getattr(error, "log_tail", ()))
+            code = error.exit_code
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message())
+            code = UsageError.exit_code
+        case click.ClickException():
+            _complain(error.format_message(), "recovery --help, or recovery COMMAND --help")
+            code = UsageError.exit_code
+        case BrokenPipeError():
+            code = _reader_has_gone()
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            _complain(f"{where}{error.strerror or error}", "see space, permissions and limits; `recovery doctor` helps")
+            code = HostUnfitError.exit_code
+        case _:
+            _complain("interrupted", "what was finished is kept, and no server was left running")
+    return code
+
+
+def _reader_has_gone() -> int:
+    """Of our output: nothing is wrong, and nothing more can be said there."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def measuring_commands() -> tuple[str, ...]:
@@ -72,8 +92,10 @@ def _tell_caller_of_make(arguments: list[str]) -> None:
         click.echo("$ " + shlex.join(["recovery", *arguments]), err=True)
 
 
-def _complain(message: str, hint: str) -> None:
+def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
     click.echo(f"error: {message}", err=True)
+    for line in log_tail[-LOG_LINES:]:
+        click.echo(f"  log: {line}", err=True)
     if hint:
         click.echo(f"hint:  {hint}", err=True)
 

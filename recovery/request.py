@@ -16,7 +16,8 @@ MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
 TIMED_ONLY = frozenset({"innodb_force_recovery"})
 """A server that runs under them takes no inserts, and no clean start is wanted with them."""
-_IDENTIFIER = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,50}$")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
+_THE_SERVERS_OWN = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """The user's options for every start."""
-        return {name: value for name, value in self.settings if name not in TIMED_ONLY}
+        return {name: value for name, value in self.settings if name.removeprefix("loose_") not in TIMED_ONLY}
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """And those for the timed one alone."""
-        return tuple((name, value) for name, value in self.settings if name in TIMED_ONLY)
+        return tuple((name, value) for name, value in self.settings if name.removeprefix("loose_") in TIMED_ONLY)
 
 
 def positive(name: str, text: str | int, most: int) -> int:
@@ -62,8 +63,10 @@ def positive(name: str, text: str | int, most: int) -> int:
 
 
 def identifier(name: str, text: str) -> str:
-    if not _IDENTIFIER.match(text):
+    if not _IDENTIFIER.fullmatch(text):
         raise UsageError(f"{name}={text} is no plain SQL name", "use letters, digits and underscores, 50 at most")
+    if text.lower() in _THE_SERVERS_OWN:
+        raise UsageError(f"{name}={text} is a schema of the server itself", "take another name")
     return text
 
 
@@ -75,7 +78,13 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         if not name.strip():
             raise UsageError(f"--set '{pair}' names no option", "write it like --set innodb_force_recovery=1")
         settings[name] = value.strip()
-    return tuple(check_user_settings(settings).items())
+    checked = check_user_settings(settings)
+    forced = next((value for name, value in checked.items() if name.removeprefix("loose_") in TIMED_ONLY), "0")
+    if forced not in ("0", "1", "2", "3"):
+        raise UsageError(
+            f"innodb_force_recovery={forced} can damage the data directory", "1 to 3 are safe; 1 skips the validation"
+        )
+    return tuple(checked.items())
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,12 +17,14 @@ from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError,
 from recovery.host.datadir import DataDirs
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
+from recovery.host.machine import idle_pageout
+from recovery.host.pagecache import check_can_be_cold, cold_means
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Run, Trial, Verdict, Version
+from recovery.model import Build, Cache, Run, Trial, Verdict, Version
 from recovery.plan import Plan, make_plan
 from recovery.request import Request
 from recovery.results import empty_run, run_of, session_of
@@ -32,7 +34,7 @@ from recovery.scenarios.scenario import Scenario
 from recovery.server.launcher import Launcher
 from recovery.stagehand import Stagehand
 from recovery.stages import Stage, all_fit, check_room, survey
-from recovery.store import SessionStore, check_results_folder
+from recovery.store import SessionStore, check_results_folder, keeping_in
 
 
 class Narrator(Protocol):
@@ -49,6 +51,13 @@ def resolve_builds(request: Request, say: Callable[[str], None]) -> tuple[Build,
     return tuple(resolve(version, sources, say) for version in wanted)
 
 
+def _tell_means(request: Request, say: Callable[[str], None]) -> None:
+    """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
+    if request.allow_drop and cold_means() != "drop_caches":
+        say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
+        say("for the published way run as root")
+
+
 @dataclass(frozen=True)
 class Prepared:
     """All that is known before the first server starts."""
@@ -61,6 +70,8 @@ class Prepared:
 
 def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     scenario = find_scenario(request.scenario)
+    if Cache.COLD in scenario.caches:
+        check_can_be_cold(request.data)
     stages = survey(builds, request.schema, request.data, settings=dict(request.settings))
     alternating = all_fit(stages, request.data)
     if not alternating:
@@ -78,9 +89,11 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
 def run_session(request: Request, *, launcher: Launcher, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
     check_template(request.schema)
+    insert_statements(request.schema, template=request.insert_template)
     check_results_folder(request.results)
-    DataDirs(request.data)
+    DataDirs(request.data).check()
     with host_lock():
+        _tell_means(request, narrator.say)
         builds = resolve_builds(request, narrator.say)
         prepared = prepare(request, builds)
         with ExitStack() as stack:
@@ -153,6 +166,7 @@ class _Loop:
             self.prepared.statements,
             as_published=self.request.as_published,
             allow_drop=self.request.allow_drop,
+            rewarm=idle_pageout() is not None,
             timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)
@@ -172,7 +186,8 @@ class _Loop:
         else:
             verdict, reason = self.prepared.scenario.judge(outcome)
             run = replace(run_of(trial, outcome), verdict=verdict, reason=reason)
-        run = replace(run, started_at=started_at, log=self._keep_log(trial, bench.server.logdir))
+        kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
+        run = replace(run, started_at=started_at, log=kept)
         self.store.append(run)
         self._describe_server(bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
@@ -180,15 +195,15 @@ class _Loop:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench)
 
-    def _keep_log(self, trial: Trial, logdir: Path) -> str | None:
+    def _keep_log(self, trial: Trial, logdir: Path, *, measured: bool) -> str | None:
         """The log of the timed start; after a failure the last log there is, for it tells the reason."""
         assert self.store is not None
-        timed = sorted(logdir.glob("timed*.err"), key=lambda log: log.stat().st_mtime)
-        found = timed or sorted(logdir.glob("*.err"), key=lambda log: log.stat().st_mtime)
+        found = sorted(logdir.glob("timed*.err" if measured else "*.err"), key=lambda log: log.stat().st_mtime)
         if not found:
             return None
         name = f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}.err"
-        shutil.copyfile(found[-1], self.store.logs / name)
+        with keeping_in(self.store.folder):
+            shutil.copyfile(found[-1], self.store.logs / name)
         return f"logs/{name}"
 
     def _describe_server(self, bench: Bench) -> None:

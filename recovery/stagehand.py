@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -54,8 +55,13 @@ class Stagehand:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for version in list(self._open):
-            self.leave(version)
+        """Every server ends first, and every directory is given back, whatever goes wrong with another."""
+        with ExitStack() as stack:
+            for bench in self._open.values():
+                stack.callback(_give_back, bench)
+            for bench in self._open.values():
+                stack.callback(bench.server.close)
+            self._open.clear()
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
         directories = DataDirs(self.request.data)
@@ -134,10 +140,9 @@ def data_against_memory(data_bytes: int, memory: int) -> str:
 def _give_back(bench: Bench) -> None:
     """A server that still runs is killed, not shut down: it is ours, its directory stays marked as in use, and the
     next session starts it and counts before it trusts it. So Ctrl-C never waits for a long shutdown."""
-    running = bench.server.alive
     try:
         bench.server.close()
-        if not running and bench.at_rest:
+        if bench.at_rest:
             bench.release()
     finally:
         bench.datadir.__exit__(None, None, None)

@@ -26,14 +26,26 @@ class Stage:
 
 def survey(builds: Sequence[Build], schema: Schema, data: Path, *, settings: Mapping[str, str]) -> tuple[Stage, ...]:
     directories = DataDirs(data)
-    status = {info.key: info.status for info in directories.list()}
+    kept = {info.key: info for info in directories.list()}
     stages = []
     for build in builds:
         refuse_withdrawn(build.version, schema.total_tables)
         key = directories.key_for(build, schema, template_text=template_text(schema), options=layout_options(settings))
-        whole = status.get(key) in ("whole", "in_use")
-        stages.append(Stage(build, key, whole, need_for(build.version, schema.total_tables)))
+        there = kept.get(key)
+        need = _plus(need_for(build.version, schema.total_tables), _rows_need(schema))
+        if there is None:
+            stages.append(Stage(build, key, whole=False, need=need))
+            continue
+        # What lies there is gone on with, or makes room for itself by being removed.
+        left = Need(max(0, need.bytes - (there.bytes or 0)), need.inodes)
+        stages.append(Stage(build, key, whole=there.status in ("whole", "in_use"), need=left))
     return tuple(stages)
+
+
+def _rows_need(schema: Schema) -> Need:
+    """A table's first page holds some rows; the rest is counted generously, for pages are never full."""
+    row_bytes = 30 + 35 * schema.columns
+    return Need(schema.total_tables * max(0, 2 * schema.rows * row_bytes - 8192), 0)
 
 
 def refuse_withdrawn(version: Version, tables: int) -> None:

@@ -57,25 +57,20 @@ CAPABILITIES: dict[str, _Span] = {
     "partition_engine_check": _Span(((5, 7, 17), (8, 0, 0)), None),
     "sync_frm": _Span((None, (8, 0, 0)), (None, (10, 7, 0))),
     "frm_files": _Span((None, (8, 0, 0)), _ALWAYS),
-    "adaptive_hash_index": _Span(_ALWAYS, _ALWAYS),
     "stats_persistent": _Span(((5, 6, 2), None), ((10, 0, 0), None)),
     "buffer_pool_dump": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
     "redo_log_capacity": _Span(((8, 0, 30), None), None),
-    "log_files_in_group": _Span((None, (8, 0, 30)), (None, (10, 5, 0))),
     "redo_resizes_itself": _Span(((5, 6, 8), None), ((10, 0, 0), None)),
     "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
     "log_timestamps": _Span(((5, 7, 2), None), None),
-    "performance_schema_auto": _Span(((5, 6, 6), None), None),
     "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
     # what can be done while building
     "disable_redo": _Span(((8, 0, 21), None), None),
-    "multi_statements": _Span(_ALWAYS, _ALWAYS),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
+    # what a start does to the cache: it reads each file past the cache, or drops what it has read
+    "bypasses_cache": _Span(((8, 0, 0), None), None),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
-    "one_line_ready": _Span(((8, 0, 0), None), None),
-    # what a start does; shown with the results
-    "scan_threads": _Span(((8, 0, 18), None), None),
 }
 # Withdrawn releases: they die on a restart with more than 8,000 tables.
 DIES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})

@@ -46,6 +46,10 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--engine", "podman"], "podman"),
         (["--stall", "0"], "stall"),
         (["--frobnicate"], "--frobnicate"),
+        (["--tables", ""], "--tables is set but empty"),
+        (["--results="], "--results is set but empty"),
+        (["--database", "mysql"], "a schema of the server itself"),
+        (["--set", "innodb_force_recovery=6"], "can damage the data directory"),
         (["--version", "5.6.24 5.7.22", "--mysqld", "/opt/x"], "MYSQLD is one server"),
         (["--template", "missing.j2"], "missing.j2"),
     ],
@@ -53,7 +57,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
 def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, said = complaint(capsys, "cold-recovery", "--data", str(tmp_path / "d"), *arguments)
     assert code == 2
-    assert words in said
+    assert words in "".join(line for line in said.splitlines() if not line.startswith("$ "))
     assert not (tmp_path / "d").exists()
 
 
@@ -101,13 +105,80 @@ def test_the_layers_of_settings(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("tables = ", "no valid TOML"), ("tabels = 3", "unknown setting 'tabels'"), ('data = ""', "empty")],
+    [
+        ("tables = ", "no valid TOML"),
+        ("tabels = 3", "unknown setting 'tabels'"),
+        ('data = "  "', "empty"),
+        ("data = 5", "'data' cannot be 5"),
+        ("version = 5.7", "'version' cannot be 5.7"),
+        ("keep = 1", "'keep' cannot be 1"),
+        ("set = 3", "'set' is no table"),
+    ],
 )
 def test_a_wrong_config(text: str, words: str, in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (in_an_empty_folder / "recovery.toml").write_text(text)
     code, said = complaint(capsys, "versions")
     assert code == 2
     assert words in said
+
+
+def test_a_variable_that_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RECOVERY_TABELS", "5")
+    code, said = complaint(capsys, "versions")
+    assert code == 2
+    assert "RECOVERY_TABELS is no setting" in said
+
+
+def test_flags_come_from_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"KEEP": "1", "AS_PUBLISHED": "true", "STALL": "7", "SET": "innodb_page_size=8192 x=1"}.items():
+        monkeypatch.setenv(f"RECOVERY_{name}", value)
+    assert run(["cold-recovery", "--dry-run"]) == 0
+    command = capsys.readouterr().err.splitlines()[0]
+    assert command.endswith("--set innodb_page_size=8192 --set x=1 --as-published --keep --stall 7")
+
+
+def test_the_config_holds_for_the_looking_commands(
+    in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (in_an_empty_folder / "recovery.toml").write_text(
+        'results = "/nowhere/results"\ndata = "/nowhere/data"\ntables = 2\nversion = ["5.7.22", "8.0.31"]\n'
+    )
+    assert "/nowhere/results" in complaint(capsys, "report")[1]
+    assert run(["datadirs"]) == 0
+    assert "no data directories in /nowhere/data" in capsys.readouterr().out
+    assert run(["schema"]) == 0
+    assert capsys.readouterr().out.count("create table") == 2
+    assert run(["cold-recovery", "--dry-run"]) == 0
+    assert "--version '5.7.22 8.0.31' --tables 2" in capsys.readouterr().err
+
+
+def test_more_tables_than_the_disk_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found by arithmetic, before anything is rendered or built."""
+    data, results = tmp_path / "d", tmp_path / "r"
+    arguments = ["--tables", "100000000", "--data", str(data), "--results", str(results)]
+    code, said = complaint(capsys, "cold-recovery", *arguments)
+    assert code == 3
+    assert "does not fit" in said
+    assert not list(data.glob("5.7.22*"))
+
+
+def test_a_results_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    arguments = ["--tables", "9", "--data", str(tmp_path / "d"), "--results", str(tmp_path / "file" / "r")]
+    code, said = complaint(capsys, "cold-recovery", *arguments)
+    assert code == 3
+    assert "results" in said
+
+
+def test_data_in_memory_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = Path("/dev/shm") / tmp_path.name
+    arguments = ["--tables", "9", "--data", str(data), "--results", str(tmp_path / "r")]
+    code, said = complaint(capsys, "cold-recovery", *arguments)
+    data.rmdir()
+    assert code == 3
+    assert "lies in memory" in said
 
 
 def test_dry_run_tells_the_plan_and_touches_nothing(

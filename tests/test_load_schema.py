@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.load.schema import ScriptSize, check_template, render, statements, template_text
+from recovery.load.schema import (
+    ScriptSize,
+    check_template,
+    measure,
+    measure_by_rendering,
+    render,
+    statements,
+    template_text,
+)
 from recovery.model import Schema
 
 
@@ -93,3 +101,10 @@ def test_a_template_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="not UTF-8"):
         check_template(Schema(1, template=tmp_path / "binary"))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1000, 1001])
+@pytest.mark.parametrize("databases", [1, 3])
+def test_the_size_of_our_own_template_is_known_without_rendering(rows: int, databases: int) -> None:
+    schema = Schema(5, databases=databases, columns=2, rows=rows)
+    assert measure(schema) == measure_by_rendering(schema)

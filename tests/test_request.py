@@ -28,13 +28,24 @@ def test_settings_for_the_server() -> None:
     )
 
 
-@pytest.mark.parametrize("pair", ["datadir=/etc", "--socket=/x", "=3", "pid-file=x", "a b=1"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "datadir=/etc",
+        "--socket=/x",
+        "=3",
+        "pid-file=x",
+        "a b=1",
+        "innodb_force_recovery=4",
+        "loose_innodb-force-recovery=6",
+    ],
+)
 def test_settings_that_are_refused(pair: str) -> None:
     with pytest.raises(UsageError):
         parse_settings((pair,))
 
 
-@pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop"])
+@pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop", "abc\n", "x" * 51, "mysql", "SYS"])
 def test_names_are_plain(name: str) -> None:
     with pytest.raises(UsageError):
         identifier("--database", name)

@@ -73,7 +73,9 @@ def good(bench: FakeBench) -> Outcome:
     log = bench.server.logdir / "timed.err"
     log.write_text("ready for connections\n")
     startup = Startup(4.0, 4.1, "Database was not shutdown normally!", Usage(read_bytes=5), log)
-    return Outcome(startup, "signal 9", None, None, tables_expected=9, tables_found=9, rows_expected=1, rows_found=1)
+    return Outcome(
+        startup, "signal 9", None, None, None, tables_expected=9, tables_found=9, rows_expected=1, rows_found=1
+    )
 
 
 def session_of(tmp_path: Path, script: list[Any]) -> tuple[_Loop, FakeBench, FakeStagehand]:

@@ -16,6 +16,7 @@ GOOD = Outcome(
     startup=Startup(4.2, 4.3, PROOF, Usage(), Path("x.err")),
     previous_exit="signal 9",
     cold=None,
+    cold_means=None,
     warmups=None,
     tables_expected=500,
     tables_found=500,

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recovery.builds.listing import offers
 from recovery.commands.options import PREFIX
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.host.doctor import examine
 from recovery.load.schema import check_template, render
@@ -62,7 +62,7 @@ def versions() -> int:
 @DATA
 def doctor(data: Path | None) -> int:
     """Is this host fit for it?"""
-    checks = examine((data or default_data_dir()).absolute())
+    checks = examine((data or default_data_dir()).expanduser().absolute())
     console = Console(highlight=False)
     for check in checks:
         mark = {True: "ok  ", False: "BAD ", None: "note"}[check.ok]
@@ -77,7 +77,7 @@ def doctor(data: Path | None) -> int:
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
     """The data directories that are kept for the next run, with their sizes."""
-    context.obj = DataDirs((data or default_data_dir()).absolute())
+    context.obj = DataDirs((data or default_data_dir()).expanduser().absolute())
     return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
 
 
@@ -127,8 +127,11 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.option("--svg", "as_svg", is_flag=True, help="Print the page as an SVG picture instead.")
 def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> int:
     """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
-    folder = find(results, session)
-    write_reports(folder)
+    folder = find(results.expanduser(), session)
+    try:
+        write_reports(folder)
+    except HostUnfitError as error:
+        click.echo(f"note: {error.message}; the files there stay as they are", err=True)
     if as_svg:
         sys.stdout.write(picture.svg(load(folder)))
     elif as_json:

@@ -6,6 +6,7 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,10 @@ OPTIONS: tuple[Decorator, ...] = (
         "--engine", type=click.Choice(["auto", "local"]), envvar=PREFIX + "ENGINE", default="auto", show_default=True,
         help="What runs the servers: local processes.",
     ),
-    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A mysqld option; may be repeated."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", envvar=PREFIX + "SET",
+        help="A mysqld option; may be repeated.",
+    ),
     click.option(
         "--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE", help="Your own schema template."
     ),
@@ -60,18 +64,30 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Your own insert script's template.",
     ),
     click.option(
-        "--as-published", is_flag=True, help="Leave in the cache what the insert script warmed, as was published."
+        "--as-published", is_flag=True, envvar=PREFIX + "AS_PUBLISHED",
+        help="Leave in the cache what the insert script warmed, as was published."
     ),
     click.option(
-        "--no-drop-caches", is_flag=True, help="Never drop the whole host's caches: evict the files one by one."
+        "--no-drop-caches", is_flag=True, envvar=PREFIX + "NO_DROP_CACHES",
+        help="Never drop the whole host's caches: evict the files one by one."
     ),
-    click.option("--keep", is_flag=True, help="Never remove a data directory to make room for the next version."),
+    click.option(
+        "--keep", is_flag=True, envvar=PREFIX + "KEEP",
+        help="Never remove a data directory to make room for the next version.",
+    ),
     click.option(
         "--stall", "stall_s", metavar="SECONDS", default=300.0, type=click.FloatRange(1), show_default=True,
+        envvar=PREFIX + "STALL",
         help="A start is given up when neither log, CPU nor I/O has moved for so long.",
     ),
     click.option("--dry-run", is_flag=True, help="Tell what would be run, and the disk, inodes and time it takes."),
     click.option("--json", "json_to", metavar="FILE", help="Write report.json there as well; - is standard output."),
+)  # fmt: skip
+
+
+FROM_ENVIRONMENT = (
+    "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
+    "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL",
 )  # fmt: skip
 
 
@@ -84,13 +100,25 @@ def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
     """A variable that is set but empty is a slip of the caller's script, never a wish for the default."""
     for name, value in sorted(environment.items()):
-        if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in _OWN:
+        if not name.startswith(PREFIX):
             continue
         short = name.removeprefix(PREFIX)
         if not value.strip():
             raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
         if short in NOT_YET:
             raise UsageError(f"{short}={value} cannot be honoured by this release", f"leave {short} out")
+        if short not in (*_OWN, *FROM_ENVIRONMENT):
+            raise UsageError(f"{name} is no setting", "there are: " + ", ".join(FROM_ENVIRONMENT))
+
+
+def refuse_empty_words(arguments: Sequence[str]) -> None:
+    """`--tables ""` is the same slip, made on the command line."""
+    for option, word in pairwise(("", *arguments)):
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and equals and not value.strip():
+            raise UsageError(f"{name} is set but empty", "give it a value, or leave it out")
+        if not word.strip():
+            raise UsageError(f"{option or 'an argument'} is set but empty", "give it a value, or leave it out")
 
 
 def load_config(path: Path | None = None) -> dict[str, Any]:
@@ -105,32 +133,41 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is no valid TOML: {error}", "correct it, or move it away") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "see its permissions, or move it away") from error
     return _as_defaults(content, path)
 
 
 def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    known = {"version": "versions", "stall": "stall_s", "set": "settings"} | {
-        name: name
-        for name in (
-            "tables", "schemas", "columns", "rows", "database", "runs", "data", "results", "mysqld", "archive",
-            "engine", "template", "insert_template", "as_published", "no_drop_caches", "keep",
-        )
-    }  # fmt: skip
+    """By the names of click's parameters. The names in the file are those of the environment, in small letters."""
+    parameters = {"version": "versions", "stall": "stall_s", "set": "settings"}
     defaults: dict[str, Any] = {}
     for name, value in content.items():
         key = name.replace("-", "_")
-        if key not in known:
-            raise UsageError(f"{path} has an unknown setting '{name}'", "known are: " + ", ".join(sorted(known)))
-        if value == "":
-            raise UsageError(f"{path}: '{name}' is set but empty", "give it a value, or remove the line")
-        if key == "set":
-            if not isinstance(value, dict):
-                raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
-            value = tuple(f"{option}={setting}" for option, setting in value.items())
-        elif key == "version":
-            value = (value,) if isinstance(value, str) else tuple(map(str, value))
-        defaults[known[key]] = value
+        if key.upper() not in FROM_ENVIRONMENT:
+            known = ", ".join(one.lower() for one in FROM_ENVIRONMENT)
+            raise UsageError(f"{path} has an unknown setting '{name}'", f"known are: {known}")
+        defaults[parameters.get(key, key)] = _value(key, value, path)
     return defaults
+
+
+def _value(key: str, value: object, path: Path) -> object:
+    if key == "set":
+        if not isinstance(value, dict):
+            raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
+        return tuple(f"{option}={setting}" for option, setting in value.items())
+    if key == "version" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    wanted = {"as_published": bool, "no_drop_caches": bool, "keep": bool, "stall": int | float}.get(key, str)
+    if key in ("tables", "schemas", "columns", "rows", "runs"):
+        wanted = int | str
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise UsageError(f"{path}: '{key}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
+    if isinstance(value, str) and not value.strip():
+        raise UsageError(f"{path}: '{key}' is set but empty", "give it a value, or remove the line")
+    if key == "version":
+        return (value,)
+    return str(value) if isinstance(value, int) and wanted is not bool and key != "stall" else value
 
 
 def repeat_command(name: str, given: Sequence[tuple[str, object]]) -> str:

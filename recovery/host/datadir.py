@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,13 @@ class DataDirs:
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
 
+    def check(self) -> None:
+        """That directories can be made here, before anything is downloaded or measured."""
+        with _unfit(self.root, "cannot hold data directories"):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
         """By all that decides what is built; readable, for `recovery datadirs`."""
         parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
@@ -138,11 +146,13 @@ class DataDirs:
 
     def _ours(self, key: str) -> bool:
         """Not every folder in DATA is: a mounted volume has its lost+found."""
-        return self._lock_path(key).exists() or (self.root / key / "state.json").exists()
+        return self._lock_path(key).exists()
 
     def _info(self, key: str) -> DataDirInfo:
         path = self.root / key
         busy_by = flock.holder(self._lock_path(key))
+        if not os.access(path, os.R_OK | os.X_OK):
+            return DataDirInfo(key, "another user's", None, None, busy_by)
         try:
             stored = state.load(path)
         except RecoveryError:

@@ -64,21 +64,30 @@ def cold_means() -> str:
     return "drop_caches" if os.access(_DROP_CACHES, os.W_OK) else "fadvise"
 
 
-def flush_caches(folder: Path, *, allow_drop: bool = True) -> None:
-    """Empty the cache without proof, which would open every file: under a server that runs, as was published."""
+def flush_caches(folder: Path, *, allow_drop: bool = True) -> str:
+    """Empty the cache without proof, which would open every file: under a server that runs, as was published. Says by
+    which means."""
     os.sync()  # dirty pages survive a drop
-    if not (allow_drop and _drop()):
-        _evict(folder)
+    if allow_drop and _drop():
+        return "drop_caches"
+    _evict(folder)
+    return "fadvise"
+
+
+def check_can_be_cold(folder: Path) -> None:
+    """Before anything is built there; what is on the disk can be cold."""
+    filesystem = device_of(folder).filesystem
+    if filesystem in _IN_MEMORY:
+        raise HostUnfitError(
+            f"{folder} lies in memory ({filesystem}) and cannot be made cold", "give DATA= a folder on a disk"
+        )
 
 
 def make_cold(folder: Path, *, allow_drop: bool = True) -> ColdProof:
     """Put the folder out of the page cache, and prove it. Whoever writes there must have ended before."""
     started = time.monotonic()
     filesystem = device_of(folder).filesystem
-    if filesystem in _IN_MEMORY:
-        raise HostUnfitError(
-            f"{folder} lies in memory ({filesystem}) and cannot be made cold", "give DATA= a folder on a disk"
-        )
+    check_can_be_cold(folder)
     os.sync()  # dirty pages survive a drop
     dropped = allow_drop and _drop()
     if not dropped:
@@ -138,15 +147,15 @@ def _demand_cold(folder: Path, left: Residency) -> None:
     )
 
 
-def read_first_pages(folder: Path, *, page_bytes: int = 16384) -> int:
-    """Warm the first page of every table's file, as a server's own look at them does. Says how many were read."""
-    page, read = bytearray(page_bytes), 0
+def read_first_pages(folder: Path, *, first_bytes: int = 65536) -> int:
+    """Brings the beginning of every table's file into the cache, as servers read it. Says how many were read."""
+    buffer, read = bytearray(first_bytes), 0
     for folder_fd, name in tree.files(folder):
         if not name.endswith(".ibd"):
             continue
         try:
             with tree.opened(folder_fd, name) as fd:
-                os.preadv(fd, [page], 0)
+                os.preadv(fd, [buffer], 0)
         except (FileNotFoundError, PermissionError):
             continue
         read += 1

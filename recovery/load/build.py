@@ -10,13 +10,16 @@ from typing import Protocol
 import pymysql
 from pymysql.connections import Connection
 
-from recovery.errors import RecoveryError, ServerFailedError
-from recovery.load.insert import server_message, shortened
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
+from recovery.load.insert import shortened
 from recovery.load.packets import Packet, packets
 from recovery.load.statements import Kind
+from recovery.server.client import message_of
 
 _POLL_S = 0.2
 """How long a request to stop may go unnoticed while all connections are busy."""
+_FULL = frozenset({28, 1021, 1114})
+"""ENOSPC, and the server's own words for it."""
 _SYNTAX_AND_SUCH_HINT = "correct the template; nothing of this build is kept"
 
 
@@ -176,14 +179,19 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
     if _is_lost(error):
         return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
-            f"{server_message(error)}",
+            f"{message_of(error)}",
             "its error log, in build-logs of the data directory, tells why it ended",
+        )
+    if error.args and error.args[0] in _FULL:
+        return HostUnfitError(
+            f"the disk is full: {message_of(error)}",
+            "make room there, or give DATA= another disk; it is built anew then",
         )
     # A procedure gives several answers: then the count runs ahead, and the last one is named.
     index = min(answered, len(packet.statements) - 1)
     return StatementFailedError(
         f"the server refused statement {packet.first + index + 1} of the schema, "
-        f"'{shortened(packet.statements[index])}': {server_message(error)}",
+        f"'{shortened(packet.statements[index])}': {message_of(error)}",
         _SYNTAX_AND_SUCH_HINT,
     )
 

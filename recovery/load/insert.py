@@ -14,6 +14,7 @@ from recovery.load.script import quoted, read_template, render_text, variables
 from recovery.load.statements import split
 from recovery.model import Schema
 from recovery.paths import template_dir
+from recovery.server.client import message_of
 
 _NAME = r"(?:`[^`.]+`|[\w$]+)"
 _INSERT = re.compile(
@@ -71,7 +72,7 @@ def fire(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
     except (pymysql.Error, OSError) as error:
         done = sum(acknowledged.values())
         raise InsertsFailedError(
-            f"the server did not take the insert script, after {done} rows: {server_message(error)}",
+            f"the server did not take the insert script, after {done} rows: {message_of(error)}",
             "look into its error log, and at the insert template if it is your own",
             acknowledged=acknowledged,
         ) from error
@@ -92,12 +93,3 @@ def shortened(statement: str, *, length: int = 80) -> str:
     """One line of it, for an error message."""
     line = " ".join(statement.split())
     return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def server_message(error: BaseException) -> str:
-    """PyMySQL's errors are (number, text); either may be missing."""
-    match error.args:
-        case (int(number), str(text)):
-            return f"{text} ({number})"
-        case _:
-            return str(error) or type(error).__name__

@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,8 @@ from recovery.server.launcher import Launcher
 from recovery.server.options import build_settings, merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -181,13 +183,14 @@ def _redo_off(server: Server, profile: BuildProfile) -> Iterator[None]:
 
 
 def _command(server: Server, statement: str) -> None:
-    with closing(server.connect()) as connection, connection.cursor() as cursor:
+    with server.session() as connection, connection.cursor() as cursor:
         cursor.execute(statement)
 
 
 @contextmanager
 def _interruptions(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C asks the build to end, the second is an ordinary one. Signals are the main thread's."""
+    """The first Ctrl-C (or SIGTERM, or a closed terminal) asks the build to end, the second is an ordinary one. Signals
+    are the main thread's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -197,11 +200,14 @@ def _interruptions(stop: threading.Event) -> Iterator[None]:
             signal.default_int_handler(number, frame)
         stop.set()
 
-    earlier = signal.signal(signal.SIGINT, on_interrupt)
+    # One that is ignored stays so: whoever started us with nohup wants the build to outlive the terminal.
+    numbers = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    earlier = {number: signal.signal(number, on_interrupt) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, earlier)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 def _prove(site: _Site) -> State:
@@ -210,7 +216,7 @@ def _prove(site: _Site) -> State:
     site.say(f"{version}: counting what was built")
     with site.server(test_settings(version)) as server:
         server.start(log_name="prove.log")
-        with closing(server.connect()) as connection:
+        with server.session() as connection:
             tables = count_tables(connection, databases)
             # Tables of somebody's own template have names of their own: they are counted when they are first used.
             written = tables_of(insert_statements(site.schema)) if site.schema.template is None else ()

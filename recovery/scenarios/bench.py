@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from recovery.errors import RecoveryError
+import pymysql
+
+from recovery.errors import RecoveryError, UsageError
 from recovery.host.datadir import DataDir
-from recovery.host.pagecache import flush_caches, make_cold
+from recovery.host.pagecache import flush_caches, make_cold, read_first_pages
 from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
 from recovery.model import ColdProof, Schema, Startup
-from recovery.scenarios.description import describe
-from recovery.server.client import count_tables
+from recovery.scenarios.description import describe, of_build
+from recovery.server.client import count_tables, message_of
 from recovery.server.server import Server
+from recovery.versions import can
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Conditions:
     """Leave in the cache what the insert script warmed, as the published experiment did."""
     allow_drop: bool = True
     """Whether the whole host's caches may be dropped; otherwise file by file."""
+    rewarm: bool = False
+    """This host pages out what is idle: a warm start is given back what was taken since the one before."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
 
@@ -49,8 +54,9 @@ class Bench:
         self.conditions = conditions
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
-        self.description: dict[str, str] = {}
-        """What the server says of itself, asked once, after the first timed start."""
+        self.description = of_build(server.build)
+        """What is known of the server; what it says of itself is asked once, after the first timed start."""
+        self._described = False
         self.at_rest = datadir.state.status == "whole"
         """Nothing has happened since a clean stop: the ledger and the files agree."""
         self._untimed = 0
@@ -90,10 +96,17 @@ class Bench:
         """Another server's files have been through the cache: what the last start here read says nothing now."""
         self.last_read_bytes = None
 
-    def flush(self) -> None:
-        """Empties the cache under a running server, as published: without proof, which would open every file."""
-        flush_caches(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+    def flush(self) -> str:
+        """Empties the cache under a running server, as published: without proof, which would open every file. Says by
+        which means."""
         self.last_read_bytes = None
+        return flush_caches(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+
+    def rewarm(self) -> None:
+        """Undoes what the host has paged out since the last start: the beginning of every table's file is read again.
+        Not for a server that bypasses the cache by itself: its files would be warmer than they can ever be."""
+        if self.conditions.rewarm and not can(self.server.build.version, "bypasses_cache"):
+            read_first_pages(self.datadir.mysql)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache under a dead server, and proves it."""
@@ -109,19 +122,24 @@ class Bench:
     def fire_inserts(self) -> None:
         """Runs the insert script. The ledger is written once the server is gone: nothing may come between the inserts
         and the SIGKILL, and should this process die first, the directory is counted anew for being in use."""
-        with self.server.connect() as connection:
+        with self.server.session() as connection:
             try:
                 acknowledged = fire(connection, self.conditions.statements)
             except InsertsFailedError as error:
                 self._acknowledge(error.acknowledged)
-                raise
+                failure = self.server.failure(error.message)
+                if self.server.alive:
+                    raise  # it refuses the script, and would refuse it in every trial
+                raise failure from error
         self._acknowledge(acknowledged)
 
     def contents(self) -> Contents:
         state = self.datadir.state
         tables = tuple(state.rows)
-        self.description = self.description or describe(self.server)
-        with self.server.connect() as connection:
+        if not self._described:
+            self.description |= describe(self.server)
+            self._described = True
+        with self.server.session() as connection:
             found = count_rows(connection, tables)
             return Contents(
                 tables_expected=state.tables or self.schema.total_tables,
@@ -153,8 +171,14 @@ class Bench:
         self.last_read_bytes = None
         self._acknowledged = {}
         self.start()
-        with self.server.connect() as connection:
-            rows = count_rows(connection, tables)
+        with self.server.session() as connection:
+            try:
+                rows = count_rows(connection, tables)
+            except pymysql.err.ProgrammingError as error:
+                raise UsageError(
+                    f"the insert script writes to a table that the schema does not make: {message_of(error)}",
+                    "give --insert-template a script that fits the schema's template",
+                ) from error
             found = count_tables(connection, self.schema.database_names)
         self.stop()
         if found != self.datadir.state.tables:

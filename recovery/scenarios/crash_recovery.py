@@ -10,26 +10,36 @@ from recovery.scenarios.warmth import start_warm
 QUESTION = "How long does this server take to come back after a crash, on this storage?"
 
 
-def crash(bench: Bench, *, cold: bool) -> str:
-    """Start, insert, SIGKILL at once. Cold, the caches are flushed between start and inserts, as published."""
-    bench.start()
-    if cold:
-        bench.flush()
+def crash(bench: Bench) -> str:
+    """Insert, and SIGKILL at once."""
     bench.fire_inserts()
     return bench.kill()
 
 
+def start_and_crash(bench: Bench) -> str:
+    bench.start()
+    return crash(bench)
+
+
 def measure(bench: Bench, cache: Cache) -> Outcome:
     if cache is Cache.WARM:
-        died, startup, warmups = start_warm(bench, lambda: crash(bench, cold=False))
+        died, startup, warmups = start_warm(bench, lambda: start_and_crash(bench))
         return conclude(bench, startup, died, warmups=warmups)
-    died = crash(bench, cold=True)
+    bench.start()
+    means = bench.flush()  # between the start and the inserts, as published
+    died = crash(bench)
     proof = None if bench.conditions.as_published else bench.make_cold()
-    return conclude(bench, bench.timed_start("timed.err"), died, proof=proof)
+    return conclude(bench, bench.timed_start("timed.err"), died, proof=proof, means=means)
 
 
 def conclude(
-    bench: Bench, startup: Startup, died: str, *, proof: ColdProof | None = None, warmups: int | None = None
+    bench: Bench,
+    startup: Startup,
+    died: str,
+    *,
+    proof: ColdProof | None = None,
+    means: str | None = None,
+    warmups: int | None = None,
 ) -> Outcome:
     """Looks at what came back, and leaves a cleanly stopped server behind: every trial begins from the same state."""
     contents = bench.contents()
@@ -38,6 +48,7 @@ def conclude(
         startup=startup,
         previous_exit=died,
         cold=proof,
+        cold_means=proof.means if proof else means,
         warmups=warmups,
         tables_expected=contents.tables_expected,
         tables_found=contents.tables_found,

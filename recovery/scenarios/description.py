@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from recovery.model import Build
 from recovery.server.options import base_settings, merge
 from recovery.server.server import Server
 
@@ -32,11 +33,16 @@ EFFECTIVE = (
 )
 
 
+def of_build(build: Build) -> dict[str, str]:
+    """What is known before it is started."""
+    warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
+    return {"source": build.source, "sha256": build.fingerprint, **warnings}
+
+
 def describe(server: Server) -> dict[str, str]:
-    """Source, fingerprint, the options given, and under `@name` each value in effect."""
+    """The options given, and under `@name` each value in effect."""
     build = server.build
     options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings)
     given = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
     effective = {f"@{name}": value for name, value in server.variables(EFFECTIVE).items()}
-    warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
-    return {"source": build.source, "sha256": build.fingerprint, "options": given, **effective, **warnings}
+    return {"options": given, **effective}

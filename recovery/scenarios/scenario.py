@@ -17,6 +17,8 @@ class Outcome:
     previous_exit: str
     """How the process before the timed one had ended."""
     cold: ColdProof | None
+    cold_means: str | None
+    """How the cache was emptied; None where it was not."""
     warmups: int | None
     tables_expected: int
     tables_found: int

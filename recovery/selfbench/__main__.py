@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.listing import offers
+from recovery.errors import RecoveryError
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
 from recovery.paths import default_data_dir
@@ -94,4 +96,7 @@ def _line(what: str, figure: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(standalone_mode=False)
+    except (RecoveryError, click.ClickException) as error:
+        sys.exit(f"error: {error}\nhint:  {getattr(error, 'hint', '') or 'see --help'}")

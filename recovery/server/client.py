@@ -21,6 +21,15 @@ _NOT_YET = frozenset({2002, 2003, 2006, 2013})
 """Client errors of a server that does not listen yet, or has just gone; all others are answers."""
 
 
+def message_of(error: BaseException) -> str:
+    """PyMySQL's errors are (number, text); either may be missing."""
+    match error.args:
+        case (int(number), str(text)):
+            return f"{text} ({number})"
+        case _:
+            return str(error) or type(error).__name__
+
+
 def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
     """One connection; `multi` allows several statements a packet. pymysql's own error where there is none to be had."""
     return pymysql.connect(

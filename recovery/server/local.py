@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from recovery.errors import RecoveryError, ServerFailedError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
 from recovery.model import Build
 from recovery.paths import template_dir
 from recovery.server.launcher import Exit, Launch
@@ -87,7 +87,15 @@ class LocalLauncher:
             stack.enter_context(_limited_open_files())
             started_at = time.monotonic()
             process = _spawn(command, launch, stdin=source, log=log)
-        return LocalLife(launch, process, started_at)
+        try:
+            return LocalLife(launch, process, started_at)
+        except OSError as error:
+            process.kill()
+            process.wait()
+            raise HostUnfitError(
+                f"the server's process cannot be watched: {error.strerror}",
+                "see `ulimit -n`, and that the kernel has pidfd",
+            ) from error
 
     def _prepare(self, launch: Launch) -> Path:
         try:
@@ -152,7 +160,7 @@ def _new_log(path: Path) -> int:
         ) from error
     except OSError as error:
         raise RecoveryError(
-            f"can't write the server's log: {error}", "see that the results folder is writable"
+            f"can't write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
         ) from error
 
 

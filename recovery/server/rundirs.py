@@ -17,19 +17,24 @@ class RunDirs:
     """One folder for a server, and a new one in it for each of its Lives."""
 
     def __init__(self) -> None:
+        self.root = self._make()
+        self._lives = 0
+
+    def _make(self) -> Path:
         base = tempfile.gettempdir()
         if len(os.fsencode(base)) > _LONGEST_BASE_BYTES:
             base = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
         try:
-            self.root = Path(tempfile.mkdtemp(prefix="recovery-", dir=base))
+            return Path(tempfile.mkdtemp(prefix="recovery-", dir=base))
         except OSError as error:
             raise HostUnfitError(
                 f"no folder for temporary files can be made in {base}: {error.strerror}", "set TMPDIR to one that can"
             ) from error
-        self._lives = 0
 
     def next(self) -> Path:
-        """Not made yet: the launcher does it."""
+        """Not made yet: the launcher does it. Once removed, the next private folder has another name."""
+        if not self.root.is_dir():
+            self.root = self._make()
         self._lives += 1
         return self.root / str(self._lives)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+import pymysql
 
 from recovery.errors import ServerFailedError
 from recovery.host.storage import Device
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 2.0
 _RETRY_S = 0.001
+_LAST_BREATH_S = 1.0
 _METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
@@ -128,16 +132,28 @@ class Server:
         return time.monotonic()
 
     def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
-        assert self.alive, "there is no server to connect to"
-        return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+        assert self._life is not None, "there is no server to connect to"
+        try:
+            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+        except (pymysql.Error, OSError) as error:
+            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
+
+    @contextmanager
+    def session(self) -> Iterator[Connection[Cursor]]:
+        """A connection to ask over; an answer that is an error is the server's failure."""
+        connection = self.connect()
+        try:
+            yield connection
+        except (pymysql.Error, OSError) as error:
+            raise self.failure(f"the server does not answer as it should: {client.message_of(error)}") from error
+        finally:
+            with suppress(pymysql.Error, OSError):
+                connection.close()
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         """Effective values, as the server itself says them."""
-        connection = self.connect()
-        try:
+        with self.session() as connection:
             return client.variables(connection, names)
-        finally:
-            connection.close()
 
     def kill(self) -> Exit:
         """SIGKILL, wait until it is gone, and look what it died of: our signal, or else the crash was not ours."""
@@ -160,8 +176,9 @@ class Server:
         life.signal(signal.SIGTERM)
         while (exited := life.wait(_LOOK_S)) is None:
             if progress.still_for_s() >= self.stall_s:
+                hung = self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
                 self._end()
-                raise self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
+                raise hung
         if exited != Exit(code=0, signal=None):
             raise self._failed(f"the shutdown was not clean: {died(life, exited)}")
         if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):
@@ -185,6 +202,12 @@ class Server:
         if self._life is not None and self._life.exited() is None:
             self._life.signal(signal.SIGKILL)
             self._life.wait(_KILL_LIMIT_S)
+
+    def failure(self, what: str) -> ServerFailedError:
+        """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:
+        a connection breaks before its process is gone."""
+        self.life.wait(_LAST_BREATH_S)
+        return self._failed(what)
 
     def _failed(self, what: str) -> ServerFailedError:
         return failed(self.life, what)

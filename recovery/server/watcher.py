@@ -143,7 +143,7 @@ def failed(life: Life, what: str) -> ServerFailedError:
     """With the last lines of its log; of a kind of its own where the process was killed from outside."""
     exited = life.exited()
     kind = ServerKilledError if exited is not None and exited.signal == signal.SIGKILL else ServerFailedError
-    return kind(what, f"its log: {life.launch.log}", log_tail=last_lines(life.launch.log))
+    return kind(what, "the last lines of its log say more", log_tail=last_lines(life.launch.log))
 
 
 def died(life: Life, exited: Exit) -> str:

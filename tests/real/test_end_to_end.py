@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -118,8 +119,10 @@ def test_a_server_that_cannot_start_ends_the_session_at_once(
     assert code == 1
     assert time.monotonic() - began < 60
     said = capsys.readouterr()
-    assert "innodb_no_such_thing" in said.err + said.out
+    told = [line for line in said.err.splitlines() if not line.startswith("$ ")]
+    assert any("innodb_no_such_thing" in line for line in told), told
     assert "Traceback" not in said.err
+    assert {run["verdict"] for run in stored(tmp_path)["runs"]} <= {"failed"}
 
 
 def test_a_damaged_data_directory_is_refused(data: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +157,7 @@ def _read_until(process: subprocess.Popen[str], words: str) -> str:
 def test_ctrl_c_keeps_the_finished_runs_and_stops_the_server(at: list[str], tmp_path: Path) -> None:
     process = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
     _read_until(process, "[1/50]")
-    servers = _servers_below(process.pid)
+    servers = _servers_of(process)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -183,16 +186,55 @@ def test_two_timed_runs_do_not_overlap(at: list[str], capsys: pytest.CaptureFixt
 def test_a_killed_run_is_settled_by_the_next(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = _command("cold-recovery", "--version", "8.0.31", "--runs", "50", *at)
     _read_until(process, "[1/50]")
-    servers = _servers_below(process.pid)
+    servers = _servers_of(process)
     process.kill()
     process.communicate(timeout=60)
     assert len(stored(tmp_path)["runs"]) >= 1
     assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", *at]) == 0
     said = capsys.readouterr().err
     assert "counted anew" in said
+    assert f"ended server {servers[0]}" in said
     assert not [pid for pid in servers if psutil.pid_exists(pid)], said
 
 
-def _servers_below(pid: int) -> list[int]:
-    children = psutil.Process(pid).children(recursive=True)
-    return [child.pid for child in children if child.name() in ("mysqld", "mariadbd")]
+def _servers_of(process: subprocess.Popen[str]) -> list[int]:
+    """Waits for one: between two starts there is none. It is old enough to work in its data directory."""
+    for _ in range(2000):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.name() in ("mysqld", "mariadbd") and child.cwd().endswith("/mysql"):
+                    return [child.pid]
+        time.sleep(0.005)
+    raise AssertionError("no server was seen")
+
+
+def test_templates_that_do_not_fit(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = tmp_path / "own.sql.j2"
+    template.write_text(
+        "{% for d in databases %}create schema {{ d }};{% for n in range(tables) %}"
+        "create table {{ d }}.other_{{ n }} (id int primary key auto_increment);{% endfor %}{% endfor %}"
+    )
+    arguments = ["cold-recovery", "--version", "mariadb-10.11.5", "--runs", "1", "--template", str(template), *at]
+    assert run(arguments) == 2
+    assert "writes to a table that the schema does not make" in capsys.readouterr().err
+    inserts = tmp_path / "inserts.sql.j2"
+    inserts.write_text("{% for n in range(5) %}insert into discovery.other_{{ n }} values (null);{% endfor %}")
+    assert run([*arguments, "--insert-template", str(inserts)]) == 0
+    assert stored(tmp_path)["runs"][0]["rows_found"] == 5
+    # And a warm run without VERSION goes on with both templates.
+    assert run(["warm-recovery", "--runs", "1", *at[-2:]]) == 0
+    assert stored(tmp_path)["runs"][0]["rows_found"] >= 10
+
+
+def test_a_server_killed_from_outside_voids_its_trial(at: list[str], tmp_path: Path) -> None:
+    """As the kernel does when memory runs out."""
+    assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", *at]) == 0
+    process = _command("cold-recovery", "--version", "8.0.31", "--runs", "2", *at)
+    _read_until(process, "using the data directory")
+    psutil.Process(_servers_of(process)[0]).kill()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err
+    first, second = stored(tmp_path)["runs"]
+    assert first["verdict"] == "void"
+    assert "killed by signal 9 from outside" in first["reason"]
+    assert second["verdict"] == "measured"

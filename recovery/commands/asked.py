@@ -1,0 +1,136 @@
+"""What do the options of a measuring command ask for, once every layer and the newest session have had their say?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.commands.options import repeat_command
+from recovery.errors import RecoveryError, UsageError
+from recovery.model import Schema, Version
+from recovery.paths import default_data_dir
+from recovery.request import (
+    DEFAULT_RUNS,
+    DEFAULT_TABLES,
+    MOST_RUNS,
+    MOST_TABLES,
+    Request,
+    identifier,
+    parse_settings,
+    positive,
+    split_versions,
+)
+from recovery.stages import layout_options
+from recovery.store import find, load
+from recovery.versions import parse_version
+
+Given = Mapping[str, Any]
+"""Options by the names of click's parameters; None or empty is one that nobody gave."""
+
+
+def newest(results: Path) -> Path | None:
+    """The newest session's folder, where there is one."""
+    try:
+        return find(results, None).resolve()
+    except RecoveryError:
+        return None
+
+
+def make_request(scenario: str, given: Given) -> Request:
+    given = _gone_on_with(given) if scenario == "warm-recovery" else given
+    versions = split_versions(given["versions"])
+    if given["mysqld"] and len(versions) > 1:
+        raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
+    if not versions and not given["mysqld"]:
+        versions = (DEFAULT_VERSION,)
+    request = Request(
+        scenario=scenario,
+        versions=_each_once(versions),
+        schema=_schema(given),
+        runs=positive("RUNS", given["runs"] or DEFAULT_RUNS, MOST_RUNS),
+        data=_path(given["data"] or default_data_dir()),
+        results=_path(given["results"]),
+        settings=parse_settings(given["settings"]),
+        insert_template=given["insert_template"],
+        mysqld=given["mysqld"],
+        archive=given["archive"],
+        as_published=given["as_published"],
+        allow_drop=not given["no_drop_caches"],
+        keep=given["keep"],
+        stall_s=given["stall_s"],
+    )
+    return replace(request, command=_repeat(request))
+
+
+def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
+    """Two spellings of one release are one server."""
+    found: dict[Version, str] = {}
+    for text in versions:
+        found.setdefault(parse_version(text), text)
+    return tuple(found.values())
+
+
+def _schema(given: Given) -> Schema:
+    return Schema(
+        tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
+        databases=positive("SCHEMAS", given["schemas"] or 1, 100_000),
+        columns=_count("--columns", given["columns"], most=1000),
+        rows=_count("--rows", given["rows"], most=10_000_000),
+        database=identifier("--database", given["database"] or "discovery"),
+        template=given["template"],
+    )
+
+
+def _count(name: str, text: str | None, *, most: int) -> int:
+    return 0 if text in (None, "0") else positive(name, str(text), most)
+
+
+def _path(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _gone_on_with(given: Given) -> Given:
+    """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
+    data directories. What is given all the same wins."""
+    folder = None if given["versions"] or given["mysqld"] else newest(_path(given["results"]))
+    if folder is None:
+        return given
+    session = load(folder)
+    asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
+    stored: dict[str, Any] = {
+        name: asked.get(name) for name in ("tables", "schemas", "columns", "rows", "database", "mysqld", "archive")
+    }
+    stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
+    # A server of the user's own is asked for its version again.
+    stored["versions"] = () if "mysqld" in asked else session.versions
+    shape = layout_options(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
+    stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
+    return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
+
+
+def _repeat(request: Request) -> str:
+    schema = request.schema
+    options: list[tuple[str, object]] = [
+        ("--version", " ".join(request.versions) or None),
+        ("--tables", schema.tables),
+        ("--schemas", schema.databases if schema.databases > 1 else None),
+        ("--columns", schema.columns or None),
+        ("--rows", schema.rows or None),
+        ("--database", schema.database if schema.database != "discovery" else None),
+        ("--runs", request.runs),
+        ("--data", request.data if request.data != default_data_dir() else None),
+        ("--mysqld", request.mysqld),
+        ("--archive", request.archive),
+        ("--template", schema.template),
+        ("--insert-template", request.insert_template),
+        *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        ("--as-published", request.as_published),
+        ("--no-drop-caches", not request.allow_drop),
+        ("--keep", request.keep),
+        ("--stall", f"{request.stall_s:g}" if request.stall_s != Request.stall_s else None),
+    ]
+    return repeat_command(request.scenario, options)
