@@ -54,10 +54,7 @@ def _notes(environment: Mapping[str, str | int | float | None]) -> tuple[str, ..
     reclaimed = environment.get("idle_pageout")
     if reclaimed is None:
         return ()
-    return (
-        f"No cache stays warm for long on this host: {reclaimed}. Right before a warm start the first 64 KiB of every "
-        "table's file were read again, except for servers that bypass the cache by themselves (8.0 and later).",
-    )
+    return (f"No cache stays warm for long on this host: {reclaimed}. Compare the bytes read by the warm starts.",)
 
 
 def session_of(

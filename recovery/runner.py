@@ -17,7 +17,6 @@ from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError,
 from recovery.host.datadir import DataDirs
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
-from recovery.host.machine import idle_pageout
 from recovery.host.pagecache import check_can_be_cold, cold_means
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
@@ -166,7 +165,6 @@ class _Loop:
             self.prepared.statements,
             as_published=self.request.as_published,
             allow_drop=self.request.allow_drop,
-            rewarm=idle_pageout() is not None,
             timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)

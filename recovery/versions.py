@@ -67,8 +67,6 @@ CAPABILITIES: dict[str, _Span] = {
     # what can be done while building
     "disable_redo": _Span(((8, 0, 21), None), None),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
-    # what a start does to the cache: it reads each file past the cache, or drops what it has read
-    "bypasses_cache": _Span(((8, 0, 0), None), None),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

@@ -1,4 +1,4 @@
-"""How much of a folder is in the page cache, and how does it get out of it, and in again?"""
+"""How much of a folder is in the page cache, and how does it get out of it?"""
 
 from __future__ import annotations
 
@@ -145,18 +145,3 @@ def _demand_cold(folder: Path, left: Residency) -> None:
         f"{resident:,} of {left.total_bytes:,} bytes of {folder} stay in the page cache (dirty or locked pages)",
         "end what still writes or maps files there; `recovery doctor` lists servers that run",
     )
-
-
-def read_first_pages(folder: Path, *, first_bytes: int = 65536) -> int:
-    """Brings the beginning of every table's file into the cache, as servers read it. Says how many were read."""
-    buffer, read = bytearray(first_bytes), 0
-    for folder_fd, name in tree.files(folder):
-        if not name.endswith(".ibd"):
-            continue
-        try:
-            with tree.opened(folder_fd, name) as fd:
-                os.preadv(fd, [buffer], 0)
-        except (FileNotFoundError, PermissionError):
-            continue
-        read += 1
-    return read

@@ -185,7 +185,7 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
     if error.args and error.args[0] in _FULL:
         return HostUnfitError(
             f"the disk is full: {message_of(error)}",
-            "make room there, or give DATA= another disk; it is built anew then",
+            "make room, or give DATA= another disk; it is built anew then",
         )
     # A procedure gives several answers: then the count runs ahead, and the last one is named.
     index = min(answered, len(packet.statements) - 1)

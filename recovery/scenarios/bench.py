@@ -9,13 +9,12 @@ import pymysql
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.host.datadir import DataDir
-from recovery.host.pagecache import flush_caches, make_cold, read_first_pages
+from recovery.host.pagecache import flush_caches, make_cold
 from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
 from recovery.model import ColdProof, Schema, Startup
 from recovery.scenarios.description import describe, of_build
 from recovery.server.client import count_tables, message_of
 from recovery.server.server import Server
-from recovery.versions import can
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,6 @@ class Conditions:
     """Leave in the cache what the insert script warmed, as the published experiment did."""
     allow_drop: bool = True
     """Whether the whole host's caches may be dropped; otherwise file by file."""
-    rewarm: bool = False
-    """This host pages out what is idle: a warm start is given back what was taken since the one before."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
 
@@ -101,12 +98,6 @@ class Bench:
         which means."""
         self.last_read_bytes = None
         return flush_caches(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
-
-    def rewarm(self) -> None:
-        """Undoes what the host has paged out since the last start: the beginning of every table's file is read again.
-        Not for a server that bypasses the cache by itself: its files would be warmer than they can ever be."""
-        if self.conditions.rewarm and not can(self.server.build.version, "bypasses_cache"):
-            read_first_pages(self.datadir.mysql)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache under a dead server, and proves it."""

@@ -31,7 +31,6 @@ def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Star
     for warmups in range(MOST_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()
-        bench.rewarm()
         startup = bench.timed_start(f"timed-{warmups}.err")
         if settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
             return ended, startup, warmups

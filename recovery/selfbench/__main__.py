@@ -25,7 +25,7 @@ STAMPED = "8.0.31"
 @click.option("--data", type=click.Path(path_type=Path), envvar="RECOVERY_DATA", help="A folder on the volume to use.")
 @click.option("--version", "versions", multiple=True, help="Servers for the build rates. [default: the catalog]")
 @click.option("--tables", default=20_000, show_default=True, type=click.IntRange(100))
-@click.option("--pairs", default=30, show_default=True, type=click.IntRange(10))
+@click.option("--pairs", default=40, show_default=True, type=click.IntRange(10))
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds for each published build.")
 @click.option("--only", type=click.Choice(["building", "watching", "kept"]), help="One part.")
 def main(

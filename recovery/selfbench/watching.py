@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from recovery.builds.libraries import eatmydata
 from recovery.host.datadir import DataDir
 from recovery.model import Build
 from recovery.selfbench.site import Site
@@ -45,13 +46,15 @@ def lags_ms(site: Site, build: Build, staged: DataDir, *, starts: int) -> list[f
 
 def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
     """Clean warm starts, alternately under the tool and under a bare shell loop, both timed by the server's own stamps
-    from its first line to its ready line: so the two ways of watching do not time themselves."""
+    from its first line to its ready line: so the two ways of watching do not time themselves. Their order within a pair
+    alternates too. Where libeatmydata is to be had it is preloaded in both, so that the disk's moods stay out."""
     found = []
     for number in range(count + 1):
-        watched = _start(site, build, staged, f"watched-{number}", watched=True)
-        bare = _start(site, build, staged, f"bare-{number}", watched=False)
+        seconds = {}
+        for watched in (True, False) if number % 2 else (False, True):
+            seconds[watched] = _start(site, build, staged, watched=watched)
         if number:  # the first pair warms the files
-            found.append(Pair(watched, bare))
+            found.append(Pair(seconds[True], seconds[False]))
     return found
 
 
@@ -65,7 +68,7 @@ def overhead(found: list[Pair]) -> tuple[float, float]:
 def waiting_cpu_share(site: Site, build: Build, staged: DataDir, *, seconds: float) -> float:
     """Our own CPU time while a server, stopped by SIGSTOP in its start, lets us wait: as a share of one core."""
     rundirs = RunDirs()
-    life = _launch(site, build, staged, rundirs, "stopped")
+    life = _launch(site, build, staged, rundirs)
     life.signal(signal.SIGSTOP)
     pid = os.fork()
     if pid == 0:  # a process of its own, so that its CPU time is the watcher's alone
@@ -80,9 +83,9 @@ def waiting_cpu_share(site: Site, build: Build, staged: DataDir, *, seconds: flo
     return (used.ru_utime + used.ru_stime) / seconds
 
 
-def _start(site: Site, build: Build, staged: DataDir, name: str, *, watched: bool) -> float:
+def _start(site: Site, build: Build, staged: DataDir, *, watched: bool) -> float:
     rundirs = RunDirs()
-    life = _launch(site, build, staged, rundirs, name)
+    life = _launch(site, build, staged, rundirs)
     try:
         if watched:
             watch(life, ready_version=build.version)
@@ -97,11 +100,13 @@ def _start(site: Site, build: Build, staged: DataDir, name: str, *, watched: boo
     return _stamped_startup_s(life.launch.log)
 
 
-def _launch(site: Site, build: Build, staged: DataDir, rundirs: RunDirs, name: str) -> Life:
+def _launch(site: Site, build: Build, staged: DataDir, rundirs: RunDirs) -> Life:
     rundir = rundirs.next()
+    library = eatmydata()
     settings = merge(base_settings(build.version, rundir=rundir), test_settings(build.version))
-    log = site.folder / f"{name}-{time.monotonic_ns()}.err"
-    return LocalLauncher().launch(Launch(build, staged.mysql, settings, log, rundir))
+    log = site.folder / f"start-{time.monotonic_ns()}.err"
+    preload = (library,) if library else ()
+    return LocalLauncher().launch(Launch(build, staged.mysql, settings, log, rundir, preload))
 
 
 def _stamped_startup_s(log: Path) -> float:
