@@ -67,6 +67,7 @@ def test_a_clean_start_must_not_have_recovered() -> None:
         (5_000_000_000, 19_000_000_000, 22_000_000_000, False),
         (3_300_000_000, 3_200_000_000, 16_000_000_000, True),  # a server that bypasses the cache every time
         (2_100_000_000, 1_800_000_000, 22_000_000_000, True),  # a host that pages out what is idle: up and down
+        (19_000_000_000, 300_000_000, 22_000_000_000, False),  # something else has taken the cache meanwhile
         (15_000_000, None, None, True),
         (17_000_000, None, None, False),
         (None, None, None, False),

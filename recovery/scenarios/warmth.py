@@ -12,6 +12,8 @@ MOST_WARMUPS = 6
 FEW_BYTES = 16 * 1024 * 1024
 SMALL_SHARE = 0.01
 FALLEN_BY = 0.1
+GROWN_TO = 2
+"""Times as much as before: then the cache was lost meanwhile, and it begins anew."""
 
 
 def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
@@ -22,7 +24,7 @@ def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | Non
         return warmups > 0  # the host cannot tell: one start must have warmed what it can
     if read_bytes <= max(FEW_BYTES, SMALL_SHARE * (data_bytes or 0)):
         return True
-    return before is not None and read_bytes >= (1 - FALLEN_BY) * before
+    return before is not None and (1 - FALLEN_BY) * before <= read_bytes <= GROWN_TO * before
 
 
 def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, int]:

@@ -1,0 +1,109 @@
+"""Is the README true? Its commands are run as they stand, with few tables; what it links to is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.split("#")[0].strip()
+    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("make ")
+]
+# What this machine cannot have: the vendor's archive, and a server of the user's own at that path.
+ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld"}
+
+
+def words(command: str) -> list[str]:
+    return shlex.split(command)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one command has built the next one uses, as it is for a user."""
+    return tmp_path_factory.mktemp("data")
+
+
+def run_make(arguments: list[str], tmp_path: Path, data: Path) -> subprocess.CompletedProcess[str]:
+    """With the tables, the folders and the environment of the test, as the variables of make that they are."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
+    environment |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
+    given = [word for word in arguments if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
+    small = {"TABLES": "120", "RUNS": "1", "DATA": str(data), "RESULTS": str(tmp_path / "results")}
+    settings = [f"{name}={value}" for name, value in small.items()]
+    return subprocess.run(
+        ["make", *given, *settings], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) >= 10
+    assert "make test" in COMMANDS
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command != "make test" and not ELSEWHERE & set(words(command))]
+)
+def test_a_command_of_the_readme(command: str, tmp_path: Path, data: Path) -> None:
+    if words(command)[1] in ("report", "warm-recovery"):
+        # These go on from an earlier session.
+        assert run_make(["cold-recovery"], tmp_path, data).returncode == 0
+    done = run_make(words(command)[1:], tmp_path, data)
+    # The doctor may find that this very machine is too small for the full size.
+    assert done.returncode in ((0, 2) if command.startswith("make doctor") else (0,)), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.strip()
+    if words(command)[1].endswith(("recovery", "clean-start")):
+        assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
+
+
+def test_the_test_command_collects(tmp_path: Path) -> None:
+    """Only to collection: it is what runs this test."""
+    dry = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "pytest" in dry
+    listed = subprocess.run(
+        [".venv/bin/python", "-m", "pytest", "--collect-only", "-q"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert "tests/real/test_end_to_end.py::" in listed.stdout
+
+
+def test_make_alone_prints_help(tmp_path: Path) -> None:
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for target in ("cold-recovery", "warm-recovery", "recovery", "clean-start", "versions", "doctor", "test", "bench"):
+        assert f"make {target}" in shown
+    assert "default 5.7.22" in shown
+
+
+def test_an_empty_variable_of_make_is_an_error(tmp_path: Path, data: Path) -> None:
+    done = run_make(["cold-recovery", "VERSION="], tmp_path, data)
+    assert done.returncode != 0
+    assert "VERSION is set but empty" in done.stderr
+
+
+def test_a_variable_never_reaches_a_shell(tmp_path: Path, data: Path) -> None:
+    canary = tmp_path / "canary"
+    done = run_make(["cold-recovery", f"VERSION=5.7.22'; touch {canary}; echo '$(touch {canary})"], tmp_path, data)
+    assert done.returncode != 0
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *(f"docs/{name.name}" for name in (ROOT / "docs").glob("*.md"))],
+)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), target
