@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from recovery.model import Run, Session, Trial, Verdict
@@ -25,12 +26,8 @@ def empty_run(trial: Trial) -> Run:
 
 def run_of(trial: Trial, outcome: Outcome) -> Run:
     startup, cold = outcome.startup, outcome.cold
-    return Run(
-        number=trial.number,
-        version=str(trial.version),
-        flavor=trial.version.flavor.value,
-        variant=trial.variant.name,
-        repeat=trial.repeat,
+    return replace(
+        empty_run(trial),
         verdict=Verdict.MEASURED,
         startup_s=startup.startup_s,
         first_query_s=startup.first_query_s,
