@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import psutil
 import pytest
 
 SERVERS = ("mysqld", "mariadbd")
+
+
+def pytest_configure() -> None:
+    """Whoever starts the tests in the background has them ignore Ctrl-C, and every process that they start with them;
+    some tests press it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

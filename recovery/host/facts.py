@@ -27,7 +27,7 @@ def _storage(data: Path) -> dict[str, Fact]:
     status = os.statvfs(nearest(data))
     return {
         "filesystem": device.filesystem,
-        "filesystem_bytes": status.f_blocks * status.f_frsize,
+        "filesystem_size_bytes": status.f_blocks * status.f_frsize,
         "mount_options": public_options(device),
         "device": device.device,
         "device_model": device.model,
