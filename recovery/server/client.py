@@ -22,10 +22,10 @@ _NOT_YET = frozenset({2002, 2003, 2006, 2013})
 
 
 def message_of(error: BaseException) -> str:
-    """PyMySQL's errors are (number, text); either may be missing."""
+    """In one line. PyMySQL's errors are (number, text); either may be missing, and the text may quote several lines."""
     match error.args:
         case (int(number), str(text)):
-            return f"{text} ({number})"
+            return f"{' '.join(text.split())} ({number})"
         case _:
             return str(error) or type(error).__name__
 
