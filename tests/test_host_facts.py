@@ -8,7 +8,6 @@ import platform
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -107,16 +106,6 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
     assert usage.activity(child.pid) is None
     gone = meter.read()
     assert (gone.read_bytes, gone.cpu_s) == (None, None)
-
-
-def test_the_meter_costs_under_a_millisecond(tmp_path: Path) -> None:
-    meter = usage.Meter(os.getpid(), device_of(tmp_path))
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        meter.read()
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[10] < 0.001
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,7 @@ def overhead(found: list[Pair]) -> tuple[float, float]:
 
 
 def waiting_cpu_share(site: Site, build: Build, staged: DataDir, *, seconds: float) -> float:
-    """Our own CPU time while a server that SIGSTOP holds in its start lets us wait until it counts as hung: as a share of
-    one core."""
+    """Our own CPU time, as a share of a core, while a server held by SIGSTOP lets us wait until it counts as hung."""
     rundirs = RunDirs()
     life = _launch(site, build, staged, rundirs)
     life.signal(signal.SIGSTOP)
