@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.split("#")[0].strip()
-    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    for block in re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
     if line.startswith("make ")
 ]
