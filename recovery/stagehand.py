@@ -21,7 +21,7 @@ from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.launcher import Launcher
 from recovery.server.options import merge, test_settings
 from recovery.server.server import Server
-from recovery.stages import Stage, layout_options
+from recovery.stages import Stage, fits, layout_options
 
 if TYPE_CHECKING:
     from recovery.runner import Narrator
@@ -117,7 +117,7 @@ class Stagehand:
     def _make_room(self, directories: DataDirs, stage: Stage) -> None:
         """Removes directories that this session built and has done with, oldest first, while the next does not fit.
         Those of earlier sessions are the user's to remove."""
-        while self._built and not self._fits(stage):
+        while self._built and not fits(stage.need, free(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
                     f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
@@ -126,10 +126,6 @@ class Stagehand:
             key = self._built.pop(0)
             self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
             directories.remove(key)
-
-    def _fits(self, stage: Stage) -> bool:
-        room = free(self.request.data)
-        return stage.need.bytes <= room.bytes and stage.need.inodes <= room.inodes
 
 
 def data_against_memory(data_bytes: int, memory: int) -> str:

@@ -86,9 +86,9 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
     for stage in stages:
         if stage.whole:
             continue
-        while built and not _fits(stage.need, room) and not keep:
+        while built and not fits(stage.need, room) and not keep:
             room = _plus(room, built.pop(0).need)
-        if not _fits(stage.need, room):
+        if not fits(stage.need, room):
             beside = " beside those before it, which --keep keeps" if keep and built else ""
             raise HostUnfitError(
                 f"the data directory of {stage.build.version} needs {_told(stage.need)} and does not fit{beside}: "
@@ -100,7 +100,7 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
         built.append(stage)
 
 
-def _fits(need: Need, room: Need) -> bool:
+def fits(need: Need, room: Need) -> bool:
     return need.bytes <= room.bytes and need.inodes <= room.inodes
 
 

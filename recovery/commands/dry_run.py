@@ -15,7 +15,7 @@ from recovery.model import Version
 from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.scenarios import find_scenario
-from recovery.stages import MOST_OF_THE_ROOM, refuse_withdrawn
+from recovery.stages import MOST_OF_THE_ROOM, fits, refuse_withdrawn
 from recovery.versions import parse_version
 
 
@@ -57,6 +57,4 @@ def _whereabouts(version: Version) -> str:
 
 
 def _fit(need: Need, room: Need) -> str:
-    return (
-        "" if need.bytes <= room.bytes and need.inodes <= room.inodes else " (does not fit, unless it is built already)"
-    )
+    return "" if fits(need, room) else " (does not fit, unless it is built already)"
