@@ -155,6 +155,7 @@ def _load(
         stack.enter_context(_interruptions(stop))
         server.start(log_name="build.log")
         with _redo_off(server, profile):
+            progress(done, total)
             reached = build(
                 statements(site.schema),
                 open_connection=lambda: server.connect(multi=True),

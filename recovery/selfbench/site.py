@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.host.datadir import DataDir, DataDirs
@@ -23,6 +27,18 @@ from recovery.server.server import Server
 
 def quiet(*_: object) -> None:
     """Nothing is told while something is measured."""
+
+
+_TOUCHED_BYTES = 8 << 30
+
+
+def settle() -> None:
+    """Brings the host to the same state before each of two things that are compared: what the earlier one wrote is on
+    the disk, and free memory is really there. A virtual machine hands its free memory back, and taking a gigabyte from
+    the host again was seen to take two seconds: as long as making 4,000 tables."""
+    os.sync()
+    size = min(_TOUCHED_BYTES, psutil.virtual_memory().available // 3)
+    mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
 @dataclass(frozen=True)

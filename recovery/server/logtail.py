@@ -14,6 +14,8 @@ from types import TracebackType
 from inotify_simple import INotify, flags
 
 _CHUNK_BYTES = 1 << 18
+_CHUNKS_AT_ONCE = 16
+"""Whoever follows a log of gigabytes gets it in pieces that fit the memory."""
 _LONGEST_LINE_BYTES = 1 << 20
 """A longer one is cut: no log may fill our memory by leaving out its newlines."""
 
@@ -42,6 +44,8 @@ class LogTail:
             raise
         self._rest = b""
         self.bytes_read = 0
+        self.behind = False
+        """Whether the last read left something: then there is nothing to wait for."""
 
     @property
     def fd(self) -> int:
@@ -49,10 +53,13 @@ class LogTail:
         return int(self._inotify.fileno())
 
     def read(self) -> list[Line]:
-        """Everything that came since the last call; empty, at once, when nothing did."""
+        """What came since the last call, at most some megabytes of it; empty, at once, when nothing did."""
         self._forget_announcements()
         lines: list[Line] = []
-        while chunk := os.read(self._file, _CHUNK_BYTES):
+        self.behind = False
+        for _ in range(_CHUNKS_AT_ONCE):
+            if not (chunk := os.read(self._file, _CHUNK_BYTES)):
+                return lines
             arrived_s, wall_s = time.monotonic(), time.time()
             self.bytes_read += len(chunk)
             *whole, rest = (self._rest + chunk).split(b"\n")
@@ -62,6 +69,9 @@ class LogTail:
             self._rest = rest
             if len(chunk) < _CHUNK_BYTES and rest:
                 lines.append(Line(_text(rest), arrived_s, complete=False, wall_s=wall_s))
+            if len(chunk) < _CHUNK_BYTES:
+                return lines
+        self.behind = True
         return lines
 
     def close(self) -> None:

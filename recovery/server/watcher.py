@@ -130,7 +130,7 @@ def watch(
                 still_s = progress.still_for_s()
                 if still_s >= stall_s:
                     raise found.fail(f"the server hangs: no log, CPU or IO for {still_s:.0f} s")
-            poller.poll(look_ms)
+            poller.poll(0 if tail.behind else look_ms)
 
 
 def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
