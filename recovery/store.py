@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recovery import __version__
 from recovery.errors import HostUnfitError, RecoveryError
+from recovery.files import write_atomically
 from recovery.model import Run, Session, Summary
 from recovery.summary import summarise
 
@@ -124,21 +125,6 @@ def check_results_folder(results: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Either the old content or the new one is there, whatever happens, and it is on the disk on return."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
 def _new_folder(results: Path, scenario: str) -> Path:
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{scenario}"
     for number in range(1, 1000):
@@ -161,14 +147,6 @@ def _point_latest(results: Path, name: str) -> None:
     draft.unlink(missing_ok=True)
     draft.symlink_to(name)
     draft.replace(link)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _json(stored: dict[str, Any]) -> bytes:

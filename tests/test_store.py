@@ -17,8 +17,9 @@ import pytest
 
 import recovery
 from recovery.errors import HostUnfitError, RecoveryError
+from recovery.files import write_atomically
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.store import REPORT, SessionStore, check_results_folder, find, load, write_atomically
+from recovery.store import REPORT, SessionStore, check_results_folder, find, load
 
 PROMISED = {
     "version", "flavor", "variant", "repeat", "verdict", "startup_s", "first_query_s", "phases", "tables",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from recovery.errors import RecoveryError
+from recovery.files import write_atomically
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
@@ -36,12 +36,5 @@ def remembered(path: Path, memo: Path) -> str:
         pass  # no memo, or a damaged one: it is made again
     sha256 = digest(path)
     memo.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(memo, json.dumps({"file": key, "sha256": sha256}))
+    write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
     return sha256
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """The whole text or what was there before, also for a process that reads meanwhile."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

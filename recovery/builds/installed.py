@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.builds.checksum import write_atomically
+from recovery.files import write_atomically
 from recovery.paths import servers_dir
 
 _RECORD = "server.json"
@@ -119,7 +119,7 @@ def _fill(job: Job, part: Path, root: Path) -> Installed:
     whole = part / "whole"
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
-    write_atomically(whole / _RECORD, json.dumps(dataclasses.asdict(origin), indent=1))
+    write_atomically(whole / _RECORD, json.dumps(dataclasses.asdict(origin), indent=1).encode())
     os.sync()  # a power cut must not leave the name of a server whose files are empty
     target = root / origin.folder_name
     if target.exists():  # damaged, or the same archive from another place

@@ -10,11 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from recovery.builds import archive, download, installed
-from recovery.builds.checksum import digest, verify, write_atomically
+from recovery.builds.checksum import digest, verify
 from recovery.builds.executable import check_elf, find_mysqld
 from recovery.builds.installed import Installed, Job, Origin
 from recovery.builds.unpack import Selection, unpack
 from recovery.errors import RecoveryError
+from recovery.files import write_atomically
 from recovery.model import Version
 from recovery.paths import servers_dir
 
@@ -97,7 +98,7 @@ def _against_record(url: str, file: Path) -> str:
         verify(file, record.read_text(encoding="ascii").strip(), hint=hint)
     else:
         record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(record, f"{sha256}\n")
+        write_atomically(record, f"{sha256}\n".encode())
     return f"no checksum is published for {file.name}: its SHA-256 {sha256} was recorded at the first download"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError
+from recovery.files import sync_folder, write_atomically
 
 FORMAT = 1
 STATUSES = ("new", "building", "whole", "in_use")
@@ -68,17 +67,9 @@ def load(folder: Path) -> State:
 def save(folder: Path, state: State) -> None:
     """Either the old or the new one is there after a power loss, never half of one."""
     assert state.status in STATUSES
-    draft = folder / f".{_FILE}"
     try:
-        with draft.open("w") as file:
-            json.dump(dataclasses.asdict(state), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(folder / _FILE)
-        _sync(folder)
+        write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
         raise HostUnfitError(
             f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give DATA= another folder"
         ) from error
@@ -87,12 +78,4 @@ def save(folder: Path, state: State) -> None:
 def forget(folder: Path) -> None:
     """First of all in a removal: half of a data directory must never look like a whole one."""
     (folder / _FILE).unlink(missing_ok=True)
-    _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(folder)

@@ -31,6 +31,8 @@ from recovery.server.options import build_settings, merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
+_ONE_ANSWER_S = 3600.0
+"""A statement of somebody's own template may take long; a server that says nothing for an hour hangs."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -158,7 +160,7 @@ def _load(
             progress(done, total)
             reached = build(
                 statements(site.schema),
-                open_connection=lambda: server.connect(multi=True),
+                open_connection=lambda: server.connect(multi=True, timeout_s=_ONE_ANSWER_S),
                 connections=profile.connections,
                 batch=profile.batch,
                 done=done,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from recovery.files import write_atomically
 from recovery.report import markdown, text
-from recovery.store import keeping_in, load, write_atomically
+from recovery.store import keeping_in, load
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:

@@ -48,6 +48,11 @@ def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None
     )
 
 
+def is_timeout(error: BaseException) -> bool:
+    """Whether no answer came in `timeout_s`; PyMySQL calls that a lost connection, too."""
+    return isinstance(error.__cause__ or error.__context__, TimeoutError)
+
+
 def try_query(socket: Path, *, timeout_s: float) -> bool:
     """Does the server answer? False while it does not; ServerFailedError where it refuses us for good."""
     connection = None

@@ -54,12 +54,12 @@ def test_settings(version: Version) -> Settings:
     return settings
 
 
-def build_settings(version: Version, *, buffer_pool_bytes: int = 256 << 20) -> Settings:
+def build_settings(version: Version) -> Settings:
     """Gives up durability for speed, while tables are made. A clean shutdown and a start with other settings follow."""
     settings = test_settings(version) | {
         "innodb_flush_log_at_trx_commit": "0",
         "innodb_doublewrite": "OFF",
-        "innodb_buffer_pool_size": str(buffer_pool_bytes),
+        "innodb_buffer_pool_size": str(256 << 20),
         "innodb_io_capacity": "20000",
         # With a small pool and a deep scan the cleaners take the second core from the connections.
         "innodb_lru_scan_depth": "128",

@@ -136,16 +136,16 @@ class Server:
         try:
             return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
-            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
+            raise self._unanswered("the server takes no connection", error) from error
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
-        """A connection to ask over; an answer that is an error is the server's failure."""
-        connection = self.connect()
+        """A connection to ask over; an answer that is an error, or does not come, is the server's failure."""
+        connection = self.connect(timeout_s=self.stall_s)
         try:
             yield connection
         except (pymysql.Error, OSError) as error:
-            raise self.failure(f"the server does not answer as it should: {client.message_of(error)}") from error
+            raise self._unanswered("the server does not answer as it should", error) from error
         finally:
             with suppress(pymysql.Error, OSError):
                 connection.close()
@@ -202,6 +202,11 @@ class Server:
         if self._life is not None and self._life.exited() is None:
             self._life.signal(signal.SIGKILL)
             self._life.wait(_KILL_LIMIT_S)
+
+    def _unanswered(self, what: str, error: BaseException) -> ServerFailedError:
+        if client.is_timeout(error):
+            return self._failed(f"the server hangs: no answer for {self.stall_s:.0f} s")
+        return self.failure(f"{what}: {client.message_of(error)}")
 
     def failure(self, what: str) -> ServerFailedError:
         """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:

@@ -139,6 +139,15 @@ def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Pat
         assert not server.alive
 
 
+def test_a_server_that_hangs_while_it_is_asked_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
+    with server_of(*made, tmp_path, stall_s=1.0) as server:
+        server.start()
+        os.kill(server.life.pid, signal.SIGSTOP)
+        with pytest.raises(ServerFailedError, match="hangs: no answer for 1 s"):
+            server.variables(["port"])
+    assert not server.alive
+
+
 def test_two_servers_on_one_data_directory(server: Server, made: tuple[Build, Path], tmp_path: Path) -> None:
     server.start()
     with server_of(*made, tmp_path / "second") as second, pytest.raises(ServerFailedError, match="Unable to lock"):
