@@ -69,7 +69,7 @@ lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 bench: env ## how fast the tool itself is, as ratios taken side by side
-	@$(VENV)/bin/python -m recovery.selfbench $(ARGS)
+	@$(RECOVERY) bench $(ARGS)
 
 lock: ## make the locks anew from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import NoReturn
 
 import click
@@ -16,6 +14,8 @@ import recovery
 from recovery.commands import look, measure
 from recovery.commands.options import load_config, refuse_empty_and_unknown, refuse_empty_words
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host.signals import end_like_an_interrupt
+from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
 LOG_LINES = 10
@@ -27,15 +27,12 @@ def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
 
-for command in (*measure.commands(), *look.COMMANDS):
+for command in (*measure.commands(), *look.COMMANDS, bench):
     cli.add_command(command)
 
 
 def main() -> NoReturn:
-    for ended_by in (signal.SIGTERM, signal.SIGHUP):
-        # What nohup ignores stays ignored: a run may take hours.
-        if signal.getsignal(ended_by) is not signal.SIG_IGN:
-            signal.signal(ended_by, _interrupt)
+    end_like_an_interrupt()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -98,7 +95,3 @@ def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
         click.echo(f"  log: {line}", err=True)
     if hint:
         click.echo(f"hint:  {hint}", err=True)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recovery.model import Flavor, Version
+from recovery.model import Cache, Flavor, Version
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,16 @@ OVERHEAD_S = 12.0
 """Start, inserts, flush, proof, count and shutdown around every timed start."""
 
 
-def seconds_for(version: Version, tables: int, *, runs: int, variants: int) -> float:
+STARTS_UNTIL_WARM = 3
+
+
+def seconds_for(version: Version, tables: int, *, runs: int, caches: Sequence[Cache]) -> float:
     rates = _rates(version)
-    starts_ms = rates.cold_start_ms_per_table + (variants - 1) * 3 * rates.warm_start_ms_per_table
-    return tables / rates.tables_built_per_s + runs * (variants * OVERHEAD_S + tables * starts_ms / 1000)
+    starts_ms = sum(
+        rates.cold_start_ms_per_table if cache is Cache.COLD else STARTS_UNTIL_WARM * rates.warm_start_ms_per_table
+        for cache in caches
+    )
+    return tables / rates.tables_built_per_s + runs * (len(caches) * OVERHEAD_S + tables * starts_ms / 1000)
 
 
 def duration_text(seconds: float) -> str:

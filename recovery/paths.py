@@ -12,6 +12,8 @@ import platformdirs
 from recovery.errors import RecoveryError
 
 APP = "mysql-recovery-tester"
+DEFAULT_RESULTS = Path("results")
+"""In the folder where the user stands."""
 
 
 def template_dir() -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from recovery.errors import UsageError
 from recovery.model import Schema
 from recovery.server.options import check_user_settings
+from recovery.server.watcher import DEFAULT_STALL_S
 
 DEFAULT_TABLES = 200_000
 DEFAULT_RUNS = 5
@@ -37,7 +38,7 @@ class Request:
     as_published: bool = False
     allow_drop: bool = True
     keep: bool = False
-    stall_s: float = 300.0
+    stall_s: float = DEFAULT_STALL_S
     command: str = ""
 
     @property
@@ -79,11 +80,9 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             raise UsageError(f"--set '{pair}' names no option", "write it like --set innodb_force_recovery=1")
         settings[name] = value.strip()
     checked = check_user_settings(settings)
-    forced = next((value for name, value in checked.items() if name.removeprefix("loose_") in TIMED_ONLY), "0")
-    if forced not in ("0", "1", "2", "3"):
-        raise UsageError(
-            f"innodb_force_recovery={forced} can damage the data directory", "1 to 3 are safe; 1 skips the validation"
-        )
+    for name, value in checked.items():
+        if name.removeprefix("loose_") in TIMED_ONLY and value not in ("0", "1", "2", "3"):
+            raise UsageError(f"{name}={value} can damage the data directory", "1 to 3 are safe; 1 skips the validation")
     return tuple(checked.items())
 
 

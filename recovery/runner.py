@@ -32,8 +32,9 @@ from recovery.scenarios.bench import Bench, Conditions
 from recovery.scenarios.scenario import Scenario
 from recovery.server.launcher import Launcher
 from recovery.stagehand import Stagehand
-from recovery.stages import Stage, all_fit, check_room, survey
+from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
+from recovery.versions import parse_version
 
 
 class Narrator(Protocol):
@@ -47,7 +48,11 @@ class Narrator(Protocol):
 def resolve_builds(request: Request, say: Callable[[str], None]) -> tuple[Build, ...]:
     sources = Sources(archive=request.archive, mysqld=request.mysqld)
     wanted: Sequence[str | None] = request.versions or (None,)
-    return tuple(resolve(version, sources, say) for version in wanted)
+    builds = tuple(resolve(version, sources, say) for version in wanted)
+    for build in builds:
+        for warning in build.warnings:
+            say(f"warning: {build.version}: {warning}")
+    return builds
 
 
 def _tell_means(request: Request, say: Callable[[str], None]) -> None:
@@ -67,34 +72,36 @@ class Prepared:
     statements: tuple[str, ...]
 
 
-def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
+def prepare(request: Request, builds: tuple[Build, ...], statements: tuple[str, ...]) -> Prepared:
     scenario = find_scenario(request.scenario)
     if Cache.COLD in scenario.caches:
         check_can_be_cold(request.data)
     stages = survey(builds, request.schema, request.data, settings=dict(request.settings))
-    alternating = all_fit(stages, request.data)
+    room = free(request.data)
+    alternating = all_fit([stage.need for stage in stages], room)
     if not alternating:
-        check_room(stages, free(request.data), keep=request.keep)
+        check_room(stages, room, keep=request.keep)
     plan = make_plan(
         [build.version for build in builds],
         scenario.variants(),
         repeats=request.runs,
         alternating=alternating,
     )
-    statements = insert_statements(request.schema, template=request.insert_template)
     return Prepared(scenario, plan, stages, statements)
 
 
 def run_session(request: Request, *, launcher: Launcher, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
     check_template(request.schema)
-    insert_statements(request.schema, template=request.insert_template)
+    statements = insert_statements(request.schema, template=request.insert_template)
+    for version in request.versions:
+        refuse_withdrawn(parse_version(version), request.schema.total_tables)
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
         _tell_means(request, narrator.say)
         builds = resolve_builds(request, narrator.say)
-        prepared = prepare(request, builds)
+        prepared = prepare(request, builds, statements)
         with ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
             stagehand = stack.enter_context(Stagehand(request, prepared.stages, launcher=launcher, narrator=narrator))
@@ -129,8 +136,8 @@ class _Loop:
         except (KeyboardInterrupt, BuildInterruptedError):
             status = "interrupted"
             raise
-        except RecoveryError as error:
-            note = error.message
+        except (RecoveryError, OSError) as error:
+            note = str(error)
             raise
         finally:
             if self.store is not None:
@@ -207,8 +214,8 @@ class _Loop:
     def _describe_server(self, bench: Bench) -> None:
         assert self.store is not None
         name = str(bench.server.build.version)
-        if bench.description and name not in self.session.servers:
-            self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
+        if self.session.servers.get(name) != bench.description:
+            self.session = replace(self.session, servers={**self.session.servers, name: dict(bench.description)})
             self.store.update(self.session)
 
     def _settle(self, bench: Bench) -> None:

@@ -21,7 +21,7 @@ from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.launcher import Launcher
 from recovery.server.options import merge, test_settings
 from recovery.server.server import Server
-from recovery.stages import Stage, fits, layout_options
+from recovery.stages import Stage, layout_options
 
 if TYPE_CHECKING:
     from recovery.runner import Narrator
@@ -36,7 +36,9 @@ class Stagehand:
         self.launcher = launcher
         self.narrator = narrator
         self._open: dict[Version, Bench] = {}
-        self._built: list[str] = []
+        self._built: set[str] = set()
+        self._done_with: list[str] = []
+        """Of those that were built here, oldest first."""
 
     def bench(self, version: Version, conditions: Conditions, scratch: Path) -> Bench:
         if version not in self._open:
@@ -48,6 +50,8 @@ class Stagehand:
         bench = self._open.pop(version, None)
         if bench is not None:
             _give_back(bench)
+            if self.stages[version].key in self._built:
+                self._done_with.append(self.stages[version].key)
 
     def __enter__(self) -> Stagehand:
         return self
@@ -67,8 +71,8 @@ class Stagehand:
         directories = DataDirs(self.request.data)
         if not stage.whole:
             self._make_room(directories, stage)
-        datadir = directories.acquire(stage.key)
-        try:
+        with ExitStack() as undo:
+            datadir = undo.enter_context(directories.acquire(stage.key))
             for pid in end_servers_in(datadir.mysql, stage.build.mysqld.name):
                 self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
@@ -76,31 +80,28 @@ class Stagehand:
                 prove_intact(datadir, self.request.schema.database_names, fingerprint=stage.build.fingerprint)
             else:
                 self._build(stage, datadir)
-            server = Server(
-                self.launcher,
-                stage.build,
-                datadir.mysql,
-                device=device_of(datadir.mysql),
-                logdir=scratch / str(stage.build.version),
-                settings=merge(test_settings(stage.build.version), self.request.lasting_settings),
-                stall_s=self.request.stall_s,
-            )
+            server = undo.enter_context(self._server(stage, datadir, scratch))
             bench = Bench(server, datadir, self.request.schema, conditions=conditions)
-            try:
-                if bench.take_possession():
-                    self.narrator.say(
-                        f"{stage.build.version}: an earlier run had died over it; its contents were counted anew"
-                    )
-            except BaseException:
-                server.close()
-                raise
-        except BaseException:
-            datadir.__exit__(None, None, None)
-            raise
+            if bench.take_possession():
+                self.narrator.say(
+                    f"{stage.build.version}: an earlier run had died over it; its contents were counted anew"
+                )
+            undo.pop_all()
         return bench
 
+    def _server(self, stage: Stage, datadir: DataDir, scratch: Path) -> Server:
+        return Server(
+            self.launcher,
+            stage.build,
+            datadir.mysql,
+            device=device_of(datadir.mysql),
+            logdir=scratch / str(stage.build.version),
+            settings=merge(test_settings(stage.build.version), self.request.lasting_settings),
+            stall_s=self.request.stall_s,
+        )
+
     def _build(self, stage: Stage, datadir: DataDir) -> None:
-        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.need.bytes, memory_bytes())}")
+        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory_bytes())}")
         title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
             prepare_stage(
@@ -111,19 +112,20 @@ class Stagehand:
                 say=self.narrator.say,
                 progress=progress,
                 settings=layout_options(dict(self.request.settings)),
+                stall_s=self.request.stall_s,
             )
-        self._built.append(stage.key)
+        self._built.add(stage.key)
 
     def _make_room(self, directories: DataDirs, stage: Stage) -> None:
         """Removes directories that this session built and has done with, oldest first, while the next does not fit.
         Those of earlier sessions are the user's to remove."""
-        while self._built and not fits(stage.need, free(self.request.data)):
+        while self._done_with and not stage.need.fits(free(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
                     f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
                     "leave --keep out, or give a larger volume with DATA=",
                 )
-            key = self._built.pop(0)
+            key = self._done_with.pop(0)
             self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
             directories.remove(key)
 
@@ -141,4 +143,4 @@ def _give_back(bench: Bench) -> None:
         if bench.at_rest:
             bench.release()
     finally:
-        bench.datadir.__exit__(None, None, None)
+        bench.datadir.release()

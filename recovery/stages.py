@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDirs
-from recovery.host.space import Need, free, need_for
+from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need, need_for
 from recovery.load.schema import template_text
 from recovery.model import Build, Schema, Version
 from recovery.versions import dies_with
@@ -21,7 +21,10 @@ class Stage:
     build: Build
     key: str
     whole: bool
+    size: Need
+    """Of the whole of it."""
     need: Need
+    """Of what is still to be made."""
 
 
 def survey(builds: Sequence[Build], schema: Schema, data: Path, *, settings: Mapping[str, str]) -> tuple[Stage, ...]:
@@ -31,21 +34,14 @@ def survey(builds: Sequence[Build], schema: Schema, data: Path, *, settings: Map
     for build in builds:
         refuse_withdrawn(build.version, schema.total_tables)
         key = directories.key_for(build, schema, template_text=template_text(schema), options=layout_options(settings))
-        there = kept.get(key)
-        need = _plus(need_for(build.version, schema.total_tables), _rows_need(schema))
-        if there is None:
-            stages.append(Stage(build, key, whole=False, need=need))
+        size, there = need_for(build.version, schema), kept.get(key)
+        if there is not None and there.status in ("whole", "in_use"):
+            stages.append(Stage(build, key, whole=True, size=size, need=NOTHING))
             continue
         # What lies there is gone on with, or makes room for itself by being removed.
-        left = Need(max(0, need.bytes - (there.bytes or 0)), need.inodes)
-        stages.append(Stage(build, key, whole=there.status in ("whole", "in_use"), need=left))
+        done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
+        stages.append(Stage(build, key, whole=False, size=size, need=size.part(done)))
     return tuple(stages)
-
-
-def _rows_need(schema: Schema) -> Need:
-    """A table's first page holds some rows; the rest is counted generously, for pages are never full."""
-    row_bytes = 30 + 35 * schema.columns
-    return Need(schema.total_tables * max(0, 2 * schema.rows * row_bytes - 8192), 0)
 
 
 def refuse_withdrawn(version: Version, tables: int) -> None:
@@ -57,8 +53,8 @@ def refuse_withdrawn(version: Version, tables: int) -> None:
 
 
 LAYOUT_OPTIONS = frozenset(
-    {"innodb_page_size", "innodb_file_per_table", "lower_case_table_names", "innodb_checksum_algorithm",
-     "innodb_data_file_path", "innodb_undo_tablespaces", "innodb_file_format", "innodb_default_row_format",
+    {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm",
+     "innodb_undo_tablespaces", "innodb_file_format", "innodb_default_row_format",
      "character_set_server", "collation_server"}
 )  # fmt: skip
 
@@ -69,16 +65,6 @@ def layout_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name.removeprefix("loose_") in LAYOUT_OPTIONS}
 
 
-MOST_OF_THE_ROOM = 0.85
-
-
-def missing(stages: Sequence[Stage]) -> Need:
-    return Need(
-        bytes=sum(stage.need.bytes for stage in stages if not stage.whole),
-        inodes=sum(stage.need.inodes for stage in stages if not stage.whole),
-    )
-
-
 def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
     """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
     what this session built makes room for what comes, unless it is to be kept."""
@@ -86,34 +72,19 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
     for stage in stages:
         if stage.whole:
             continue
-        while built and not fits(stage.need, room) and not keep:
-            room = _plus(room, built.pop(0).need)
-        if not fits(stage.need, room):
+        while built and not stage.need.fits(room) and not keep:
+            room += built.pop(0).need
+        if not stage.need.fits(room):
             beside = " beside those before it, which --keep keeps" if keep and built else ""
             raise HostUnfitError(
-                f"the data directory of {stage.build.version} needs {_told(stage.need)} and does not fit{beside}: "
-                f"{_told(room)} are free",
-                "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= "
-                "another disk",
+                f"the data directory of {stage.build.version} needs {stage.need} and does not fit{beside}: "
+                f"{room} are free",
+                HINT,
             )
-        room = _plus(room, Need(-stage.need.bytes, -stage.need.inodes))
+        room -= stage.need
         built.append(stage)
 
 
-def fits(need: Need, room: Need) -> bool:
-    return need.bytes <= room.bytes and need.inodes <= room.inodes
-
-
-def _plus(one: Need, other: Need) -> Need:
-    return Need(one.bytes + other.bytes, one.inodes + other.inodes)
-
-
-def _told(need: Need) -> str:
-    return f"{need.bytes / 1e9:.1f} GB and {need.inodes:,} inodes"
-
-
-def all_fit(stages: Sequence[Stage], data: Path) -> bool:
-    """Whether every directory that is still to be built fits beside those that are there, and leaves room: a full disk
-    is a slow one, and results and logs have to go somewhere."""
-    need, room = missing(stages), free(data)
-    return need.bytes <= MOST_OF_THE_ROOM * room.bytes and need.inodes <= MOST_OF_THE_ROOM * room.inodes
+def all_fit(needs: Iterable[Need], room: Need) -> bool:
+    """Whether every directory that is still to be built fits beside those that are there, and leaves room."""
+    return sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)

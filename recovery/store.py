@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from recovery import __version__
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import write_atomically
 from recovery.model import Run, Session, Summary
 from recovery.summary import summarise
@@ -91,7 +91,7 @@ def load(folder: Path) -> Session:
     """The stored session, with the runs that a killed one had no time to put into its report."""
     path = folder / REPORT
     if not path.is_file():
-        raise RecoveryError(f"there is no session in {folder}", "name a folder that has a report.json")
+        raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = _read(path, _SESSION)
     known = {run.number for run in session.runs}
     late = [run for file in (folder / "runs").glob("*.json") if (run := _read(file, _RUN)).number not in known]
@@ -104,13 +104,13 @@ def find(results: Path, name: str | None) -> Path:
         for folder in (results / name, Path(name)):
             if name and (folder / REPORT).is_file():
                 return folder.resolve()
-        raise RecoveryError(f"there is no session '{name}' in {results}", _known_sessions(results))
+        raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results))
     if (results / LATEST / REPORT).is_file():
         return (results / LATEST).resolve()
     # A copied results folder may have lost the link; the names sort by time.
     names = _session_names(results)
     if not names:
-        raise RecoveryError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
+        raise UsageError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
     return (results / names[-1]).resolve()
 
 

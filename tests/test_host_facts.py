@@ -18,6 +18,7 @@ from recovery.host.doctor import Check, examine
 from recovery.host.facts import environment, public_options
 from recovery.host.space import Need, check_space, free, need_for
 from recovery.host.storage import Device, completed_reads, device_of
+from recovery.model import Schema
 from recovery.versions import parse_version
 
 
@@ -119,7 +120,7 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
     ],
 )
 def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -> None:
-    need = need_for(parse_version(version), 200_000)
+    need = need_for(parse_version(version), Schema(200_000))
     assert need.bytes / 1e9 == pytest.approx(gigabytes, abs=0.1)
     assert need.inodes == inodes
 
@@ -128,7 +129,7 @@ def test_space_is_refused_with_figures(tmp_path: Path) -> None:
     there = free(tmp_path / "not/there")
     assert there.bytes > 0
     check_space(tmp_path / "not/there", Need(there.bytes // 2, there.inodes // 2))
-    with pytest.raises(HostUnfitError, match=r"1,000,000,000,000,000,000 bytes") as caught:
+    with pytest.raises(HostUnfitError, match=r"1000000000\.0 GB") as caught:
         check_space(tmp_path, Need(10**18, 1))
     assert "TABLES=" in caught.value.hint
     if there.inodes < sys.maxsize:

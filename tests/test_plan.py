@@ -45,7 +45,7 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
 
 def stage(version: Version, gigabytes: int, *, whole: bool = False) -> Stage:
     build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    return Stage(build, str(version), whole, Need(gigabytes * 10**9, 1000))
+    return Stage(build, str(version), whole, size=Need(gigabytes * 10**9, 1000), need=Need(gigabytes * 10**9, 1000))
 
 
 def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:

@@ -74,7 +74,16 @@ def good(bench: FakeBench) -> Outcome:
     log.write_text("ready for connections\n")
     startup = Startup(4.0, 4.1, "Database was not shutdown normally!", Usage(read_bytes=5), log)
     return Outcome(
-        startup, "signal 9", None, None, None, tables_expected=9, tables_found=9, rows_expected=1, rows_found=1
+        startup,
+        "signal 9",
+        None,
+        None,
+        None,
+        tables_expected=9,
+        tables_found=9,
+        rows_expected=1,
+        rows_found=1,
+        rows_lost=0,
     )
 
 

@@ -22,6 +22,7 @@ GOOD = Outcome(
     tables_found=500,
     rows_expected=300,
     rows_found=300,
+    rows_lost=0,
 )
 NO_CRASH = replace(GOOD, startup=replace(GOOD.startup, crash_proof=None))
 
@@ -40,7 +41,8 @@ def test_a_start_without_proof_of_a_crash_is_void() -> None:
 @pytest.mark.parametrize(
     ("change", "verdict", "words"),
     [
-        ({"rows_found": 299}, Verdict.FAILED, "1 of 300 acknowledged rows are lost"),
+        ({"rows_found": 299, "rows_lost": 1}, Verdict.FAILED, "1 of 300 acknowledged rows are lost"),
+        ({"rows_found": 300, "rows_lost": 1}, Verdict.FAILED, "1 of 300 acknowledged rows are lost"),
         ({"rows_found": 301}, Verdict.VOID, "1 rows more"),
         ({"tables_found": 499}, Verdict.FAILED, "499 tables after the start, 500 before"),
     ],

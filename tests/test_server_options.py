@@ -60,7 +60,7 @@ def test_the_experiment_leaves_nothing_for_the_next_start() -> None:
 
 
 def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
-    for text in ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.11.5"):
+    for text in ("5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.0.31", "9.7.4", "mariadb-10.11.5", "mariadb-11.8.2"):
         version = parse_version(text)
         assert build_settings(version)["innodb_doublewrite"] == "OFF"
         assert "innodb_doublewrite" not in experiment_settings(version)
@@ -68,6 +68,8 @@ def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
     assert "innodb_redo_log_capacity" in build_settings(parse_version("8.0.31"))
     assert "innodb_log_file_size" in build_settings(parse_version("8.0.15"))
     assert "sync_frm" not in build_settings(parse_version("8.0.15"))
+    young = {"innodb_lru_scan_depth", "innodb_io_capacity_max", "innodb_stats_persistent"}
+    assert young & build_settings(parse_version("5.5.62")).keys() == set()
 
 
 def test_later_layers_win_however_a_name_is_spelled() -> None:

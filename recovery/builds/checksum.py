@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from recovery.errors import RecoveryError
+from recovery.errors import HostUnfitError
 from recovery.files import write_atomically
 
 
@@ -21,7 +21,7 @@ def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -
     if found != expected.lower():
         path.unlink()
         name = {"sha256": "SHA-256", "md5": "MD5"}[algorithm]
-        raise RecoveryError(f"{path.name} has the {name} {found}, but {expected.lower()} was expected", hint)
+        raise HostUnfitError(f"{path.name} has the {name} {found}, but {expected.lower()} was expected", hint)
 
 
 def remembered(path: Path, memo: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recovery.builds.catalog import Row
 from recovery.builds.programs import ClientFailedError, run
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError
 
 _PROGRAMS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm")}
 _HINT = "check the network and the client's own mirror settings; `recovery versions` shows what is in the cache"
@@ -23,10 +23,10 @@ def fetch(row: Row, folder: Path) -> Path:
     try:
         run(*_command(row, folder), folder=folder)
     except ClientFailedError as error:
-        raise RecoveryError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
+        raise HostUnfitError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
     fetched = [path for path in folder.iterdir() if path.is_file()]
     if len(fetched) != 1:
-        raise RecoveryError(f"{client} left {len(fetched)} files for {row.artifact} instead of one", _HINT)
+        raise HostUnfitError(f"{client} left {len(fetched)} files for {row.artifact} instead of one", _HINT)
     return fetched[0]
 
 

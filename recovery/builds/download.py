@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 
 _CONNECT_S = 15
 _SILENCE_S = 60
@@ -68,7 +68,7 @@ def download(url: str, target: Path, say: Callable[[str], None]) -> None:
         raise _refused(url, error) from None
     if total is not None and done != total:
         target.unlink()
-        raise RecoveryError(f"the download of {url} broke off: {done} of {total} bytes came", "start it again")
+        raise HostUnfitError(f"the download of {url} broke off: {done} of {total} bytes came", "start it again")
 
 
 def _copy(

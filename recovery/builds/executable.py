@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, UsageError
 from recovery.model import Flavor, Version
 
 _PLACES = tuple(
@@ -30,16 +30,19 @@ def find_mysqld(folder: Path) -> Path:
         for place in _PLACES:
             if (base / place).is_file():
                 return base / place
-    raise RecoveryError(
+    raise UsageError(
         f"there is no mysqld in {folder}", "a server's folder holds bin/mysqld, sbin/mysqld or bin/mariadbd"
     )
+
+
+_SHARES = ("share", "share/mysql", "share/mariadb")
 
 
 def basedir_of(mysqld: Path) -> Path:
     """The folder whose share/ holds the server's messages."""
     above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
     for base in (above, mysqld.parent, mysqld.parent.parent):
-        if any((base / share / "english" / "errmsg.sys").is_file() for share in ("share", "share/mysql")):
+        if any((base / share / "english" / "errmsg.sys").is_file() for share in _SHARES):
             return base
     return above
 
@@ -49,7 +52,7 @@ def check_elf(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(20)
     if len(header) < 20 or header[:4] != b"\x7fELF":
-        raise RecoveryError(f"{path} is no mysqld: it is not a Linux program (ELF)", _GIVE)
+        raise UsageError(f"{path} is no mysqld: it is not a Linux program (ELF)", _GIVE)
     order = "little" if header[5] == 1 else "big"
     kind, machine = (int.from_bytes(header[at : at + 2], order) for at in (16, 18))  # type: ignore[arg-type]
     built_for = _MACHINES.get(machine, f"machine {machine}")
@@ -59,9 +62,9 @@ def check_elf(path: Path) -> None:
             f"get the {platform.machine()} build of this version, and give it as MYSQLD=",
         )
     if kind not in _EXECUTABLE_TYPES:
-        raise RecoveryError(f"{path} is no mysqld: it is not a program", _GIVE)
+        raise UsageError(f"{path} is no mysqld: it is not a program", _GIVE)
     if not os.access(path, os.X_OK):
-        raise RecoveryError(f"{path} may not be run", f"allow it: chmod +x {path}")
+        raise UsageError(f"{path} may not be run", f"allow it: chmod +x {path}")
 
 
 _GIVE = "give the server's own executable, its unpacked folder or its tarball"
@@ -76,12 +79,12 @@ def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
             env=environment(library_dirs),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise RecoveryError(f"{mysqld} is no mysqld: asked for its version it does not answer", _GIVE) from None
+        raise UsageError(f"{mysqld} is no mysqld: asked for its version it does not answer", _GIVE) from None
     said = (done.stdout + done.stderr).decode(errors="replace").strip()
     version = version_said(said)
     if version is None or not _is_server(mysqld):
         first_line = said.partition("\n")[0][:160] or "nothing"
-        raise RecoveryError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _GIVE)
+        raise UsageError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _GIVE)
     return version
 
 
@@ -109,11 +112,9 @@ def _is_server(path: Path) -> bool:
 
 
 def environment(library_dirs: Iterable[Path]) -> dict[str, str]:
-    """The caller's environment, with these folders first in line for the loader, and messages in English."""
-    known = dict(os.environ)
-    folders = [str(folder) for folder in library_dirs]
-    if before := known.get("LD_LIBRARY_PATH"):
-        folders.append(before)
-    if folders:
-        known["LD_LIBRARY_PATH"] = ":".join(folders)
+    """The caller's environment with English messages, and for the loader these folders alone: a library that only the
+    caller's own LD_LIBRARY_PATH finds would be missing when the server is started."""
+    known = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    if folders := ":".join(map(str, library_dirs)):
+        known["LD_LIBRARY_PATH"] = folders
     return known | {"LC_ALL": "C"}

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from recovery.builds.programs import ClientFailedError, run
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError
 from recovery.paths import cache_dir
 
 # The packages that hold a library, older distributions' names first.
@@ -82,7 +82,7 @@ def fetch(package: str, filename: str) -> Path:
         tree.replace(_folder(package))
     found = held(package, filename)
     if found is None:
-        raise RecoveryError(f"the package {package} holds no {filename}", "install the library by hand")
+        raise HostUnfitError(f"the package {package} holds no {filename}", "install the library by hand")
     return found
 
 
@@ -101,7 +101,7 @@ def _download(package: str, folder: Path) -> Path:
         run("apt-get", "-q", *_refreshed(), "download", package, folder=folder)
     found = next(folder.glob("*.deb"), None)
     if found is None:
-        raise RecoveryError(f"apt-get left no file for {package}", "install the package by hand")
+        raise HostUnfitError(f"apt-get left no file for {package}", "install the package by hand")
     return found
 
 

@@ -32,7 +32,7 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
     try:
         if sources.archive is not None:
             download.check_address(sources.archive, "ARCHIVE")
-        wanted = None if version is None else _parse(version)
+        wanted = None if version is None else known_version(version)
         if sources.mysqld is not None:
             return _own(wanted, sources, say)
         if wanted is None:
@@ -45,7 +45,8 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
         ) from error
 
 
-def _parse(text: str) -> Version:
+def known_version(text: str) -> Version:
+    """Parsed; one that cannot be is answered with those that can be had."""
     try:
         return parse_version(text)
     except UsageError as error:
@@ -103,7 +104,7 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
 
 
 def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
-    return RecoveryError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; or MYSQLD=, ARCHIVE=")
+    return UsageError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; or MYSQLD=, ARCHIVE=")
 
 
 def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from recovery.errors import RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError
 
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 _RUN_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
@@ -31,7 +31,7 @@ class Selection:
         """Where a member goes below the target; None if it is not wanted. A name that leads out is an error."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            raise RecoveryError(f"the archive holds '{name}', which leads out of its folder", _FOREIGN)
+            raise HostUnfitError(f"the archive holds '{name}', which leads out of its folder", _FOREIGN)
         if not path.is_relative_to(self.root):
             return None
         inside = path.relative_to(self.root)
@@ -62,14 +62,14 @@ def extract_inner(archive: Path, member: str, target: Path) -> None:
         with zipfile.ZipFile(archive) as jar, jar.open(member) as source, target.open("wb") as copy:
             shutil.copyfileobj(source, copy, 1 << 20)
     except KeyError:
-        raise RecoveryError(f"{archive.name} holds no {member}", "it is not the archive it is said to be") from None
+        raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be") from None
     except _DAMAGED as error:
         raise _damaged(archive, error) from error
 
 
 def _damaged(archive: Path, error: BaseException) -> RecoveryError:
     why = str(error).strip().partition("\n")[0].rstrip(":") or "unexpected end"
-    return RecoveryError(
+    return HostUnfitError(
         f"{archive.name} is cut short, damaged or no archive: {why}",
         "fetch it again; a download that broke off leaves such a file",
     )
@@ -109,7 +109,7 @@ def _untar(archive: Path, into: Path, selection: Selection) -> None:
                 assert source is not None
                 _write(source, into / place, mode=member.mode)
             else:
-                raise RecoveryError(f"the archive holds a device or pipe: '{member.name}'", _FOREIGN)
+                raise HostUnfitError(f"the archive holds a device or pipe: '{member.name}'", _FOREIGN)
     _link(links, into)
 
 
@@ -140,7 +140,7 @@ def _link(links: _Links, into: Path) -> None:
         link = into / place
         _hold_inside(link.parent, base, place, destination)
         if link.is_dir() and not link.is_symlink():
-            raise RecoveryError(f"the archive holds '{place}' as a folder and as a link", _FOREIGN)
+            raise HostUnfitError(f"the archive holds '{place}' as a folder and as a link", _FOREIGN)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(destination)
@@ -152,4 +152,4 @@ def _link(links: _Links, into: Path) -> None:
 
 def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
     if not path.resolve().is_relative_to(base):
-        raise RecoveryError(f"the archive's link '{place}' leads out of its folder, to {destination}", _FOREIGN)
+        raise HostUnfitError(f"the archive's link '{place}' leads out of its folder, to {destination}", _FOREIGN)

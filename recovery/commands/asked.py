@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.resolve import known_version
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
 from recovery.model import Schema, Version
-from recovery.paths import default_data_dir
+from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
     DEFAULT_RUNS,
     DEFAULT_TABLES,
@@ -26,7 +28,6 @@ from recovery.request import (
 )
 from recovery.stages import layout_options
 from recovery.store import find, load
-from recovery.versions import parse_version
 
 Given = Mapping[str, Any]
 """Options by the names of click's parameters; None or empty is one that nobody gave."""
@@ -47,16 +48,18 @@ def make_request(scenario: str, given: Given) -> Request:
         raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
     if not versions and not given["mysqld"]:
         versions = (DEFAULT_VERSION,)
+    if math.isnan(given["stall_s"]):
+        raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     request = Request(
         scenario=scenario,
         versions=_each_once(versions),
-        schema=_schema(given),
+        schema=asked_schema(given),
         runs=positive("RUNS", given["runs"] or DEFAULT_RUNS, MOST_RUNS),
         data=_path(given["data"] or default_data_dir()),
         results=_path(given["results"]),
         settings=parse_settings(given["settings"]),
-        insert_template=given["insert_template"],
-        mysqld=given["mysqld"],
+        insert_template=given["insert_template"] and _path(given["insert_template"]),
+        mysqld=_place(given["mysqld"]),
         archive=given["archive"],
         as_published=given["as_published"],
         allow_drop=not given["no_drop_caches"],
@@ -70,18 +73,18 @@ def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
     """Two spellings of one release are one server."""
     found: dict[Version, str] = {}
     for text in versions:
-        found.setdefault(parse_version(text), text)
+        found.setdefault(known_version(text), text)
     return tuple(found.values())
 
 
-def _schema(given: Given) -> Schema:
+def asked_schema(given: Given) -> Schema:
     return Schema(
         tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
         databases=positive("SCHEMAS", given["schemas"] or 1, 100_000),
         columns=_count("--columns", given["columns"], most=1000),
         rows=_count("--rows", given["rows"], most=10_000_000),
         database=identifier("--database", given["database"] or "discovery"),
-        template=given["template"],
+        template=given["template"] and _path(given["template"]),
     )
 
 
@@ -90,7 +93,12 @@ def _count(name: str, text: str | None, *, most: int) -> int:
 
 
 def _path(path: Path) -> Path:
+    """What is stored must mean the same from another folder."""
     return path.expanduser().absolute()
+
+
+def _place(place: str | None) -> str | None:
+    return place if place is None or "://" in place else str(_path(Path(place)))
 
 
 def _gone_on_with(given: Given) -> Given:
@@ -122,6 +130,7 @@ def _repeat(request: Request) -> str:
         ("--rows", schema.rows or None),
         ("--database", schema.database if schema.database != "discovery" else None),
         ("--runs", request.runs),
+        ("--results", request.results if request.results != _path(DEFAULT_RESULTS) else None),
         ("--data", request.data if request.data != default_data_dir() else None),
         ("--mysqld", request.mysqld),
         ("--archive", request.archive),

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from recovery.builds.listing import offers
 from recovery.estimate import duration_text, seconds_for
-from recovery.host.space import Need, free, need_for
+from recovery.host.space import free, need_for
 from recovery.load.schema import check_template
 from recovery.model import Version
 from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.scenarios import find_scenario
-from recovery.stages import MOST_OF_THE_ROOM, fits, refuse_withdrawn
+from recovery.stages import all_fit, refuse_withdrawn
 from recovery.versions import parse_version
 
 
@@ -33,17 +33,16 @@ def _plan(request: Request) -> Iterator[str]:
     yield scenario.question
     if request.mysqld:
         yield f"  server: {request.mysqld}; it is asked for its version at the start"
-    for version in versions:
+    needs = [need_for(version, request.schema) for version in versions]
+    for version, need in zip(versions, needs, strict=True):
         refuse_withdrawn(version, total)
-        need = need_for(version, total)
-        time = duration_text(seconds_for(version, total, runs=request.runs, variants=len(scenario.caches)))
+        fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
+        time = duration_text(seconds_for(version, total, runs=request.runs, caches=scenario.caches))
         yield (
-            f"  {version}: server {_whereabouts(version)}; {total:,} tables: {need.bytes / 1e9:.1f} GB, "
-            f"{need.inodes:,} inodes{_fit(need, room)}; about {time} with the build"
+            f"  {version}: server {_whereabouts(version)}; {total:,} tables: {need}{fit}; about {time} with the build"
         )
-    yield f"  data in {request.data}: {room.bytes / 1e9:.1f} GB and {room.inodes:,} inodes free"
-    needed = sum(need_for(version, total).bytes for version in versions)
-    alternating = needed <= MOST_OF_THE_ROOM * room.bytes
+    yield f"  data in {request.data}: {room} free"
+    alternating = all_fit(needs, room)
     plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
@@ -54,7 +53,3 @@ def _plan(request: Request) -> Iterator[str]:
 def _whereabouts(version: Version) -> str:
     cached = {offer.version for offer in offers() if offer.cached}
     return "in the cache" if str(version) in cached else "to be fetched"
-
-
-def _fit(need: Need, room: Need) -> str:
-    return "" if fits(need, room) else " (does not fit, unless it is built already)"

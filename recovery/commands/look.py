@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -12,24 +13,24 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.builds.listing import offers
+from recovery.commands.asked import asked_schema
 from recovery.commands.options import PREFIX
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.host.doctor import examine
 from recovery.load.schema import check_template, render
-from recovery.model import Schema
-from recovery.paths import default_data_dir
+from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.report import console as console_report
 from recovery.report import picture
 from recovery.report.write import write_reports
-from recovery.request import DEFAULT_TABLES, MOST_TABLES, identifier, positive
+from recovery.request import DEFAULT_TABLES
 from recovery.store import REPORT, find, load
 
 DATA = click.option(
     "--data", type=click.Path(path_type=Path), envvar=PREFIX + "DATA", help="The folder of the data directories."
 )
 RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=Path("results"), show_default=True
+    "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True
 )
 
 
@@ -110,8 +111,9 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
     """Remove data directories by key."""
     if bool(keys) == everything:
         raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
-    busy = {info.key: info.busy_by for info in directories.list() if info.busy_by}
-    chosen = keys or tuple(info.key for info in directories.list() if info.key not in busy)
+    found = directories.list() if everything else ()
+    busy = {info.key: info.busy_by for info in found if info.busy_by}
+    chosen = keys or tuple(info.key for info in found if info.key not in busy)
     for key in chosen:
         directories.remove(key)
         click.echo(f"removed {key}")
@@ -144,20 +146,13 @@ def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> i
 @click.command()
 @click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", default=str(DEFAULT_TABLES), show_default=True)
 @click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", default="1", show_default=True)
-@click.option("--columns", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--rows", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--database", default="discovery", show_default=True)
+@click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", default="0", show_default=True)
+@click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", default="0", show_default=True)
+@click.option("--database", envvar=PREFIX + "DATABASE", default="discovery", show_default=True)
 @click.option("--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE")
-def schema(tables: str, schemas: str, columns: int, rows: int, database: str, template: Path | None) -> int:
+def schema(**given: Any) -> int:
     """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
-    asked = Schema(
-        tables=positive("TABLES", tables, MOST_TABLES),
-        databases=positive("SCHEMAS", schemas, 100_000),
-        columns=columns,
-        rows=rows,
-        database=identifier("--database", database),
-        template=template,
-    )
+    asked = asked_schema(given)
     check_template(asked)
     for chunk in render(asked):
         sys.stdout.write(chunk)

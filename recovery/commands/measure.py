@@ -15,7 +15,7 @@ from recovery.commands.options import measuring_options
 from recovery.errors import RecoveryError
 from recovery.model import Session, Verdict
 from recovery.report import console as console_report
-from recovery.report.narrator import ConsoleNarrator
+from recovery.report.narrator import ConsoleNarrator, ProgressConsole
 from recovery.report.write import write_reports
 from recovery.runner import run_session
 from recovery.scenarios import SCENARIOS
@@ -48,7 +48,7 @@ def _help(scenario: Scenario) -> str:
 def measure(scenario: str, given: dict[str, Any]) -> int:
     dry_run, json_to = given.pop("dry_run"), given.pop("json_to")
     request = make_request(scenario, given)
-    stderr = Console(stderr=True, highlight=False)
+    stderr = ProgressConsole()
     stderr.print(f"$ {request.command}", style="dim", markup=False, soft_wrap=True)
     if dry_run:
         tell_plan(request, Console(highlight=False))
@@ -57,7 +57,7 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
     before = newest(request.results)
     try:
         folder = run_session(request, launcher=LocalLauncher(), narrator=narrator).folder
-    except (RecoveryError, KeyboardInterrupt):
+    except BaseException:
         left = newest(request.results)
         if left is not None and left != before:
             _show(left, json_to, stderr)

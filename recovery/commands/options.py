@@ -13,6 +13,8 @@ from typing import Any
 import click
 
 from recovery.errors import UsageError
+from recovery.paths import DEFAULT_RESULTS
+from recovery.server.watcher import DEFAULT_STALL_S
 
 PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
@@ -40,7 +42,7 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Where data directories live: a folder on the volume under test.",
     ),
     click.option(
-        "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=Path("results"),
+        "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS,
         show_default=True, help="Where sessions are stored.",
     ),
     click.option(
@@ -76,8 +78,8 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Never remove a data directory to make room for the next version.",
     ),
     click.option(
-        "--stall", "stall_s", metavar="SECONDS", default=300.0, type=click.FloatRange(1), show_default=True,
-        envvar=PREFIX + "STALL",
+        "--stall", "stall_s", metavar="SECONDS", default=DEFAULT_STALL_S, type=click.FloatRange(1, 1e6),
+        show_default=True, envvar=PREFIX + "STALL",
         help="A start is given up when neither log, CPU nor I/O has moved for so long.",
     ),
     click.option("--dry-run", is_flag=True, help="Tell what would be run, and the disk, inodes and time it takes."),

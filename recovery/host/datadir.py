@@ -15,12 +15,14 @@ from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host import flock, state, tree
+from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Schema
 
 __all__ = ["DataDir", "DataDirInfo", "DataDirs", "State", "allocated_bytes", "count_ibd", "prove_intact"]
 
+_MYSQL = "mysql"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
@@ -47,7 +49,7 @@ class DataDir:
     @property
     def mysql(self) -> Path:
         """The server's own; whoever initialises it makes it."""
-        return self.path / "mysql"
+        return self.path / _MYSQL
 
     def save(self, new: State) -> None:
         state.save(self.path, new)
@@ -119,6 +121,8 @@ class DataDirs:
         with _unfit(path, "cannot be removed"):
             lock = self._lock(key)
             try:
+                # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
+                end_servers_in(path / _MYSQL, "mysqld", "mariadbd")
                 state.forget(path)
                 tree.empty(path)
                 path.rmdir()
@@ -139,7 +143,7 @@ class DataDirs:
         lock = flock.take(self._lock_path(key))
         if lock is None:
             who = flock.holder(self._lock_path(key)) or "another process"
-            raise RecoveryError(
+            raise HostUnfitError(
                 f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
             )
         return lock
@@ -191,9 +195,9 @@ def prove_intact(dd: DataDir, databases: tuple[str, ...], *, fingerprint: str | 
     """Raises where what lies there is not what was built; with `fingerprint`, also where another build made it."""
     wrong = _what_is_wrong(dd, databases, fingerprint)
     if wrong:
-        raise RecoveryError(
+        raise HostUnfitError(
             f"the data directory {dd.path.name} is damaged: {wrong}",
-            "remove it with `recovery datadirs`; the next run builds it again",
+            f"`recovery datadirs remove {dd.path.name}` removes it; the next run builds it again",
         )
 
 

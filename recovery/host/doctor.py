@@ -16,7 +16,7 @@ from recovery.host.pagecache import cold_means
 from recovery.host.probes import cachestat_works, can_write
 from recovery.host.space import free, need_for
 from recovery.host.storage import device_of, nearest
-from recovery.model import Flavor, Version
+from recovery.model import Flavor, Schema, Version
 
 _TABLES = 200_000
 _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
@@ -79,7 +79,7 @@ def _disk(data: Path) -> Iterator[Check]:
     place = nearest(data)
     writable = can_write(place)
     yield Check("data folder", writable, str(data), "" if writable else "give DATA= a folder that this user may write")
-    need, there = need_for(_REFERENCE, _TABLES), free(data)
+    need, there = need_for(_REFERENCE, Schema(_TABLES)), free(data)
     fewer = f"needed by {_TABLES:,} tables of {_REFERENCE}: give DATA= another disk, or ask for fewer (TABLES=)"
     enough = there.bytes >= need.bytes
     told = f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError
 from recovery.host import flock
 
 _NAME = "mysql-recovery-tester.lock"
@@ -28,7 +27,7 @@ def host_lock() -> Iterator[None]:
         ) from error
     if lock is None:
         who = flock.holder(path) or "another process"
-        raise RecoveryError(
+        raise HostUnfitError(
             f"another timed run is going on: {who}", "wait until it ends: two runs at once would measure each other"
         )
     try:
@@ -44,8 +43,8 @@ def _path() -> Path:
 
 def _shared_folder() -> Path:
     """The first that everybody may write: every user must come to the same one."""
-    temporary = Path(tempfile.gettempdir())
-    return next((folder for folder in (Path("/run/lock"), Path("/var/lock")) if _for_everybody(folder)), temporary)
+    shared = (Path("/run/lock"), Path("/var/lock"))
+    return next((folder for folder in shared if _for_everybody(folder)), Path("/tmp"))  # noqa: S108 - not TMPDIR's
 
 
 def _for_everybody(folder: Path) -> bool:

@@ -88,16 +88,12 @@ def make_cold(folder: Path, *, allow_drop: bool = True) -> ColdProof:
     started = time.monotonic()
     filesystem = device_of(folder).filesystem
     check_can_be_cold(folder)
-    os.sync()  # dirty pages survive a drop
-    dropped = allow_drop and _drop()
-    if not dropped:
-        _evict(folder)
+    means = flush_caches(folder, allow_drop=allow_drop)
     left = residency(folder)
     _demand_cold(folder, left)
-    if dropped:
+    if means == "drop_caches":
         _drop()  # the proof has just warmed every inode and every name
         _demand_cold(folder, _residency(_outside_databases(folder), filesystem=filesystem))
-    means = "drop_caches" if dropped else "fadvise"
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
 
 

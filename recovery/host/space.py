@@ -9,25 +9,55 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host.storage import nearest
-from recovery.model import Flavor, Version
+from recovery.model import Flavor, Schema, Version
 from recovery.versions import can
 
 _KIB = 1024
 _BASE_BYTES = 1_500_000_000
-"""System tables, undo logs, the names themselves, and a redo log of 1 GB while the tables are built."""
+"""System tables, undo logs, the names themselves, redo and temporary files while the tables are built, and some air."""
 _BASE_INODES = 1000
+
+
+MOST_OF_THE_ROOM = 0.85
+"""A full disk is a slow one, and results and logs have to go somewhere."""
+HINT = "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
 
 
 @dataclass(frozen=True)
 class Need:
+    """Of a disk; or its room."""
+
     bytes: int
     inodes: int
 
+    def __add__(self, other: Need) -> Need:
+        return Need(self.bytes + other.bytes, self.inodes + other.inodes)
 
-def need_for(version: Version, tables: int) -> Need:
-    """For empty tables, one file each (two where there are .frm files), as measured on ext4."""
+    def __sub__(self, other: Need) -> Need:
+        return Need(self.bytes - other.bytes, self.inodes - other.inodes)
+
+    def __str__(self) -> str:
+        return f"{self.bytes / 1e9:.1f} GB and {self.inodes:,} inodes"
+
+    def fits(self, room: Need, *, share: float = 1.0) -> bool:
+        return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
+
+    def part(self, done: float) -> Need:
+        """What is left where this share is done."""
+        return Need(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
+
+
+NOTHING = Need(0, 0)
+
+
+def need_for(version: Version, schema: Schema) -> Need:
+    """One file for each table (two where there are .frm files), as measured on ext4; rows are counted generously, for
+    pages are never full, and a table's first page holds some."""
+    tables = schema.total_tables
     files = 2 if can(version, "frm_files") else 1
-    return Need(_BASE_BYTES + tables * _table_bytes(version), _BASE_INODES + tables * files)
+    row_bytes = 30 + 35 * schema.columns
+    rows_bytes = max(0, 2 * schema.rows * row_bytes - 8192)
+    return Need(_BASE_BYTES + tables * (_table_bytes(version) + rows_bytes), _BASE_INODES + tables * files)
 
 
 def _table_bytes(version: Version) -> int:
@@ -47,18 +77,6 @@ def free(folder: Path) -> Need:
 
 
 def check_space(folder: Path, need: Need) -> None:
-    there = free(folder)
-    hint = (
-        "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
-    )
-    if there.bytes < need.bytes:
-        raise HostUnfitError(
-            f"{folder} needs {_told(need.bytes)} and has {_told(there.bytes)} free",
-            hint,
-        )
-    if there.inodes < need.inodes:
-        raise HostUnfitError(f"{folder} needs {need.inodes:,} inodes and has {there.inodes:,} free", hint)
-
-
-def _told(count: int) -> str:
-    return f"{count / 1e9:.1f} GB ({count:,} bytes)"
+    room = free(folder)
+    if not need.fits(room):
+        raise HostUnfitError(f"{folder} needs {need} and has {room} free", HINT)

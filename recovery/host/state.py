@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError
 from recovery.files import sync_folder, write_atomically
 
 FORMAT = 1
@@ -42,25 +42,25 @@ NEW = State("new")
 
 def load(folder: Path) -> State:
     """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
-    hint = "remove that data directory with `recovery datadirs`; the next run builds it again"
+    hint = f"`recovery datadirs remove {folder.name}` removes it; the next run builds it again"
     try:
         stored = json.loads((folder / _FILE).read_bytes())
     except FileNotFoundError:
         return NEW
     except (ValueError, RecursionError, OSError) as error:
-        raise RecoveryError(f"the data directory {folder.name} is damaged: its {_FILE} cannot be read", hint) from error
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} cannot be read", hint) from error
     number = stored.get("format") if isinstance(stored, dict) else None
     if isinstance(number, int) and number > FORMAT:
-        raise RecoveryError(
+        raise HostUnfitError(
             f"the data directory {folder.name} was made by a newer version of this tool (format {number})",
             f"use that version, or {hint}",
         )
     try:
         state = _ADAPTER.validate_python(stored)
     except ValidationError as error:
-        raise RecoveryError(f"the data directory {folder.name} is damaged: its {_FILE} makes no sense", hint) from error
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} makes no sense", hint) from error
     if state.status not in STATUSES:
-        raise RecoveryError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
     return state
 
 

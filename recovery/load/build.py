@@ -17,7 +17,7 @@ from recovery.load.statements import Kind
 from recovery.server.client import message_of
 
 _POLL_S = 0.2
-"""How long a request to stop may go unnoticed while all connections are busy."""
+"""Between two looks at what is pending, so that signals are heard while all connections are busy."""
 _FULL = frozenset({28, 1021, 1114})
 """ENOSPC, and the server's own words for it."""
 _SYNTAX_AND_SUCH_HINT = "correct the template; nothing of this build is kept"
@@ -52,13 +52,18 @@ def build(
     done: int = 0,
     progress: Callable[[int], None],
     stop: Stop,
+    give_up: Callable[[], None],
 ) -> int:
     """Runs the script from statement `done` on; returns how many statements, from its start, are done.
 
-    That is all of them unless `stop` was set: then what was sent is waited for, so that the number is exact."""
+    That is all of them unless `stop` was set: then what was sent is waited for, so that the number is exact. Where
+    it goes wrong `give_up` ends the server, and with it the waiting for its answers."""
     crew = _Crew(open_connection, connections, done, progress)
     try:
         return _dispatch(crew, packets(script, batch=batch, done=done), stop)
+    except BaseException:
+        give_up()
+        raise
     finally:
         crew.dismiss()
 

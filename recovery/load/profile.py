@@ -13,8 +13,6 @@ class BuildProfile:
     connections: int
     batch: int
     """Statements in one packet."""
-    preload: bool
-    """Whether a library that makes fsync do nothing is worth its while."""
     disable_redo: bool
 
 
@@ -25,6 +23,5 @@ def build_profile(version: Version) -> BuildProfile:
     return BuildProfile(
         connections=4 if scales else 2,
         batch=100 if scales else 200,
-        preload=True,
         disable_redo=can(version, "disable_redo"),
     )

@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ import recovery
 from recovery.builds.libraries import eatmydata
 from recovery.errors import RecoveryError
 from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
+from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for
 from recovery.host.storage import device_of
 from recovery.load.build import BuildInterruptedError, StatementFailedError, build
@@ -30,10 +31,7 @@ from recovery.server.launcher import Launcher
 from recovery.server.options import build_settings, merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
-
-_ONE_ANSWER_S = 3600.0
-"""A statement of somebody's own template may take long; a server that says nothing for an hour hangs."""
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from recovery.server.watcher import DEFAULT_STALL_S
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class _Site:
     launcher: Launcher
     say: Callable[[str], None]
     settings: Mapping[str, str]
+    stall_s: float
 
     @property
     def logs(self) -> Path:
@@ -60,6 +59,7 @@ class _Site:
             logdir=self.logs,
             settings=merge(settings, self.settings),
             preload=preload,
+            stall_s=self.stall_s,
         )
 
 
@@ -76,12 +76,13 @@ def prepare_stage(
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
     settings: Mapping[str, str],
+    stall_s: float = DEFAULT_STALL_S,
     stop: threading.Event | None = None,
 ) -> None:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
     everything else that goes wrong leaves one that the next call begins anew."""
     size = check_template(schema)
-    site = _Site(build, schema, target, launcher, say, settings)
+    site = _Site(build, schema, target, launcher, say, settings, stall_s)
     done = _begin(site, size)
     try:
         _load(site, size, done=done, progress=progress, stop=stop or threading.Event())
@@ -98,15 +99,15 @@ def _begin(site: _Site, size: ScriptSize) -> int:
     state, version = site.target.state, site.build.version
     resumable = state.status == "building" and state.fingerprint == site.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    left = site.schema.total_tables * (size.statements - done) // size.statements
+    need = need_for(version, site.schema)
     if done:
-        check_space(site.target.path, need_for(version, left))
+        check_space(site.target.path, need.part(done / size.statements))
         site.target.save(replace(state, statements_done=0))
         shutil.rmtree(site.logs, ignore_errors=True)
         site.say(f"{version}: going on with an interrupted build, {done:,} of {size.statements:,} statements are done")
         return done
     site.target.wipe()
-    check_space(site.target.path, need_for(version, left))
+    check_space(site.target.path, need)
     site.target.save(_new_state(site))
     site.say(f"{version}: making a data directory in {site.target.path}")
     _initialise(site)
@@ -137,6 +138,7 @@ def _initialise(site: _Site) -> None:
             rundir=rundirs.next(),
             log=site.logs / "initialise.log",
             settings=dict(site.settings),
+            stall_s=site.stall_s,
         )
     finally:
         rundirs.remove()
@@ -145,32 +147,31 @@ def _initialise(site: _Site) -> None:
 def _load(
     site: _Site, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
-    profile = build_profile(site.build.version)
-    library = eatmydata() if profile.preload else None
     version, total = site.build.version, size.statements
-    if profile.preload and library is None:
+    profile, library = build_profile(version), eatmydata()
+    if library is None:
         site.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
     site.say(f"{version}: building {site.schema.total_tables:,} tables, {profile.connections} connections")
-    with ExitStack() as stack:
-        server = stack.enter_context(site.server(build_settings(version), (library,) if library else ()))
-        # Right from here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
-        stack.enter_context(_interruptions(stop))
-        server.start(log_name="build.log")
-        with _redo_off(server, profile):
-            progress(done, total)
-            reached = build(
-                statements(site.schema),
-                open_connection=lambda: server.connect(multi=True, timeout_s=_ONE_ANSWER_S),
-                connections=profile.connections,
-                batch=profile.batch,
-                done=done,
-                progress=lambda so_far: progress(so_far, total),
-                stop=stop,
-            )
-        server.stop()
-    # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
-    os.sync()
-    site.target.save(replace(site.target.state, statements_done=reached))
+    # From here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
+    with _interruptions(stop):
+        with site.server(build_settings(version), (library,) if library else ()) as server:
+            server.start(log_name="build.log")
+            with _redo_off(server, profile), server.watched():
+                progress(done, total)
+                reached = build(
+                    statements(site.schema),
+                    open_connection=lambda: server.connect(multi=True),
+                    connections=profile.connections,
+                    batch=profile.batch,
+                    done=done,
+                    progress=lambda so_far: progress(so_far, total),
+                    stop=stop,
+                    give_up=server.close,
+                )
+            server.stop()
+        # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
+        os.sync()
+        site.target.save(replace(site.target.state, statements_done=reached))
     if stop.is_set():
         raise BuildInterruptedError(reached)
 
@@ -190,27 +191,15 @@ def _command(server: Server, statement: str) -> None:
         cursor.execute(statement)
 
 
-@contextmanager
-def _interruptions(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM, or a closed terminal) asks the build to end, the second is an ordinary one. Signals
-    are the main thread's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
+    """The first Ctrl-C (or SIGTERM, or a closed terminal) asks the build to end, the second is an ordinary one."""
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             signal.default_int_handler(number, frame)
         stop.set()
 
-    # One that is ignored stays so: whoever started us with nohup wants the build to outlive the terminal.
-    numbers = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
-    earlier = {number: signal.signal(number, on_interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
+    return handled_by(on_interrupt)
 
 
 def _prove(site: _Site) -> State:

@@ -21,6 +21,16 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s")
 
 
+class ProgressConsole(Console):
+    """On stderr. Who stops reading it (`2>&1 | head`) must not end hours of measuring."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class ConsoleNarrator:
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -103,7 +103,7 @@ def _runs(session: Session) -> Table:
         ),
         rows=tuple(_run_row(run) for run in session.runs),
         numeric=(True, False, False, *(True,) * 5, False),
-        notes=_run_notes(session.runs),
+        notes=_run_notes(session.runs, as_published=bool(session.settings.get("as_published"))),
     )
 
 
@@ -121,7 +121,7 @@ def _run_row(run: Run) -> tuple[str, ...]:
     )
 
 
-def _run_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
+def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
     """Units, then what holds for several runs: better said once than in a column of its own."""
     emptied = _grouped((run.cold_means, run.number) for run in runs)
     warmed = _grouped((run.warmups, run.number) for run in runs)
@@ -130,20 +130,23 @@ def _run_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
         "storage by the server; requests: reads the device completed meanwhile; cpu: seconds of the server; MB and GB "
         "are decimal.",
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
-        *_left_in_cache(runs),
+        *_left_in_cache(runs, as_published=as_published),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
         *_contents(runs),
     )
 
 
-def _left_in_cache(runs: tuple[Run, ...]) -> tuple[str, ...]:
+def _left_in_cache(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
     """The proof of a cold start."""
-    left = [run.resident_before_bytes for run in runs if run.resident_before_bytes is not None]
-    if not left:
-        return ()
-    return (
-        f"Bytes of the data directory found in the emptied cache before a start: {figures.size(max(left))} at most.",
-    )
+    notes = []
+    emptied = [run for run in runs if run.cold_means]
+    left = [run.resident_before_bytes for run in emptied if run.resident_before_bytes is not None]
+    if left:
+        most = figures.size(max(left))
+        notes.append(f"Bytes of the data directory found in the emptied cache before a start: {most} at most.")
+    if len(left) < len(emptied) and not as_published:
+        notes.append(f"Not proved to be cold, since the host does not tell: {len(emptied) - len(left)} starts.")
+    return tuple(notes)
 
 
 def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Contents:
     tables_found: int
     rows_expected: int
     rows_found: int
+    rows_lost: int
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Bench:
         state = self.datadir.state
         tables = tuple(state.rows)
         if not self._described:
-            self.description |= describe(self.server)
+            self.description |= describe(self.server, dict(self.conditions.timed_settings))
             self._described = True
         with self.server.session() as connection:
             found = count_rows(connection, tables)
@@ -137,6 +138,7 @@ class Bench:
                 tables_found=count_tables(connection, self.schema.database_names),
                 rows_expected=sum(state.rows.values()),
                 rows_found=sum(found.values()),
+                rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
             )
 
     def take_possession(self) -> bool:
@@ -163,6 +165,13 @@ class Bench:
         self._acknowledged = {}
         self.start()
         with self.server.session() as connection:
+            found = count_tables(connection, self.schema.database_names)
+            if found != self.datadir.state.tables:
+                raise RecoveryError(
+                    f"the data directory {self.datadir.path} holds {found} tables instead of "
+                    f"{self.datadir.state.tables}",
+                    f"remove it with `recovery datadirs remove {self.datadir.path.name}` and run again",
+                )
             try:
                 rows = count_rows(connection, tables)
             except pymysql.err.ProgrammingError as error:
@@ -170,13 +179,7 @@ class Bench:
                     f"the insert script writes to a table that the schema does not make: {message_of(error)}",
                     "give --insert-template a script that fits the schema's template",
                 ) from error
-            found = count_tables(connection, self.schema.database_names)
         self.stop()
-        if found != self.datadir.state.tables:
-            raise RecoveryError(
-                f"the data directory {self.datadir.path} holds {found} tables instead of {self.datadir.state.tables}",
-                f"remove it with `recovery datadirs remove {self.datadir.path.name}` and run again",
-            )
         self.datadir.save(replace(self.datadir.state, rows=rows))
 
     def _acknowledge(self, acknowledged: Mapping[str, int]) -> None:

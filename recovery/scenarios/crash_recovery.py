@@ -54,6 +54,7 @@ def conclude(
         tables_found=contents.tables_found,
         rows_expected=contents.rows_expected,
         rows_found=contents.rows_found,
+        rows_lost=contents.rows_lost,
     )
 
 

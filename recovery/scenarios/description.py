@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from recovery.model import Build
@@ -39,10 +40,12 @@ def of_build(build: Build) -> dict[str, str]:
     return {"source": build.source, "sha256": build.fingerprint, **warnings}
 
 
-def describe(server: Server) -> dict[str, str]:
-    """The options given, and under `@name` each value in effect."""
+def describe(server: Server, timed: Mapping[str, str]) -> dict[str, str]:
+    """The options given, with those of the timed start alone, and under `@name` each value in effect: an option that a
+    server ignores is seen by it."""
     build = server.build
-    options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings)
+    options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, timed)
     given = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
-    effective = {f"@{name}": value for name, value in server.variables(EFFECTIVE).items()}
+    wished = (name.removeprefix("loose_") for name in (*server.settings, *timed))
+    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE, *wished)).items()}
     return {"options": given, **effective}

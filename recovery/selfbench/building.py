@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 
-from recovery.host.datadir import DataDirs
+from recovery.host.datadir import DataDir, DataDirs
 from recovery.load.schema import statements
 from recovery.load.stage import prepare_stage
 from recovery.model import Build, Schema
@@ -43,32 +43,31 @@ def published(site: Site, build: Build, tables: int, *, limit_s: float) -> Rate:
             return Rate(made, time.monotonic() - began)
 
 
-def fast(site: Site, build: Build, tables: int) -> tuple[Rate, float]:
+def build_stage(build: Build, schema: Schema, target: DataDir) -> tuple[Rate, float]:
     """The tool's way: the rate from the first to the last statement, and the whole stage, initialised and proved."""
-    moments: list[tuple[int, float]] = []
+    moments: list[float] = []
     began = time.monotonic()
-    with DataDirs(site.folder).acquire(f"fast-{build.version}") as target:
-        prepare_stage(
-            build,
-            Schema(tables),
-            target,
-            launcher=LocalLauncher(),
-            say=quiet,
-            progress=lambda done, _total: moments.append((done, time.monotonic())),
-            settings={},
-        )
-    whole_s = time.monotonic() - began
-    return Rate(tables, moments[-1][1] - moments[0][1]), whole_s
+    prepare_stage(
+        build,
+        schema,
+        target,
+        launcher=LocalLauncher(),
+        say=quiet,
+        progress=lambda _done, _total: moments.append(time.monotonic()),
+        settings={},
+    )
+    return Rate(schema.total_tables, moments[-1] - moments[0]), time.monotonic() - began
 
 
 def compare(site: Site, version: str, tables: int, *, limit_s: float) -> tuple[str, ...]:
     """One row: version, both rates (from the first statement to the last answer), their ratio, and the whole stage's
     time. Neither pays for what was done before it."""
-    settle()
+    settle(tables)
     build = site.build(version)
     slow = published(site, build, tables, limit_s=limit_s)
-    settle()
-    quick, whole_s = fast(site, build, tables)
+    settle(tables)
+    with DataDirs(site.folder).acquire(f"fast-{version}") as target:
+        quick, whole_s = build_stage(build, Schema(tables), target)
     return (
         version,
         f"{slow.per_s:,.0f}",

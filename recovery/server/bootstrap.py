@@ -6,20 +6,22 @@ install scripts do the same, but need programs beside the server. Root has no pa
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 from recovery.errors import RecoveryError, ServerFailedError
+from recovery.host.signals import held_back
 from recovery.model import Build, Flavor
 from recovery.server.errorlog import is_error
 from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import last_lines
 from recovery.server.options import FLAG, Settings, base_settings, merge, test_settings
-from recovery.server.watcher import Progress, died
+from recovery.server.watcher import DEFAULT_STALL_S, Progress, died
 from recovery.versions import can
 
 _LOOK_S = 2.0
-_STALL_S = 300.0
+_LAST_BREATH_S = 60.0
 _SHARES = ("share", "share/mysql", "share/mariadb", "scripts")
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 # A missing one is no harm: 10.2 has no sys schema, and older servers have no performance tables.
@@ -27,7 +29,14 @@ _MARIADB_MORE = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql
 
 
 def initialise(
-    launcher: Launcher, build: Build, datadir: Path, *, rundir: Path, log: Path, settings: Settings | None = None
+    launcher: Launcher,
+    build: Build,
+    datadir: Path,
+    *,
+    rundir: Path,
+    log: Path,
+    settings: Settings | None = None,
+    stall_s: float = DEFAULT_STALL_S,
 ) -> None:
     """Fills `datadir`, which must be empty or not there. The run folder is removed again, the log is kept."""
     _make_empty(datadir)
@@ -40,10 +49,15 @@ def initialise(
         statements = rundir.with_name(rundir.name + ".sql")
         _write_statements(build, statements)
         chosen |= _bootstrap_settings(build)
+    life: Life | None = None
     try:
-        life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements))
-        _wait_until_done(life)
+        with held_back():
+            life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements))
+        _wait_until_done(life, stall_s)
     finally:
+        if life is not None and life.exited() is None:
+            life.signal(signal.SIGKILL)
+            life.wait(_LAST_BREATH_S)
         if statements is not None:
             statements.unlink(missing_ok=True)
         shutil.rmtree(rundir, ignore_errors=True)
@@ -98,20 +112,17 @@ def _scripts(build: Build) -> Iterator[Path]:
 
 
 def _find(build: Build, name: str) -> Path | None:
-    candidates = (build.basedir / share / name for share in _SHARES)
+    # MariaDB has given its scripts names of their own.
+    names = (name, name.replace("mysql_", "mariadb_", 1))
+    candidates = (build.basedir / share / known for known in names for share in _SHARES)
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _wait_until_done(life: Life) -> None:
+def _wait_until_done(life: Life, stall_s: float) -> None:
     progress = Progress(life.pid)
-    try:
-        while (exited := life.wait(_LOOK_S)) is None:
-            if progress.still_for_s() > _STALL_S:
-                raise _failed(life, f"making a data directory hangs: nothing moved for {_STALL_S:.0f} s")
-    finally:
-        if life.exited() is None:
-            life.signal(9)
-            life.wait(60)
+    while (exited := life.wait(_LOOK_S)) is None:
+        if progress.still_for_s() > stall_s:
+            raise _failed(life, f"making a data directory hangs: nothing moved for {stall_s:.0f} s")
     if exited != Exit(code=0, signal=None):
         raise _failed(life, f"no data directory could be made: {died(life, exited)}")
 

@@ -44,13 +44,9 @@ def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None
         client_flag=CLIENT.MULTI_STATEMENTS if multi else 0,
         connect_timeout=10,
         read_timeout=timeout_s,
+        write_timeout=timeout_s,
         max_allowed_packet=64 << 20,
     )
-
-
-def is_timeout(error: BaseException) -> bool:
-    """Whether no answer came in `timeout_s`; PyMySQL calls that a lost connection, too."""
-    return isinstance(error.__cause__ or error.__context__, TimeoutError)
 
 
 def try_query(socket: Path, *, timeout_s: float) -> bool:

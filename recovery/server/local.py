@@ -89,9 +89,11 @@ class LocalLauncher:
             process = _spawn(command, launch, stdin=source, log=log)
         try:
             return LocalLife(launch, process, started_at)
-        except OSError as error:
+        except BaseException as error:
             process.kill()
             process.wait()
+            if not isinstance(error, OSError):
+                raise
             raise HostUnfitError(
                 f"the server's process cannot be watched: {error.strerror}",
                 "see `ulimit -n`, and that the kernel has pidfd",

@@ -18,10 +18,12 @@ FLAG = ""
 
 RESERVED: frozenset[str] = frozenset(
     {"basedir", "bind_address", "bootstrap", "daemonize", "datadir", "defaults_file", "initialize"}
-    | {"initialize_insecure", "lc_messages", "lc_messages_dir", "log_error", "log_timestamps", "mysqlx"}
-    | {"open_files_limit", "pid_file", "port", "skip_networking", "socket", "tmpdir", "user"}
+    | {"initialize_insecure", "innodb_data_file_path", "innodb_data_home_dir", "innodb_file_per_table"}
+    | {"innodb_log_group_home_dir", "innodb_undo_directory", "lc_messages", "lc_messages_dir", "log_error"}
+    | {"log_timestamps", "mysqlx", "open_files_limit", "pid_file", "port", "skip_networking", "socket", "tmpdir"}
+    | {"user"}
 )
-"""What the tool must decide itself, or it could not find, watch or kill its own server."""
+"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files."""
 
 
 def base_settings(version: Version, *, rundir: Path) -> Settings:
@@ -61,8 +63,6 @@ def build_settings(version: Version) -> Settings:
         "innodb_doublewrite": "OFF",
         "innodb_buffer_pool_size": str(256 << 20),
         "innodb_io_capacity": "20000",
-        # With a small pool and a deep scan the cleaners take the second core from the connections.
-        "innodb_lru_scan_depth": "128",
         "innodb_adaptive_hash_index": "OFF",
         # Small on purpose: with the default the server's memory would grow with every table made.
         "table_open_cache": "400",
@@ -73,6 +73,8 @@ def build_settings(version: Version) -> Settings:
         "stats_persistent": ("innodb_stats_persistent", "OFF"),
         "sync_frm": ("sync_frm", "OFF"),
         "flush_method_nosync": ("innodb_flush_method", "nosync"),
+        # With a small pool and a deep scan the cleaners take the second core from the connections.
+        "lru_scan_depth": ("innodb_lru_scan_depth", "128"),
         "io_capacity_max": ("innodb_io_capacity_max", "40000"),
     }
     return settings | _where_known(version, optional) | _build_redo(version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
+from recovery.host.signals import held_back
 from recovery.host.storage import Device
 from recovery.host.usage import Meter
 from recovery.model import Build, Startup
@@ -22,7 +24,7 @@ from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import Line, last_lines
 from recovery.server.options import base_settings, merge
 from recovery.server.rundirs import RunDirs
-from recovery.server.watcher import Progress, died, failed, watch
+from recovery.server.watcher import DEFAULT_STALL_S, Progress, died, failed, watch
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -51,7 +53,7 @@ class Server:
         logdir: Path,
         settings: Mapping[str, str] | None = None,
         preload: tuple[Path, ...] = (),
-        stall_s: float = 300.0,
+        stall_s: float = DEFAULT_STALL_S,
     ) -> None:
         self.build = build
         self.datadir = datadir
@@ -83,13 +85,15 @@ class Server:
 
     def start(self, *, log_name: str | None = None, settings: Mapping[str, str] | None = None) -> Startup:
         """Timed from just before exec. A server that can't start is ended, and ServerFailedError says why."""
-        assert not self.alive, "this server runs already"
+        if self.alive:
+            raise self._failed("an earlier process of this server is still there")
         self._starts += 1
         rundir = self._rundirs.next()
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
-        life = self._launcher.launch(Launch(self.build, self.datadir, chosen, log, rundir, self._preload))
-        self._life = life
+        with held_back():
+            life = self._launcher.launch(Launch(self.build, self.datadir, chosen, log, rundir, self._preload))
+            self._life = life
         meter = self._meter(life)
         try:
             ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
@@ -131,24 +135,57 @@ class Server:
             life.wait(_RETRY_S)
         return time.monotonic()
 
-    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+    def connect(self, *, multi: bool = False) -> Connection[Cursor]:
         assert self._life is not None, "there is no server to connect to"
         try:
-            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+            return client.connect(self.socket, multi=multi)
         except (pymysql.Error, OSError) as error:
-            raise self._unanswered("the server takes no connection", error) from error
+            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
-        """A connection to ask over; an answer that is an error, or does not come, is the server's failure."""
-        connection = self.connect(timeout_s=self.stall_s)
+        """A connection to ask over; an answer that is an error, or never comes, is the server's failure."""
+        with self.watched():
+            connection = self.connect()
+            try:
+                yield connection
+            except (pymysql.Error, OSError) as error:
+                what = f"the server does not answer as it should: {client.message_of(error)}"
+                raise self.failure(what) from error
+            finally:
+                with suppress(pymysql.Error, OSError):
+                    connection.close()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While somebody waits for answers, however long they take: once nothing of the server has moved for `stall_s`
+        it is ended, so that the waiting ends too, and that is told instead of what broke."""
+        life, progress, over = self.life, Progress(self.life.pid), threading.Event()
+        hung = False
+
+        def watch_over() -> None:
+            nonlocal hung
+            while not over.wait(min(_LOOK_S, self.stall_s / 4)):
+                if progress.still_for_s() >= self.stall_s and life.exited() is None:
+                    hung = True
+                    life.signal(signal.SIGKILL)
+                    return
+
+        watcher = threading.Thread(target=watch_over, name="watch-over", daemon=True)
+        watcher.start()
         try:
-            yield connection
-        except (pymysql.Error, OSError) as error:
-            raise self._unanswered("the server does not answer as it should", error) from error
+            yield
+        except Exception as error:
+            if not hung:
+                raise
+            raise ServerFailedError(
+                f"the server hangs: nothing moved for {self.stall_s:.0f} s",
+                "the last lines of its log say more",
+                log_tail=last_lines(life.launch.log),
+            ) from error
         finally:
-            with suppress(pymysql.Error, OSError):
-                connection.close()
+            over.set()
+            watcher.join()
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         """Effective values, as the server itself says them."""
@@ -170,8 +207,9 @@ class Server:
 
     def stop(self) -> Exit:
         """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
-        assert self.alive, "there is no server to stop"
         life = self.life
+        if (earlier := life.exited()) is not None:
+            raise self._failed(f"the server was gone before it was stopped: {died(life, earlier)}")
         progress = Progress(life.pid)
         life.signal(signal.SIGTERM)
         while (exited := life.wait(_LOOK_S)) is None:
@@ -202,11 +240,6 @@ class Server:
         if self._life is not None and self._life.exited() is None:
             self._life.signal(signal.SIGKILL)
             self._life.wait(_KILL_LIMIT_S)
-
-    def _unanswered(self, what: str, error: BaseException) -> ServerFailedError:
-        if client.is_timeout(error):
-            return self._failed(f"the server hangs: no answer for {self.stall_s:.0f} s")
-        return self.failure(f"{what}: {client.message_of(error)}")
 
     def failure(self, what: str) -> ServerFailedError:
         """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:

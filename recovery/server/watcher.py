@@ -20,6 +20,7 @@ from recovery.server.logtail import Line, LogTail, last_lines
 from recovery.versions import can
 
 Activity = Callable[[int], tuple[int, ...] | None]
+DEFAULT_STALL_S = 300.0
 _LOOK_S = 2.0
 """Between two looks at a process that is silent: rare enough to cost nothing."""
 _LAST_WORDS_S = 0.5
@@ -100,7 +101,7 @@ def watch(
     life: Life,
     *,
     ready_version: Version,
-    stall_s: float = 300.0,
+    stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[Line], None] | None = None,
     activity: Activity = activity,
 ) -> Ready:
@@ -121,7 +122,7 @@ def watch(
                 return found.ready
             if found.failure is not None:
                 raise _failed(life, found, tail)
-            if exited is not None:
+            if exited is not None and not tail.behind:
                 raise found.fail(died(life, exited))
             if lines:
                 progress.moved()

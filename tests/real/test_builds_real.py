@@ -1,16 +1,20 @@
 """Are real servers fetched, found and recognised? Uses the real cache, and downloads what is not in it."""
 
+import gzip
 import hashlib
 import http.server
+import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,6 +22,7 @@ from recovery.builds import catalog, installed, libraries
 from recovery.builds.executable import environment
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
+from recovery.cli import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build
 
@@ -127,6 +132,38 @@ def test_from_a_mirror(tarball: Path, mirror: Mirror, fresh_cache: Path, folder:
     mirror.asked.clear()
     assert resolve("5.7.22", Sources(archive=mirror.base), _quiet) == build
     assert mirror.asked == []
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "compressed"),
+    [
+        ("5.6.24", "mysql-5.6.24-linux-glibc2.5-x86_64.tar.gz", lambda path: gzip.open(path, "wb", compresslevel=1)),
+        ("8.0.31", "mysql-8.0.31-linux-x86_64-minimal.tar.xz", lambda path: lzma.open(path, "wb", preset=0)),
+    ],
+)
+def test_a_recovery_with_a_server_of_each_era_from_a_mirror(
+    version: str,
+    name: str,
+    compressed: Callable[[Path], IO[bytes]],
+    mirror: Mirror,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = resolve(version, Sources(), _quiet)
+    top = re.sub(r"\.tar\.\w+$", "", name)
+    with compressed(tmp_path / name) as file, tarfile.open(fileobj=file, mode="w") as tar:
+        tar.add(whole.mysqld, f"{top}/bin/mysqld")
+        for folder in ("share", "lib"):
+            if (whole.basedir / folder).is_dir():
+                tar.add(whole.basedir / folder, f"{top}/{folder}")
+    mirror.publish(name, tmp_path / name)
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    asked = ["--archive", mirror.base, "--version", version, "--tables", "20", "--runs", "1"]
+    assert run(["cold-recovery", *asked, "--data", str(tmp_path / "data"), "--results", str(tmp_path / "results")]) == 0
+    report = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
+    assert report["runs"][0]["verdict"] == "measured"
+    assert report["servers"][version]["source"] == f"archive {mirror.base}/{name}"
+    assert "recorded" in report["servers"][version]["warnings"]
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_loopback(

@@ -15,13 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
-from recovery.builds.listing import offers
+from recovery.builds import catalog
+from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 
 pytestmark = pytest.mark.real
 
-CATALOG = [offer.version for offer in offers()]
-TABLES = 150
+CATALOG = [str(row.version) for row in catalog.rows()]
+TABLES = 300
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,14 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
     summaries = {one["variant"]: one for one in report["summaries"]}
     assert summaries["cold"]["count"] == summaries["warm"]["count"] == 2
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
+
+
+def test_a_server_of_one_s_own(at: list[str], tmp_path: Path) -> None:
+    own = resolve("mariadb-10.11.5", Sources(), lambda _: None)
+    assert run(["cold-recovery", "--mysqld", str(own.mysqld), "--runs", "1", *at]) == 0
+    report = stored(tmp_path)
+    assert report["runs"][0]["verdict"] == "measured"
+    assert report["runs"][0]["version"] == "mariadb-10.11.5"
 
 
 @pytest.mark.parametrize("version", CATALOG)

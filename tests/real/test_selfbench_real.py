@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds.resolve import Sources, resolve
-from recovery.selfbench import biglog, kept, watching
+from recovery.selfbench import biglog, fullsize, watching
 from recovery.selfbench.site import quiet, scratch
 
 pytestmark = pytest.mark.real
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 
 def bench(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "recovery.selfbench", *arguments],
+        [sys.executable, "-m", "recovery", "bench", *arguments],
         capture_output=True,
         text=True,
         timeout=250,
@@ -29,7 +29,18 @@ def bench(*arguments: str) -> str:
 
 
 def test_build_rates(tmp_path: Path) -> None:
-    page = bench("--only", "building", "--version", "mariadb-10.11.5", "--tables", "200", "--data", str(tmp_path / "d"))
+    page = bench(
+        "--only",
+        "building",
+        "--version",
+        "mariadb-10.11.5",
+        "--tables",
+        "200",
+        "--data",
+        str(tmp_path / "d"),
+        "--rest",
+        "0",
+    )
     row = re.search(r"\| mariadb-10\.11\.5 \| ([\d,]+) \| 200 in \d+ s \| ([\d,]+) \| ([\d.]+) \|", page)
     assert row, page
     assert all(float(cell.replace(",", "")) > 0 for cell in row.groups())
@@ -47,8 +58,15 @@ def test_watching(tmp_path: Path) -> None:
             assert 0 < pair.bare_s < 60
             assert 0 <= watching.waiting_cpu_share(site, build, staged, seconds=2) < 1
         assert biglog.lag_ms(site.folder, megabytes=1) > 0
-        assert kept.largest(site.folder) == "5.7.22-100"
-        found = kept.measure(site.folder, "5.7.22-100")
-        assert found.tables == 100
-        assert found.cold_s > 0
+    assert not list((tmp_path / "d").iterdir())
+
+
+def test_full_size(tmp_path: Path) -> None:
+    with scratch(tmp_path / "d") as site:
+        found = fullsize.measure(site, "5.7.22", 100)
+        assert found is not None
+        assert found.rate.per_s > 0
+        assert 0 < found.cold_s < found.stage_s
+        assert 0 < found.begin_s < 60
+        assert fullsize.measure(site, "5.7.22", 10**9) is None
     assert not list((tmp_path / "d").iterdir())

@@ -1,41 +1,50 @@
-"""`make bench`: measures the tool and prints Markdown, ready for docs/performance.md."""
+"""`recovery bench`: measures the tool itself and prints Markdown, ready for docs/performance.md."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from recovery.builds import catalog
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.listing import offers
-from recovery.errors import RecoveryError
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
 from recovery.paths import default_data_dir
-from recovery.selfbench import biglog, building, kept, watching
+from recovery.request import split_versions
+from recovery.selfbench import biglog, building, fullsize, watching
 from recovery.selfbench.site import Site, scratch
 
 LONG_START = "8.0.31"
 """Reads every tablespace at each start, so that a start takes long enough to be compared."""
-AT_REST_S = 60
-"""ext4 goes round the inodes of files deleted in the last minute."""
 
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), envvar="RECOVERY_DATA", help="A folder on the volume to use.")
-@click.option("--version", "versions", multiple=True, help="Servers for the build rates. [default: the catalog]")
-@click.option("--tables", default=20_000, show_default=True, type=click.IntRange(100))
+@click.option(
+    "--version", "versions", multiple=True, envvar="RECOVERY_VERSION", help="Servers to build with. [default: all]"
+)
+@click.option("--tables", default=20_000, show_default=True, type=click.IntRange(100), envvar="RECOVERY_TABLES")
+@click.option("--full", default=200_000, show_default=True, type=click.IntRange(100), help="Tables at full size.")
 @click.option("--pairs", default=60, show_default=True, type=click.IntRange(10))
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds for each published build.")
-@click.option("--only", type=click.Choice(["building", "watching", "kept"]), help="One part.")
-def main(
-    data: Path | None, versions: tuple[str, ...], tables: int, pairs: int, limit_s: float, only: str | None
+@click.option("--rest", "rest_s", default=60.0, help="Seconds of rest first: ext4 avoids inodes deleted lately.")
+@click.option("--only", type=click.Choice(["building", "watching", "full"]), help="One part.")
+def bench(
+    data: Path | None,
+    versions: tuple[str, ...],
+    tables: int,
+    full: int,
+    pairs: int,
+    limit_s: float,
+    rest_s: float,
+    only: str | None,
 ) -> None:
-    data = (data or default_data_dir()).absolute()
+    """How fast is this tool? Measured side by side, as Markdown."""
+    data = (data or default_data_dir()).expanduser().absolute()
     with host_lock(), scratch(data) as site:
         host = environment(data)
         click.echo(
@@ -43,16 +52,17 @@ def main(
         )
         click.echo(f"{host.get('filesystem')}, kernel {host.get('kernel')}.\n")
         if only in (None, "building"):
-            _building(site, versions or tuple(offer.version for offer in offers()), tables, limit_s)
+            chosen = split_versions(versions) or tuple(str(row.version) for row in catalog.rows())
+            time.sleep(rest_s)
+            _building(site, chosen, tables, limit_s)
         if only in (None, "watching"):
             _watching(site, tables, pairs)
-        if only in (None, "kept"):
-            _kept(data)
+        if only in (None, "full"):
+            _full_size(site, full)
 
 
 def _building(site: Site, versions: tuple[str, ...], tables: int, limit_s: float) -> None:
     click.echo(f"## Building {tables:,} tables\n")
-    time.sleep(AT_REST_S)
     _row(building.HEADERS)
     _row(("---",) * len(building.HEADERS))
     for version in versions:
@@ -87,15 +97,19 @@ def _watching(site: Site, tables: int, pairs: int) -> None:
     click.echo()
 
 
-def _kept(data: Path) -> None:
-    click.echo("## Over a kept data directory\n")
-    key = kept.largest(data)
-    if key is None:
-        click.echo("not measured: no data directory is kept here\n")
+def _full_size(site: Site, tables: int) -> None:
+    click.echo("## At full size\n")
+    found = fullsize.measure(site, DEFAULT_VERSION, tables)
+    if found is None:
+        click.echo(f"not measured: {tables:,} tables of {DEFAULT_VERSION} do not fit here\n")
         return
-    found = kept.measure(data, key)
-    _line(f"{found.tables:,} tables ({key}): until the first trial begins", f"{found.begin_s:.1f} s")
-    _line("making it cold and proving it", f"{found.cold_s:.1f} s, {found.resident_bytes or 0:,} bytes found resident")
+    _line(
+        f"building {tables:,} tables of {DEFAULT_VERSION}",
+        f"{found.rate.per_s:,.0f} tables/s; the whole stage, initialised and proved, {found.stage_s:.0f} s",
+    )
+    _line("making them cold and proving it", f"{found.cold_s:.1f} s, {found.resident_bytes or 0:,} bytes left")
+    _line("a second run over them, from its call to its first server", f"{found.begin_s:.1f} s")
+    _line("the tool's own memory, at most", f"{found.peak_memory_bytes / 1e6:.0f} MB")
 
 
 def _row(cells: tuple[str, ...]) -> None:
@@ -104,10 +118,3 @@ def _row(cells: tuple[str, ...]) -> None:
 
 def _line(what: str, figure: str) -> None:
     click.echo(f"* {what}: {figure}")
-
-
-if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except (RecoveryError, click.ClickException) as error:
-        sys.exit(f"error: {error}\nhint:  {getattr(error, 'hint', '') or 'see --help'}")
