@@ -198,7 +198,7 @@ def test_dry_run_tells_the_plan_and_touches_nothing(
 
 def test_report_without_a_session(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = complaint(capsys, "report")
-    assert code == 1
+    assert code == 2
     assert "no session" in said
 
 

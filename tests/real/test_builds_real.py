@@ -13,6 +13,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -137,8 +138,8 @@ def test_from_a_mirror(tarball: Path, mirror: Mirror, fresh_cache: Path, folder:
 @pytest.mark.parametrize(
     ("version", "name", "compressed"),
     [
-        ("5.6.24", "mysql-5.6.24-linux-glibc2.5-x86_64.tar.gz", lambda path: gzip.open(path, "wb", compresslevel=1)),
-        ("8.0.31", "mysql-8.0.31-linux-x86_64-minimal.tar.xz", lambda path: lzma.open(path, "wb", preset=0)),
+        ("5.6.24", "mysql-5.6.24-linux-glibc2.5-x86_64.tar.gz", partial(gzip.open, mode="wb", compresslevel=1)),
+        ("8.0.31", "mysql-8.0.31-linux-x86_64-minimal.tar.xz", partial(lzma.open, mode="wb", preset=0)),
     ],
 )
 def test_a_recovery_with_a_server_of_each_era_from_a_mirror(

@@ -29,18 +29,8 @@ def bench(*arguments: str) -> str:
 
 
 def test_build_rates(tmp_path: Path) -> None:
-    page = bench(
-        "--only",
-        "building",
-        "--version",
-        "mariadb-10.11.5",
-        "--tables",
-        "200",
-        "--data",
-        str(tmp_path / "d"),
-        "--rest",
-        "0",
-    )
+    small = ("--only", "building", "--version", "mariadb-10.11.5", "--tables", "200", "--rest", "0")
+    page = bench(*small, "--data", str(tmp_path / "d"))
     row = re.search(r"\| mariadb-10\.11\.5 \| ([\d,]+) \| 200 in \d+ s \| ([\d,]+) \| ([\d.]+) \|", page)
     assert row, page
     assert all(float(cell.replace(",", "")) > 0 for cell in row.groups())
