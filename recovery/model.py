@@ -180,7 +180,7 @@ class Run:
     rows_found: int | None = None
     ready_lag_s: float | None = None
     exit_signal: str | None = None
-    """How the server before this start had died: `SIGKILL` in a crash trial, `exit 0` in a clean start."""
+    """How the server before this start had died: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
 
@@ -227,6 +227,8 @@ class Session:
     notes: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     tool_version: str = ""
+    title: str = "Startup after SIGKILL"
+    """What was timed, in words."""
     status: str = "running"
     """running, finished, interrupted, or aborted (with the reason in the notes)."""
 

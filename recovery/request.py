@@ -38,6 +38,7 @@ class Request:
     as_published: bool = False
     allow_drop: bool = True
     keep: bool = False
+    offline: bool = False
     stall_s: float = DEFAULT_STALL_S
     command: str = ""
 

@@ -66,6 +66,7 @@ def session_of(
     return Session(
         scenario=scenario.name,
         question=scenario.question,
+        title=scenario.title,
         command=request.command,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import recovery
 from recovery.builds.resolve import Sources, resolve
@@ -23,7 +22,7 @@ from recovery.host.usage import peak_memory_bytes
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Run, Trial, Verdict, Version
+from recovery.model import Build, Cache, Trial, Verdict, Version
 from recovery.plan import Plan, make_plan
 from recovery.request import Request
 from recovery.results import empty_run, run_of, session_of
@@ -31,22 +30,14 @@ from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.scenarios.scenario import Scenario
 from recovery.server.launcher import Launcher
-from recovery.stagehand import Stagehand
+from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
 from recovery.versions import parse_version
 
 
-class Narrator(Protocol):
-    """Tells the user what is going on, on stderr."""
-
-    def say(self, line: str) -> None: ...
-    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
-    def trial_ended(self, run: Run, planned: int) -> None: ...
-
-
 def resolve_builds(request: Request, say: Callable[[str], None]) -> tuple[Build, ...]:
-    sources = Sources(archive=request.archive, mysqld=request.mysqld)
+    sources = Sources(archive=request.archive, offline=request.offline, mysqld=request.mysqld)
     wanted: Sequence[str | None] = request.versions or (None,)
     builds = tuple(resolve(version, sources, say) for version in wanted)
     for build in builds:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
@@ -15,7 +15,7 @@ from recovery.host.orphans import end_servers_in
 from recovery.host.space import free
 from recovery.host.storage import device_of
 from recovery.load.stage import prepare_stage
-from recovery.model import Version
+from recovery.model import Run, Version
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.launcher import Launcher
@@ -23,8 +23,13 @@ from recovery.server.options import merge, test_settings
 from recovery.server.server import Server
 from recovery.stages import Stage, layout_options
 
-if TYPE_CHECKING:
-    from recovery.runner import Narrator
+
+class Narrator(Protocol):
+    """Tells the user what is going on, on stderr."""
+
+    def say(self, line: str) -> None: ...
+    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_ended(self, run: Run, planned: int) -> None: ...
 
 
 class Stagehand:

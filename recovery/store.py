@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recovery import __version__
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.files import write_atomically
+from recovery.files import sync_folder, write_atomically
 from recovery.model import Run, Session, Summary
 from recovery.summary import summarise
 
@@ -47,6 +47,7 @@ class SessionStore:
             (store.folder / "runs").mkdir()
             store._write_report()
             _point_latest(results, store.folder.name)
+            sync_folder(results)
         return store
 
     def append(self, run: Run) -> None:

@@ -45,7 +45,7 @@ class _Span:
 _ALWAYS = (None, None)
 
 CAPABILITIES: dict[str, _Span] = {
-    # how a data directory is made
+    # how a data directory is made: by itself, or fed the statements of MariaDB's or of MySQL's install script
     "initialize": _Span(((5, 7, 6), None), None),
     "install_db": _Span(None, _ALWAYS),
     "bootstrap_sql": _Span((None, (5, 7, 6)), None),

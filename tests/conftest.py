@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from collections.abc import Iterator
@@ -10,13 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
+from recovery.host.signals import end_like_an_interrupt
+
+_PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
 
 
 def pytest_configure() -> None:
     """Whoever starts the tests in the background has them ignore Ctrl-C, and every process that they start with them;
-    some tests press it."""
+    some tests press it. Ended by a time-out they clear up, too; and a server whose parent dies becomes our child."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    end_like_an_interrupt()
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--set", "=1"], "names no option"),
         (["--engine", "podman"], "podman"),
         (["--stall", "0"], "stall"),
+        (["--stall", "nan"], "stall"),
+        (["--stall", "inf"], "stall"),
         (["--frobnicate"], "--frobnicate"),
         (["--tables", ""], "--tables is set but empty"),
         (["--results="], "--results is set but empty"),
@@ -235,3 +237,23 @@ def test_datadirs_of_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, said = complaint(capsys, "datadirs", "--data", str(tmp_path / "d"), "remove", "no-such-key")
     assert code != 0
     assert "no-such-key" in said
+
+
+def test_a_withdrawn_version_is_refused_before_anything_is_fetched(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, said = complaint(capsys, "cold-recovery", "--version", "8.0.38", "--data", str(tmp_path / "d"))
+    assert code == 3
+    assert "8.0.38 was withdrawn" in said
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"TABLES": "1", "COLUMNS": "1", "ROWS": "1", "DATABASE": "shop"}.items():
+        monkeypatch.setenv(f"RECOVERY_{name}", value)
+    assert run(["schema"]) == 0
+    script = capsys.readouterr().out
+    assert "create table shop.table_1 (id int primary key auto_increment, c1 varchar(32));" in script
+    assert "insert into shop.table_1" in script

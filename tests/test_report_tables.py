@@ -45,7 +45,7 @@ def test_the_order_of_reading() -> None:
 
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
-    clean = replace(SESSION, scenario="clean-start")
+    clean = replace(SESSION, scenario="clean-start", title="Clean start")
     assert tables(clean)[0].title == "Clean start, seconds until ready for connections"
 
 

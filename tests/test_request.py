@@ -37,12 +37,18 @@ def test_settings_for_the_server() -> None:
         "pid-file=x",
         "a b=1",
         "innodb_force_recovery=4",
+        "innodb_data_home_dir=/x",
         "loose_innodb-force-recovery=6",
     ],
 )
 def test_settings_that_are_refused(pair: str) -> None:
     with pytest.raises(UsageError):
         parse_settings((pair,))
+
+
+def test_one_dangerous_spelling_is_enough() -> None:
+    with pytest.raises(UsageError, match="loose_innodb_force_recovery=6"):
+        parse_settings(("innodb_force_recovery=1", "loose_innodb_force_recovery=6"))
 
 
 @pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop", "abc\n", "x" * 51, "mysql", "SYS"])

@@ -98,7 +98,7 @@ def session_of(tmp_path: Path, script: list[Any]) -> tuple[_Loop, FakeBench, Fak
             raise step
         return good(bench)
 
-    scenario = Scenario("cold-recovery", "How long?", "Crash recovery", (Cache.COLD,), cast(Any, measure), judge)
+    scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
     plan = make_plan([VERSION], scenario.variants(), repeats=len(script), alternating=False)
     request = Request("cold-recovery", ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
     logdir = tmp_path / "logs"

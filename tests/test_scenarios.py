@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from recovery.errors import UsageError
+from recovery.errors import TrialVoidError, UsageError
 from recovery.model import Cache, Startup, Usage, Verdict
 from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
+from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Outcome
-from recovery.scenarios.warmth import settled
+from recovery.scenarios.warmth import MOST_WARMUPS, settled, start_warm
 
 PROOF = "InnoDB: Database was not shutdown normally!"
 GOOD = Outcome(
@@ -91,3 +93,40 @@ def test_the_list_of_scenarios() -> None:
     assert [variant.cache for variant in both.variants()] == [Cache.COLD, Cache.WARM]
     with pytest.raises(UsageError, match="no scenario 'hot'"):
         find_scenario("hot")
+
+
+class ReadingBench:
+    """A bench whose starts read what they are told."""
+
+    data_bytes = 10**10
+
+    def __init__(self, *reads: int) -> None:
+        self.reads = list(reads)
+        self.last_read_bytes: int | None = None
+        self.stops = 0
+
+    def timed_start(self, log_name: str) -> Startup:
+        self.last_read_bytes = self.reads.pop(0)
+        return replace(GOOD.startup, usage=Usage(read_bytes=self.last_read_bytes), log=Path(log_name))
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def warm_start(bench: ReadingBench) -> tuple[str, Startup, int]:
+    return start_warm(cast(Bench, bench), lambda: "signal 9")
+
+
+def test_starts_that_warm_are_not_the_one_that_counts() -> None:
+    bench = ReadingBench(9 * 10**9, 10**9, 10**8)
+    _, startup, warmups = warm_start(bench)
+    assert (warmups, bench.stops) == (2, 2)
+    assert startup.usage.read_bytes == 10**8
+    assert startup.log == Path("timed-2.err")
+    bench.reads = [10**8]
+    assert warm_start(bench)[2] == 0, "the cache is warm already"
+
+
+def test_reads_that_never_settle_are_no_warm_start() -> None:
+    with pytest.raises(TrialVoidError, match="did not settle"):
+        warm_start(ReadingBench(*(10**10 // 2**number for number in range(MOST_WARMUPS)), 10**9))

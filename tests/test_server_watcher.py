@@ -47,6 +47,16 @@ def test_a_ready_line_without_its_end_counts_at_once(tmp_path: Path) -> None:
     assert watched(play(tmp_path, "InnoDB: Progress in percent: 1 2", 0.02, " 3\n", READY_57.strip())).line
 
 
+def test_the_reason_at_the_end_of_a_large_log_is_found(tmp_path: Path) -> None:
+    """It is read in pieces, and the process is gone long before the last of them."""
+    life = play(tmp_path, 0.2, "exit 1")
+    with life.launch.log.open("ab") as log:
+        log.write(b"a line of forty characters, more or less\n" * 300_000 + b"x [ERROR] disk on fire\n")
+    life.wait(10)
+    with pytest.raises(ServerFailedError, match=r"\[ERROR\] disk on fire"):
+        watched(life)
+
+
 def test_x_plugin_is_not_the_server(tmp_path: Path) -> None:
     x_plugin = "2026-01-01T00:00:00.000000Z 0 [Note] X Plugin ready for connections. Socket: '/x'\n"
     assert "X Plugin" not in watched(play(tmp_path, x_plugin, 0.05, READY_57)).line

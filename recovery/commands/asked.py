@@ -64,6 +64,7 @@ def make_request(scenario: str, given: Given) -> Request:
         as_published=given["as_published"],
         allow_drop=not given["no_drop_caches"],
         keep=given["keep"],
+        offline=given["offline"],
         stall_s=given["stall_s"],
     )
     return replace(request, command=_repeat(request))
@@ -140,6 +141,7 @@ def _repeat(request: Request) -> str:
         ("--as-published", request.as_published),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),
+        ("--offline", request.offline),
         ("--stall", f"{request.stall_s:g}" if request.stall_s != Request.stall_s else None),
     ]
     return repeat_command(request.scenario, options)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from recovery.builds.listing import offers
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
 from recovery.host.space import free, need_for
 from recovery.load.schema import check_template
@@ -27,20 +31,19 @@ def tell_plan(request: Request, console: Console) -> None:
 
 def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
-    versions = [parse_version(text) for text in request.versions]
+    versions = [parse_version(text) for text in request.versions] or _asked(request.mysqld)
     total = request.schema.total_tables
     room = free(request.data)
     yield scenario.question
-    if request.mysqld:
-        yield f"  server: {request.mysqld}; it is asked for its version at the start"
+    if not versions:
+        yield f"  server {request.mysqld}; it is asked for its version at the start"
     needs = [need_for(version, request.schema) for version in versions]
     for version, need in zip(versions, needs, strict=True):
         refuse_withdrawn(version, total)
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         time = duration_text(seconds_for(version, total, runs=request.runs, caches=scenario.caches))
-        yield (
-            f"  {version}: server {_whereabouts(version)}; {total:,} tables: {need}{fit}; about {time} with the build"
-        )
+        server = request.mysqld or _whereabouts(version)
+        yield f"  {version}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     alternating = all_fit(needs, room)
     plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
@@ -48,6 +51,16 @@ def _plan(request: Request) -> Iterator[str]:
     for trial in plan.trials:
         yield f"  {trial.number:3d}  {trial.version}  {trial.variant.name}  run {trial.repeat}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
+
+
+def _asked(mysqld: str | None) -> list[Version]:
+    """A server of the user's own that lies here unpacked tells its version, unless libraries had to be fetched."""
+    if mysqld is None or "://" in mysqld or not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
+        return []
+    try:
+        return [resolve(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
+    except HostUnfitError:
+        return []
 
 
 def _whereabouts(version: Version) -> str:

@@ -51,6 +51,9 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive."),
     click.option(
+        "--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing: take what is in the cache."
+    ),
+    click.option(
         "--engine", type=click.Choice(["auto", "local"]), envvar=PREFIX + "ENGINE", default="auto", show_default=True,
         help="What runs the servers: local processes.",
     ),
@@ -89,7 +92,7 @@ OPTIONS: tuple[Decorator, ...] = (
 
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
-    "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL",
+    "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE",
 )  # fmt: skip
 
 
@@ -160,7 +163,8 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(f"{option}={setting}" for option, setting in value.items())
     if key == "version" and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    wanted = {"as_published": bool, "no_drop_caches": bool, "keep": bool, "stall": int | float}.get(key, str)
+    flags = dict.fromkeys(("as_published", "no_drop_caches", "keep", "offline"), bool)
+    wanted = {**flags, "stall": int | float}.get(key, str)
     if key in ("tables", "schemas", "columns", "rows", "runs"):
         wanted = int | str
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):

@@ -44,11 +44,10 @@ def state(session: Session) -> str:
 
 
 def _timing(session: Session) -> Table:
-    what = "Clean start" if session.scenario == "clean-start" else "Startup after SIGKILL"
     summaries = summarise(session.runs, session.versions, session.variants)
     headers = ("version", "variant", "runs", "mean", "median", "min", "max", "stdev", "ratio", "first query")
     return Table(
-        title=f"{what}, seconds until ready for connections",
+        title=f"{session.title}, seconds until ready for connections",
         headers=headers,
         rows=tuple(_timing_row(summary, session.runs) for summary in summaries),
         numeric=(False, False, *(True,) * 8),

@@ -7,6 +7,7 @@ from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
 
+TITLE = "Startup after SIGKILL"
 QUESTION = "How long does this server take to come back after a crash, on this storage?"
 
 
@@ -64,6 +65,6 @@ def judge(outcome: Outcome) -> Judgement:
     return judge_contents(outcome)
 
 
-COLD = Scenario("cold-recovery", QUESTION, "Crash recovery", (Cache.COLD,), measure, judge)
-WARM = Scenario("warm-recovery", QUESTION, "Crash recovery", (Cache.WARM,), measure, judge)
-BOTH = Scenario("crash-recovery", QUESTION, "Crash recovery", (Cache.COLD, Cache.WARM), measure, judge)
+COLD = Scenario("cold-recovery", QUESTION, TITLE, (Cache.COLD,), measure, judge)
+WARM = Scenario("warm-recovery", QUESTION, TITLE, (Cache.WARM,), measure, judge)
+BOTH = Scenario("crash-recovery", QUESTION, TITLE, (Cache.COLD, Cache.WARM), measure, judge)

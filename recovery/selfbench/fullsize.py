@@ -69,7 +69,15 @@ def _until_a_run_begins(data: Path, version: str, tables: int) -> float:
 def _first_server(pid: int, began: float) -> float:
     process = psutil.Process(pid)
     while time.monotonic() - began < _PATIENCE_S and process.status() != psutil.STATUS_ZOMBIE:
-        if any(child.name() in ("mysqld", "mariadbd") for child in process.children()):
+        if any(map(_is_started, process.children())):
             return time.monotonic()
         time.sleep(0.01)
     raise RecoveryError("the second run did not begin", "run its command by hand: `recovery cold-recovery`")
+
+
+def _is_started(child: psutil.Process) -> bool:
+    """With an options file; before that the server is only asked for its version."""
+    try:
+        return any(word.startswith("--defaults-file=") for word in child.cmdline())
+    except psutil.Error:  # gone already
+        return False

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.host.signals import held_back
-from recovery.model import Build, Flavor
+from recovery.model import Build
 from recovery.server.errorlog import is_error
 from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import last_lines
@@ -77,7 +77,7 @@ def _make_empty(datadir: Path) -> None:
 
 def _bootstrap_settings(build: Build) -> Settings:
     settings = {"bootstrap": FLAG, "max_allowed_packet": str(8 << 20)}
-    if build.version.flavor is Flavor.MARIADB:
+    if can(build.version, "install_db"):
         settings["log_warnings"] = "0"
     return settings
 
@@ -87,7 +87,7 @@ def _write_statements(build: Build, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with target.open("w", encoding="utf-8") as out:
         out.write("create database if not exists mysql;\nuse mysql;\n")
-        if build.version.flavor is Flavor.MARIADB:
+        if can(build.version, "install_db"):
             # Otherwise root could only come in through the plugin that asks for the system's own root.
             out.write("set @skip_auth_root_nopasswd=NULL;\nset @auth_root_socket=NULL;\n")
         for script in _scripts(build):
@@ -105,7 +105,7 @@ def _scripts(build: Build) -> Iterator[Path]:
             "take the vendor's whole archive of this version",
         )
     yield tables
-    more = [_find(build, name) for name in _MARIADB_MORE] if build.version.flavor is Flavor.MARIADB else []
+    more = [_find(build, name) for name in _MARIADB_MORE] if can(build.version, "install_db") else []
     yield from [script for script in more[:1] if script is not None]
     yield data
     yield from [script for script in more[1:] if script is not None]

@@ -18,6 +18,8 @@ import pytest
 from recovery.builds import catalog
 from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
+from recovery.host.datadir import DataDirs
+from recovery.host.space import Need
 
 pytestmark = pytest.mark.real
 
@@ -70,8 +72,12 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
 
 
-def test_a_server_of_one_s_own(at: list[str], tmp_path: Path) -> None:
+def test_a_server_of_one_s_own(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = resolve("mariadb-10.11.5", Sources(), lambda _: None)
+    assert run(["cold-recovery", "--mysqld", str(own.mysqld), "--runs", "1", "--dry-run", *at]) == 0
+    plan = capsys.readouterr().out
+    assert f"mariadb-10.11.5: server {own.mysqld};" in plan
+    assert "1  mariadb-10.11.5  cold  run 1" in plan
     assert run(["cold-recovery", "--mysqld", str(own.mysqld), "--runs", "1", *at]) == 0
     report = stored(tmp_path)
     assert report["runs"][0]["verdict"] == "measured"
@@ -247,3 +253,39 @@ def test_a_server_killed_from_outside_voids_its_trial(at: list[str], tmp_path: P
     assert first["verdict"] == "void"
     assert "killed by signal 9 from outside" in first["reason"]
     assert second["verdict"] == "measured"
+
+
+@pytest.fixture
+def room_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A disk that holds one data directory of some hundred tables, as far as the tool can see."""
+    data = tmp_path / "small"
+
+    def free(_: Path) -> Need:
+        return Need(2_000_000_000 - 1_500_000_000 * len(DataDirs(data).list()), 10**6)
+
+    monkeypatch.setattr("recovery.runner.free", free)
+    monkeypatch.setattr("recovery.stagehand.free", free)
+    return data
+
+
+TWO = ["--version", "mariadb-10.11.5 mariadb-10.2.11", "--tables", "20", "--runs", "1"]
+
+
+def test_versions_that_do_not_fit_together_run_one_after_the_other(room_for_one: Path, tmp_path: Path) -> None:
+    asked = [*TWO, "--data", str(room_for_one), "--results", str(tmp_path / "results")]
+    assert run(["cold-recovery", *asked]) == 0
+    report = stored(tmp_path)
+    assert [one["verdict"] for one in report["runs"]] == ["measured", "measured"]
+    assert report["settings"]["order"] == "versions run one after the other"
+    left = [info.key for info in DataDirs(room_for_one).list()]
+    assert len(left) == 1, "the first made room for the second"
+    assert left[0].startswith("mariadb-10.2.11")
+
+
+def test_what_is_to_be_kept_makes_no_room(
+    room_for_one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*TWO, "--keep", "--data", str(room_for_one), "--results", str(tmp_path / "results")]
+    assert run(["cold-recovery", *asked]) == 3
+    assert "which --keep keeps" in capsys.readouterr().err
+    assert DataDirs(room_for_one).list() == (), "said before anything was built"

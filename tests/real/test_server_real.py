@@ -164,6 +164,14 @@ def test_a_death_that_was_not_ours_is_no_crash_of_ours(server: Server) -> None:
         server.kill()
 
 
+def test_a_stop_of_a_server_that_is_gone(server: Server) -> None:
+    server.start()
+    os.kill(server.life.pid, signal.SIGKILL)
+    server.life.wait(10)
+    with pytest.raises(ServerFailedError, match="gone before it was stopped"):
+        server.stop()
+
+
 def test_nothing_is_left_when_it_is_closed(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path) as server:
         server.start()
