@@ -189,7 +189,7 @@ class _Loop:
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if run.verdict is not Verdict.MEASURED:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
-            self._settle(bench)
+            self._settle(bench, trial)
 
     def _keep_log(self, trial: Trial, logdir: Path, *, measured: bool) -> str | None:
         """The log of the timed start; after a failure the last log there is, for it tells the reason."""
@@ -209,7 +209,7 @@ class _Loop:
             self.session = replace(self.session, servers={**self.session.servers, name: dict(bench.description)})
             self.store.update(self.session)
 
-    def _settle(self, bench: Bench) -> None:
+    def _settle(self, bench: Bench, trial: Trial) -> None:
         """After a trial that ended half-way. Where the server does not come back, its other trials are given up."""
         try:
             bench.settle()
@@ -217,6 +217,8 @@ class _Loop:
             bench.server.close()
             version = bench.server.build.version
             self._given_up.add(version)
+            if trial is self.prepared.plan.last_of(version):
+                return
             note = f"{version}: the trials left were not run: {error.message}"
             self.session = replace(self.session, notes=(*self.session.notes, note))
             self.narrator.say(note)

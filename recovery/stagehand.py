@@ -89,7 +89,7 @@ class Stagehand:
             bench = Bench(server, datadir, self.request.schema, conditions=conditions)
             if bench.take_possession():
                 self.narrator.say(
-                    f"{stage.build.version}: an earlier run had died over it; its contents were counted anew"
+                    f"{stage.build.version}: an earlier run ended within a trial; its contents were counted anew"
                 )
             undo.pop_all()
         return bench

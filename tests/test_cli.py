@@ -257,3 +257,11 @@ def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
     script = capsys.readouterr().out
     assert "create table shop.table_1 (id int primary key auto_increment, c1 varchar(32));" in script
     assert "insert into shop.table_1" in script
+
+
+def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, said = complaint(capsys, "cold-recovery", "--json", str(tmp_path / "not" / "there.json"), "--dry-run")
+    assert code == 2
+    assert "there.json cannot be written" in said

@@ -14,7 +14,8 @@ from recovery.host.signals import end_like_an_interrupt, handled_by, held_back
 @pytest.fixture(autouse=True)
 def as_they_were() -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
+    # Whoever starts the tests with nohup has them ignore one.
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -94,7 +94,10 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
     try:
         url = vendor.locate(wanted, sources.archive)
     except download.UnreachableError as error:
-        raise _nowhere(wanted, f"would come from the archive, but {error.message}") from error
+        raise HostUnfitError(
+            f"{wanted} would come from the archive, but {error.message}",
+            f"see the network and its proxy; without it can be had: {can_be_had()}; or ARCHIVE= (a mirror), MYSQLD=",
+        ) from error
     if url is not None:
         return vendor.obtain(wanted, url, say)
     if row is None:
@@ -104,7 +107,8 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
 
 
 def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
-    return UsageError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; or MYSQLD=, ARCHIVE=")
+    others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
+    return UsageError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; {others}")
 
 
 def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:

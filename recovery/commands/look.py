@@ -41,6 +41,11 @@ def _grid(*headers: str) -> Grid:
     return grid
 
 
+def _console() -> Console:
+    """As wide as the terminal; whoever pipes it wants a line a row."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
+
+
 def _size(count: int | None) -> str:
     return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
@@ -51,7 +56,7 @@ def versions() -> int:
     grid = _grid("version", "in cache", "size", "source")
     for offer in offers():
         grid.add_row(offer.version, "yes" if offer.cached else "no", _size(offer.bytes), Text(offer.source))
-    console = Console(highlight=False)
+    console = _console()
     console.print(grid)
     console.print(
         "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
@@ -84,7 +89,7 @@ def datadirs(context: click.Context, data: Path | None) -> int:
 
 def _list_datadirs(directories: DataDirs) -> int:
     found = directories.list()
-    console = Console(highlight=False)
+    console = _console()
     if not found:
         console.print(Text(f"no data directories in {directories.root}"), soft_wrap=True)
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from recovery.commands.asked import make_request, newest
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import Session, Verdict
 from recovery.report import console as console_report
 from recovery.report.narrator import ConsoleNarrator, ProgressConsole
@@ -48,6 +49,8 @@ def _help(scenario: Scenario) -> str:
 def measure(scenario: str, given: dict[str, Any]) -> int:
     dry_run, json_to = given.pop("dry_run"), given.pop("json_to")
     request = make_request(scenario, given)
+    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
+        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
     stderr = ProgressConsole()
     stderr.print(f"$ {request.command}", style="dim", markup=False, soft_wrap=True)
     if dry_run:

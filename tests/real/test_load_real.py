@@ -137,7 +137,7 @@ def test_an_interrupted_build_goes_on(version: str, stage: Callable[..., DataDir
     told: list[int] = []
     target = stage(version, schema, progress=lambda done, total: told.append(done))
     assert (target.state.status, target.state.tables) == ("whole", schema.tables)
-    assert min(told) > done
+    assert min(told) == done, "it goes on from there"
 
 
 def test_ctrl_c_in_a_build(stage: Callable[..., DataDir]) -> None:
@@ -149,7 +149,7 @@ def test_ctrl_c_in_a_build(stage: Callable[..., DataDir]) -> None:
             os.kill(os.getpid(), number)
 
     with pytest.raises(BuildInterruptedError) as caught:
-        stage("5.7.22", Schema(1500), progress=lambda done, total: interrupt_once())
+        stage("5.7.22", Schema(1500), progress=lambda done, total: interrupt_once() if done else None)
     assert 0 < left(stage).state.statements_done == caught.value.done < 1500
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -166,7 +166,7 @@ def test_two_ctrl_c_end_it_at_once(stage: Callable[..., DataDir]) -> None:
 
 def test_a_server_that_is_killed_while_it_builds(stage: Callable[..., DataDir]) -> None:
     with pytest.raises(ServerFailedError, match="the server was lost"):
-        stage("5.7.22", Schema(1500), progress=lambda done, total: kill_the_server())
+        stage("5.7.22", Schema(1500), progress=lambda done, total: kill_the_server() if done else None)
     assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
 
 
