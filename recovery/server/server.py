@@ -194,22 +194,18 @@ class Server:
 
     def kill(self) -> Exit:
         """SIGKILL, wait until it is gone, and look what it died of: our signal, or else the crash was not ours."""
-        assert self._life is not None, "this server has not been started"
-        if (earlier := self._life.exited()) is not None:
-            raise self._failed(f"the server was gone before it was killed: {died(self._life, earlier)}")
-        self._life.signal(signal.SIGKILL)
-        exited = self._life.wait(_KILL_LIMIT_S)
+        life = self._not_gone("killed")
+        life.signal(signal.SIGKILL)
+        exited = life.wait(_KILL_LIMIT_S)
         if exited is None:
             raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
         if exited.signal != signal.SIGKILL:
-            raise self._failed(f"the server was to die of signal 9, but {died(self._life, exited)}")
+            raise self._failed(f"the server was to die of signal 9, but {died(life, exited)}")
         return exited
 
     def stop(self) -> Exit:
         """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
-        life = self.life
-        if (earlier := life.exited()) is not None:
-            raise self._failed(f"the server was gone before it was stopped: {died(life, earlier)}")
+        life = self._not_gone("stopped")
         progress = Progress(life.pid)
         life.signal(signal.SIGTERM)
         while (exited := life.wait(_LOOK_S)) is None:
@@ -222,6 +218,13 @@ class Server:
         if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):
             raise self._failed("the server ended, but its log does not say that it shut down")
         return exited
+
+    def _not_gone(self, about_to_be: str) -> Life:
+        """The Life that is to end now: an end that came before was not ours."""
+        life = self.life
+        if (earlier := life.exited()) is not None:
+            raise self._failed(f"the server was gone before it was {about_to_be}: {died(life, earlier)}")
+        return life
 
     def close(self) -> None:
         """Whatever the state: nothing is left running, and no run folder stays behind."""

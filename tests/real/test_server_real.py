@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from recovery.host.storage import device_of
 from recovery.model import Build
 from recovery.server.bootstrap import initialise
 from recovery.server.client import count_tables, scalar
+from recovery.server.launcher import Exit
 from recovery.server.local import LocalLauncher
 from recovery.server.options import build_settings, merge
 from recovery.server.options import test_settings as experiment_settings
@@ -156,20 +157,15 @@ def test_two_servers_on_one_data_directory(server: Server, made: tuple[Build, Pa
     server.stop()
 
 
-def test_a_death_that_was_not_ours_is_no_crash_of_ours(server: Server) -> None:
+@pytest.mark.parametrize(("end", "about_to_be"), [(Server.kill, "killed"), (Server.stop, "stopped")])
+def test_a_death_that_was_not_ours_is_no_end_of_ours(
+    end: Callable[[Server], Exit], about_to_be: str, server: Server
+) -> None:
     server.start()
     os.kill(server.life.pid, signal.SIGKILL)
     server.life.wait(10)
-    with pytest.raises(ServerFailedError, match="gone before it was killed"):
-        server.kill()
-
-
-def test_a_stop_of_a_server_that_is_gone(server: Server) -> None:
-    server.start()
-    os.kill(server.life.pid, signal.SIGKILL)
-    server.life.wait(10)
-    with pytest.raises(ServerFailedError, match="gone before it was stopped"):
-        server.stop()
+    with pytest.raises(ServerFailedError, match=f"gone before it was {about_to_be}"):
+        end(server)
 
 
 def test_nothing_is_left_when_it_is_closed(made: tuple[Build, Path], tmp_path: Path) -> None:
