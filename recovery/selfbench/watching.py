@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import statistics
 import subprocess
@@ -12,9 +13,11 @@ from pathlib import Path
 from recovery.builds.libraries import eatmydata
 from recovery.errors import ServerFailedError
 from recovery.host.datadir import DataDir
-from recovery.model import Build
+from recovery.load.insert import fire, insert_statements
+from recovery.model import Build, Schema
 from recovery.selfbench.site import Site
 from recovery.selfbench.students import upper_bound_95
+from recovery.server import client
 from recovery.server.errorlog import Kind, classify, stamp_of
 from recovery.server.launcher import Launch, Life
 from recovery.server.local import LocalLauncher
@@ -24,6 +27,8 @@ from recovery.server.watcher import watch
 
 # The published way, as a shell does it: look for the line every so often.
 BARE_LOOP = 'until grep -q "ready for connections" "$1"; do sleep 0.1; done'
+_ANSWER_S = 60.0
+_RETRY_S = 0.001
 
 
 @dataclass(frozen=True)
@@ -45,15 +50,16 @@ def lags_ms(site: Site, build: Build, staged: DataDir, *, starts: int) -> list[f
 
 
 def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
-    """Clean warm starts, alternately under the tool and under a bare shell loop, both timed by the server's own stamps
-    from its first line to its ready line: so the two ways of watching do not time themselves. Their order within a pair
-    alternates too. Where libeatmydata is to be had it is preloaded in both, so that the disk's moods stay out."""
+    """Warm crash recoveries, alternately under the tool and under a bare shell loop, both timed by the server's own
+    stamps from its first line to its ready line: so the two ways of watching do not time themselves. Their order within
+    a pair alternates too. Where libeatmydata is to be had it is preloaded in both, so that the disk's moods stay out.
+    """
     found = []
     for number in range(count + 1):
         seconds = {}
         for watched in (True, False) if number % 2 else (False, True):
             seconds[watched] = _start(site, build, staged, watched=watched)
-        if number:  # the first pair warms the files
+        if number:  # the first pair warms the files, and begins without a crash
             found.append(Pair(seconds[True], seconds[False]))
     return found
 
@@ -83,6 +89,7 @@ def waiting_cpu_share(site: Site, build: Build, staged: DataDir, *, seconds: flo
 
 
 def _start(site: Site, build: Build, staged: DataDir, *, watched: bool) -> float:
+    """Leaves a server that was killed over writes, as the tool's trials do: the next start has to recover."""
     rundirs = RunDirs()
     life = _launch(site, build, staged, rundirs)
     try:
@@ -90,13 +97,20 @@ def _start(site: Site, build: Build, staged: DataDir, *, watched: bool) -> float
             watch(life, ready_version=build.version)
         else:
             subprocess.run(["/bin/sh", "-c", BARE_LOOP, "sh", str(life.launch.log)], check=True, timeout=600)
+        _write(life, Schema(staged.state.tables or 1))
     finally:
-        life.signal(signal.SIGTERM)
-        if life.wait(120) is None:
-            life.signal(signal.SIGKILL)
-            life.wait(30)
+        life.signal(signal.SIGKILL)
+        life.wait(30)
         rundirs.remove()
     return _stamped_startup_s(life.launch.log)
+
+
+def _write(life: Life, schema: Schema) -> None:
+    """The insert script, as soon as the server accepts."""
+    while life.exited() is None and not client.try_query(life.launch.socket, timeout_s=_ANSWER_S):
+        life.wait(_RETRY_S)
+    with contextlib.closing(client.connect(life.launch.socket)) as connection:
+        fire(connection, insert_statements(schema))
 
 
 def _launch(site: Site, build: Build, staged: DataDir, rundirs: RunDirs) -> Life:
