@@ -39,7 +39,28 @@ class Build:
     """Where it came from, in words for the report: `catalog (maven …)`, `archive http://…`, `own /opt/mysql`."""
     library_dirs: tuple[Path, ...] = ()
     """Folders of shared libraries the host lacks, put in front of the loader's own."""
+    image: str | None = None
+    """Id of the image that holds it: then `mysqld` and `basedir` are paths inside. None is a server of this host."""
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server may use of its host; None is no limit."""
+
+    read_iops: int | None = None
+    """Read requests a second, of the device under the data directory."""
+    read_bps: int | None = None
+    """Bytes a second read from it."""
+    memory_bytes: int | None = None
+    """Page cache included."""
+    cpus: float | None = None
+
+    def __bool__(self) -> bool:
+        return self != NO_LIMITS
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     **dict.fromkeys(FIGURES, LOW),
     "store": LOW,
-    "builds": LOW | {"builds"},
+    "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},
     "load": LOW | {"host", "builds", "server", "load"},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from recovery.model import Build
+from recovery.model import NO_LIMITS, Build, Limits
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Launch:
     """Libraries for LD_PRELOAD (libeatmydata, while building)."""
     stdin: Path | None = None
     """A file of statements for a server that bootstraps; None is an empty input."""
+    limits: Limits = NO_LIMITS
 
     @property
     def socket(self) -> Path:

@@ -1,0 +1,99 @@
+"""Which Docker engine is meant, does it answer, and does it run on this very host?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import docker
+import requests
+from docker.errors import DockerException
+
+from recovery.errors import HostUnfitError
+
+_DEFAULT_URL = "unix:///var/run/docker.sock"
+_ANSWER_S = 60
+_START = "start one (as root: `dockerd`), or take ENGINE=local"
+HERE = "run this tool on the engine's own host: the page cache, the log and the process figures are of that host"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    url: str
+    why: str
+    """What named it: `DOCKER_HOST`, `the context NAME`, `the default`."""
+
+    def __str__(self) -> str:
+        return f"{self.url} ({self.why})"
+
+
+class NoEngineError(HostUnfitError):
+    """Nothing answers there, or not to us."""
+
+
+class RemoteEngineError(HostUnfitError):
+    """An engine answers, but its containers would run elsewhere."""
+
+
+def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
+    """As the docker client itself chooses: DOCKER_HOST, then the context, then the system's socket."""
+    environment = os.environ if environment is None else environment
+    if url := environment.get("DOCKER_HOST"):
+        return Endpoint(url, "DOCKER_HOST")
+    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
+    name = environment.get("DOCKER_CONTEXT") or _read(folder / "config.json").get("currentContext")
+    if isinstance(name, str) and name not in ("", "default"):
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        meta = _read(folder / "contexts" / "meta" / digest / "meta.json")
+        url = meta.get("Endpoints", {}).get("docker", {}).get("Host", "")
+        if not url:
+            raise NoEngineError(f"the docker context '{name}' names no engine", "see `docker context ls`")
+        return Endpoint(url, f"the context {name}")
+    own = Path(environment.get("XDG_RUNTIME_DIR", "/nowhere")) / "docker.sock"
+    if not Path(_DEFAULT_URL.removeprefix("unix://")).exists() and own.exists():
+        return Endpoint(f"unix://{own}", "the user's own")
+    return Endpoint(_DEFAULT_URL, "the default")
+
+
+def connect(at: Endpoint | None = None) -> docker.DockerClient:
+    """A client of the engine of this host; NoEngineError and RemoteEngineError say why there is none."""
+    at = at or endpoint()
+    if not at.url.startswith("unix://"):
+        raise RemoteEngineError(f"the Docker engine {at} is not reached by a socket of this host", HERE)
+    try:
+        client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
+        info = client.info()
+    except (DockerException, requests.RequestException, OSError) as error:
+        raise _no_engine(at, error) from error
+    here = os.uname()
+    if info.get("KernelVersion") != here.release:
+        client.close()
+        raise RemoteEngineError(
+            f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})", HERE
+        )
+    return client
+
+
+def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
+    socket = Path(at.url.removeprefix("unix://"))
+    if not socket.exists():
+        return NoEngineError(f"there is no Docker engine at {at}", _START)
+    if not os.access(socket, os.W_OK):
+        return NoEngineError(
+            f"the Docker engine {at} may not be used by this user",
+            "run as root, or join the group docker and log in anew",
+        )
+    return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
