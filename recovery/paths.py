@@ -17,14 +17,22 @@ DEFAULT_RESULTS = Path("results")
 
 
 def template_dir() -> Path:
-    """The checkout's templates/ where there is one, else what the wheel brought as data."""
-    checkout = Path(__file__).resolve().parent.parent / "templates"
-    installed = [Path(prefix) / "share" / APP / "templates" for prefix in (sys.prefix, site.getuserbase())]
+    return _brought("templates", "schema.sql.j2")
+
+
+def docker_dir() -> Path:
+    return _brought("docker", "mysqld.Dockerfile")
+
+
+def _brought(name: str, holds: str) -> Path:
+    """The checkout's own folder where there is one, else what the wheel brought as data."""
+    checkout = Path(__file__).resolve().parent.parent / name
+    installed = [Path(prefix) / "share" / APP / name for prefix in (sys.prefix, site.getuserbase())]
     for folder in (checkout, *installed):
-        if (folder / "schema.sql.j2").is_file():
+        if (folder / holds).is_file():
             return folder
     raise RecoveryError(
-        "the tool's own templates are missing", "install it again, or run it from a checkout of its repository"
+        f"the tool's own {name} folder is missing", "install it again, or run it from a checkout of its repository"
     )
 
 
@@ -32,6 +40,11 @@ def cache_dir() -> Path:
     """Servers, libraries and, unless DATA says otherwise, data directories. RECOVERY_CACHE moves it."""
     chosen = os.environ.get("RECOVERY_CACHE")
     return Path(chosen).expanduser().absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
+
+
+def images_dir() -> Path:
+    """What is remembered of images, and what is made on the way to one."""
+    return cache_dir() / "images"
 
 
 def servers_dir() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from recovery.errors import RecoveryError
@@ -27,11 +28,11 @@ class ClientFailedError(RecoveryError):
     """The message is the program's own reason."""
 
 
-def run(*command: str, folder: Path) -> None:
+def run(*command: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
     try:
         done = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False,
-            env=os.environ | {"LC_ALL": "C"},
+            env={**os.environ, **(environment or {}), "LC_ALL": "C"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ClientFailedError(f"it did not end within {_LIMIT_S} s", "check the network") from None

@@ -25,6 +25,10 @@ class Sources:
     offline: bool = False
     mysqld: str | None = None
     """The user's own (MYSQLD): executable, folder, tarball, or URL of one."""
+    image: str | None = None
+    """The user's own image (IMAGE); only where containers run the servers."""
+    registry: str | None = None
+    """A mirror in place of the default registry (REGISTRY); likewise."""
 
 
 def resolve(version: str | None, sources: Sources, say: Say) -> Build:

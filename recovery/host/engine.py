@@ -16,6 +16,22 @@ from docker.errors import DockerException
 
 from recovery.errors import HostUnfitError
 
+# Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
+LABEL = "recovery-tester."
+MADE = LABEL + "made"
+"""`image`, or `part` for what is not ready yet; `look` for the containers in which an image is looked at."""
+NAME = LABEL + "name"
+"""Of an image: what it is, or becomes."""
+SERVER_VERSION = LABEL + "version"
+FLAVOR = LABEL + "flavor"
+FINGERPRINT = LABEL + "fingerprint"
+MYSQLD = LABEL + "mysqld"
+BASEDIR = LABEL + "basedir"
+SOURCE = LABEL + "source"
+SAID = LABEL + "said"
+"""What the server answers to --version."""
+PACKAGES = LABEL + "packages"
+
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
 _START = "start one (as root: `dockerd`), or take ENGINE=local"

@@ -1,0 +1,181 @@
+"""Which image runs the server that a VERSION, an IMAGE, an ARCHIVE or a MYSQLD means? Found, pulled, or built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import docker
+import requests
+from docker.errors import DockerException
+
+from recovery.builds import catalog, image_ours, image_server
+from recovery.builds.executable import version_said
+from recovery.builds.image_failures import Why
+from recovery.builds.image_look import look
+from recovery.builds.image_make import id_of
+from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
+from recovery.builds.image_pull import NotPulledError, pull
+from recovery.builds.listing import OTHERS, can_be_had
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.model import Build, Flavor
+
+Say = Callable[[str], None]
+
+
+def resolve_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    """A server in an image of this host's engine; each step is told in one line."""
+    if sources.registry is not None:
+        check_registry(sources.registry)
+    wanted = None if version is None else _parsed(version)
+    with _engine_errors():
+        if sources.image is not None:
+            return _own_image(wanted, sources, say, client)
+        if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
+            # Where the server comes from was said: no registry is asked.
+            return image_server.of_server(client, resolve(version, sources, say), sources.registry, say)
+        if wanted is None:
+            raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
+        return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
+
+
+def _parsed(version: str) -> Wanted:
+    try:
+        return parse_wanted(version)
+    except UsageError as error:
+        raise UsageError(error.message, f"can be had: {can_be_had()}, debian-sid, debian-mariadb; {OTHERS}") from None
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Whatever the engine answers, in one line."""
+    try:
+        yield
+    except DockerException as error:
+        said = " ".join(str(getattr(error, "explanation", None) or error).split())
+        raise HostUnfitError(f"the Docker engine says: {said}", "see the engine's log and its space") from error
+    except requests.RequestException as error:
+        raise HostUnfitError(
+            f"the Docker engine does not answer any more: {' '.join(str(error).split())}", "see that it runs"
+        ) from error
+
+
+def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    assert sources.image is not None
+    if not sources.image.strip():
+        raise UsageError("IMAGE is set but empty", "leave it out, or give an image's name")
+    image = id_of(client, sources.image)
+    if image is None:
+        if sources.offline:
+            raise UsageError(
+                f"{sources.image} is not on this host, and nothing may be fetched while offline", "pull it"
+            )
+        image = pull(client, sources.image, say)
+    build = _looked_at(client, sources.image, image)
+    if wanted is not None and not wanted.fits(build.version):
+        raise UsageError(
+            f"IMAGE is {build.version} ({build.version.text}), but VERSION says {wanted.text}",
+            f"leave VERSION out, or say VERSION={build.version}",
+        )
+    return build
+
+
+def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
+    ours = image_ours.build_of(client.images.get(image))
+    if ours is not None:
+        return ours
+    seen = look(client, image)
+    version = version_said(seen.said)
+    assert version is not None
+    return Build(version, Path(seen.mysqld), Path(seen.basedir), seen.fingerprint, f"image {name}", image=image)
+
+
+def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
+    for name in dict.fromkeys((*registry_names(wanted, sources.registry), *registry_names(wanted, None))):
+        image = id_of(client, name)
+        if image is not None:
+            build = _looked_at(client, name, image)
+            if wanted.fits(build.version):
+                say(f"{wanted.text}: the image {name} is on this host")
+                return build
+            say(f"the image {name} of this host holds {build.version}: passing it over")
+    found = image_ours.find(client, wanted)
+    if found is not None:
+        say(f"{wanted.text}: the image {found[0]} is on this host")
+    return found and found[1]
+
+
+def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    if not sources.offline:
+        pulled = _pulled(wanted, sources, say, client)
+        if pulled is not None:
+            return pulled
+    problem: RecoveryError
+    if (release := _release(wanted)) is None:
+        problem = UsageError(f"no image of {wanted.text} was found", f"can be had: {can_be_had()}, debian-sid; IMAGE=")
+    else:
+        try:
+            server = resolve(release, replace(sources, image=None), say)
+        except RecoveryError as error:
+            problem = error
+        else:
+            return image_server.of_server(client, server, sources.registry, say)
+    return _from_debian(wanted, sources, say, client, problem)
+
+
+def _release(wanted: Wanted) -> str | None:
+    """Of a series the newest that is pinned."""
+    if wanted.release is not None:
+        return wanted.text
+    pinned = [row.version for row in catalog.rows() if wanted.debian is None and wanted.fits(row.version)]
+    return str(max(pinned)) if pinned else None
+
+
+def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
+    for name in registry_names(wanted, sources.registry):
+        try:
+            image = pull(client, name, say)
+        except NotPulledError as error:
+            if not error.goes_on:
+                raise
+            say(f"{error.message}: {_AHEAD}")
+            if error.why in (Why.UNREACHABLE, Why.LIMITED):
+                return None
+            continue
+        build = _looked_at(client, name, image)
+        if wanted.fits(build.version):
+            return build
+        say(f"{name} holds {build.version}, not {wanted.text}: {_AHEAD}")
+    return None
+
+
+_AHEAD = "an image from the server's own archive is next"
+
+
+def _from_debian(
+    wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
+) -> Build:
+    """What no registry and no archive has may be what Debian carries just now."""
+    name = wanted.debian or _suite_for(wanted)
+    if name is None or sources.offline:
+        raise problem
+    if (carried := image_ours.find(client, parse_wanted(name))) is not None:
+        build = carried[1]
+    else:
+        build = image_server.of_debian(client, name, sources.registry, say)
+    if wanted.fits(build.version):
+        return build
+    raise UsageError(
+        f"{problem.message}; {name} carries {build.version} now",
+        f"take VERSION={name}; if its image is old, `recovery images remove {name}` first; {problem.hint}",
+    )
+
+
+def _suite_for(wanted: Wanted) -> str | None:
+    numbers = wanted.release.numbers[:2] if wanted.release else wanted.series or (0, 0)
+    if wanted.flavor is Flavor.MYSQL and numbers >= (9, 0):
+        return "debian-sid"
+    return "debian-mariadb" if wanted.flavor is Flavor.MARIADB and numbers >= (10, 11) else None

@@ -1,0 +1,105 @@
+"""How does one image come into being, whole or not at all, and by one process at a time?"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import docker
+from docker.errors import APIError, ImageNotFound
+
+from recovery.builds.image_look import throw_away
+from recovery.errors import HostUnfitError
+from recovery.host.engine import MADE, NAME
+from recovery.paths import images_dir
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
+    """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
+    images_dir().mkdir(parents=True, exist_ok=True)
+    with (images_dir() / f".lock-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that makes {name}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        _sweep(client, name)
+        try:
+            yield
+        finally:
+            _sweep(client, name)
+
+
+def _sweep(client: docker.DockerClient, name: str) -> None:
+    for image in client.images.list(filters={"label": [f"{NAME}={name}"], "dangling": True}):
+        with suppress(APIError):  # a running container uses it; then it is no part of an image
+            client.images.remove(str(image.id))
+
+
+def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
+    """Run a Dockerfile; the new image's id. It has no name yet, and the label of a part."""
+    context.seek(0)
+    events = client.api.build(
+        fileobj=context, custom_context=True, dockerfile=dockerfile, buildargs=dict(arguments), decode=True,
+        rm=True, forcerm=True, timeout=None, network_mode="host",
+    )  # fmt: skip
+    last, image = "", ""
+    for event in events:
+        if "error" in event:
+            raise HostUnfitError(f"the image could not be built: {event['error'].strip()} ({last})", _BUILD_HINT)
+        last = str(event.get("stream", "")).strip() or last
+        image = str((event.get("aux") or {}).get("ID", image))
+    if not image:
+        raise HostUnfitError(f"the engine built no image: {last}", _BUILD_HINT)
+    return image
+
+
+_BUILD_HINT = "see the engine's log and its space (`docker system df`)"
+
+
+def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
+    """A root filesystem becomes an image; its id."""
+    changes = [f"LABEL {MADE}=part {NAME}={name}", 'CMD ["/bin/sh"]']
+    answer: Any = client.api.import_image_from_data(tar, changes=changes)
+    found = re.search(r"sha256:[0-9a-f]{64}", str(answer))
+    if found is None:
+        raise HostUnfitError(f"the engine imported no image: {str(answer).strip()[:200]}", _BUILD_HINT)
+    return found[0]
+
+
+def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
+    """Only now it gets its name, and the labels that say what it is."""
+    repository, _, tag = name.rpartition(":")
+    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
+    with throw_away(client, image, ["/bin/sh"]) as container:
+        changes = "\n".join([*written, "ENTRYPOINT []", 'CMD ["/bin/sh"]', "USER root"])
+        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes=changes)
+    return str(answer["Id"])
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", " ")
+
+
+def id_of(client: docker.DockerClient, name: str) -> str | None:
+    """Of an image on this host."""
+    try:
+        return str(client.images.get(name).id)
+    except ImageNotFound:
+        return None
+    except APIError as error:
+        if error.status_code == 400:  # no name of an image
+            return None
+        raise
+
+
+def scratch_file() -> IO[bytes]:
+    images_dir().mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=images_dir())

@@ -1,0 +1,143 @@
+"""Which images on this host were made here, what do they hold, and how do they go again? Told by their labels alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+from docker.errors import APIError, ImageNotFound
+from docker.models.images import Image
+
+from recovery.builds.executable import version_said
+from recovery.builds.image_make import id_of
+from recovery.builds.image_names import OURS, Wanted
+from recovery.errors import HostUnfitError, UsageError
+from recovery.host import engine
+from recovery.model import Build, Version
+
+_SERVERS = ("mysql", "mariadb", "percona", "mariadb/server", "percona/percona-server", "mysql/mysql-server")
+
+
+@dataclass(frozen=True)
+class Listed:
+    name: str
+    version: str
+    bytes: int
+    source: str
+    ours: bool
+    image: str
+
+
+def labels_of(build: Build) -> dict[str, str]:
+    """What `build_of` makes the same build of again."""
+    return {
+        # with the words around it, as --version has them: flavor and numbers are read from those
+        engine.SERVER_VERSION: str(build.version),
+        engine.FLAVOR: str(build.version.flavor),
+        engine.SAID: f"Ver {build.version.text} ({build.version.flavor})",
+        engine.FINGERPRINT: build.fingerprint,
+        engine.MYSQLD: str(build.mysqld),
+        engine.BASEDIR: str(build.basedir),
+        engine.SOURCE: build.source,
+    }
+
+
+def build_of(image: Image) -> Build | None:
+    """The server in an image of ours; None where it holds none (the base)."""
+    labels = image.labels
+    version = version_said(labels.get(engine.SAID, ""))
+    if version is None or engine.FINGERPRINT not in labels:
+        return None
+    return Build(
+        version=version,
+        mysqld=Path(labels[engine.MYSQLD]),
+        basedir=Path(labels[engine.BASEDIR]),
+        fingerprint=labels[engine.FINGERPRINT],
+        source=labels[engine.SOURCE],
+        image=str(image.id),
+    )
+
+
+def made_here(client: docker.DockerClient) -> list[Image]:
+    return client.images.list(filters={"label": [f"{engine.MADE}=image"]})
+
+
+def find(client: docker.DockerClient, wanted: Wanted) -> tuple[str, Build] | None:
+    """The newest that fits. One made of a server of the user's own is never taken for the release of its number."""
+    found: list[tuple[Version, bool, str, Build]] = []
+    for image in made_here(client):
+        build, name = build_of(image), image.labels.get(engine.NAME, "")
+        if build is None or build.source.startswith("own ") or not image.tags:
+            continue
+        if wanted.debian is not None and name != debian_name(wanted.debian):
+            continue
+        if wanted.fits(build.version):
+            found.append((build.version, build.source.startswith("catalog"), name, build))
+    if not found:
+        return None
+    _, _, name, build = max(found, key=lambda one: one[:3])
+    return name, build
+
+
+def debian_name(name: str) -> str:
+    return f"{OURS}/{name}:latest"
+
+
+def every(client: docker.DockerClient) -> list[Listed]:
+    """Ours, and the servers' own official ones that a VERSION would find."""
+    ours = {str(image.id) for image in made_here(client)}
+    rows = [
+        _listed(image, name, mine=str(image.id) in ours)
+        for image in client.images.list()
+        for name in image.tags
+        if str(image.id) in ours or name.rpartition(":")[0] in _SERVERS
+    ]
+    return sorted(rows, key=lambda row: (not row.ours, row.name))
+
+
+def _listed(image: Image, name: str, *, mine: bool) -> Listed:
+    size = int(image.attrs.get("Size", 0))
+    version, source = image.labels.get(engine.SERVER_VERSION, "-"), image.labels.get(engine.SOURCE, "pulled")
+    if not mine:
+        version, source = name.rpartition(":")[2], "pulled"
+    return Listed(name, version, size, source, mine, str(image.id))
+
+
+def remove(client: docker.DockerClient, name: str) -> str:
+    """By name, by VERSION as the list shows it, or by id: what it was called. Only what was made here."""
+    ours = [row for row in every(client) if row.ours]
+    image = id_of(client, name)
+    chosen = [row for row in ours if name in (row.name, row.version) or row.image == image]
+    if not chosen:
+        known = ", ".join(row.name for row in ours) or "none"
+        why = "was not made here: remove it by `docker rmi`" if image is not None else "is no image on this host"
+        raise UsageError(f"{name} {why}", f"made here: {known}")
+    if len(chosen) > 1:
+        raise UsageError(f"{name} are several images", "say which: " + ", ".join(row.name for row in chosen))
+    _remove(client, chosen[0].name)
+    return chosen[0].name
+
+
+def _remove(client: docker.DockerClient, name: str) -> None:
+    try:
+        client.images.remove(name)
+    except ImageNotFound:
+        pass  # somebody else was faster
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+        raise HostUnfitError(f"{name} is in use: {error.explanation}", "end what runs in it, then try again") from None
+
+
+def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
+    """Names of the removed, and of those that are in use; the base last, for the others stand on it."""
+    removed, left = [], []
+    rows = [row for row in every(client) if row.ours]
+    for row in sorted(rows, key=lambda row: row.version == "-"):
+        try:
+            _remove(client, row.name)
+            removed.append(row.name)
+        except HostUnfitError:
+            left.append(row.name)
+    return removed, left
