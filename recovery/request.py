@@ -35,6 +35,10 @@ class Request:
     insert_template: Path | None = None
     mysqld: str | None = None
     archive: str | None = None
+    engine: str = "auto"
+    """`auto`, `docker` or `local`."""
+    image: str | None = None
+    registry: str | None = None
     as_published: bool = False
     allow_drop: bool = True
     keep: bool = False

@@ -43,6 +43,8 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         rows_expected=outcome.rows_expected,
         rows_found=outcome.rows_found,
         ready_lag_s=startup.ready_lag_s,
+        start_error_s=startup.start_error_s,
+        engine_overhead_s=startup.engine_overhead_s,
         exit_signal=outcome.previous_exit,
     )
 
@@ -81,6 +83,8 @@ def session_of(
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,
             "archive": request.archive,
+            "image": request.image,
+            "registry": request.registry,
             "runs": request.runs,
             "data": str(request.data),
             "engine": engine,

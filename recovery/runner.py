@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
+from recovery.builds.image import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.datadir import DataDirs
+from recovery.host.dropping import Dropper
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
 from recovery.host.pagecache import check_can_be_cold
@@ -32,7 +34,6 @@ from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
-from recovery.versions import parse_version
 
 
 def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
@@ -44,11 +45,13 @@ def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, .
     return builds
 
 
-def _tell_means(request: Request, engine: Engine, say: Say) -> None:
+def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
     """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
-    if request.allow_drop and engine.dropper is None:
+    dropper = engine.dropper(builds) if request.allow_drop else None
+    if request.allow_drop and dropper is None:
         say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
         say("for the published way run as root")
+    return dropper
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Prepared:
     plan: Plan
     stages: tuple[Stage, ...]
     statements: tuple[str, ...]
+    dropper: Dropper | None = None
 
 
 def prepare(request: Request, builds: tuple[Build, ...], statements: tuple[str, ...]) -> Prepared:
@@ -84,13 +88,14 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_template(request.schema)
     statements = insert_statements(request.schema, template=request.insert_template)
     for version in request.versions:
-        refuse_withdrawn(parse_version(version), request.schema.total_tables)
+        if (release := known_wanted(version).release) is not None:
+            refuse_withdrawn(release, request.schema.total_tables)
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
-        _tell_means(request, engine, narrator.say)
         builds = resolve_builds(request, engine, narrator.say)
-        prepared = prepare(request, builds, statements)
+        dropper = _dropper(request, engine, builds, narrator.say)
+        prepared = replace(prepare(request, builds, statements), dropper=dropper)
         with ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
             stagehand = stack.enter_context(Stagehand(request, prepared.stages, engine=engine, narrator=narrator))
@@ -111,7 +116,7 @@ class _Loop:
             request,
             prepared.scenario,
             prepared.plan,
-            environment=environment(request.data),
+            environment=environment(request.data) | dict(stagehand.engine.facts),
             engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )
@@ -161,7 +166,7 @@ class _Loop:
         conditions = Conditions(
             self.prepared.statements,
             as_published=self.request.as_published,
-            dropper=self.stagehand.engine.dropper if self.request.allow_drop else None,
+            dropper=self.prepared.dropper,
             timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)

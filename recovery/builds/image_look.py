@@ -133,10 +133,21 @@ def _sha256(container: Container, path: str) -> str:
     return sha256.hexdigest()
 
 
-def read_file(container: Container, path: str) -> Iterator[bytes]:
-    """The content of one file, streamed out of the container."""
+def exists(container: Container, path: str) -> bool:
+    return _status(container, path) is not None
+
+
+@contextmanager
+def stream(container: Container, path: str) -> Iterator[tarfile.TarFile]:
+    """A file or a folder of the container, as it comes."""
     chunks, _ = container.get_archive(path)
     with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks)), 1 << 20), mode="r|") as tar:
+        yield tar
+
+
+def read_file(container: Container, path: str) -> Iterator[bytes]:
+    """The content of one file."""
+    with stream(container, path) as tar:
         for member in tar:
             if (file := tar.extractfile(member)) is not None:
                 while chunk := file.read(1 << 20):

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from recovery.builds.image import known_wanted
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError
@@ -20,7 +21,6 @@ from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stages import all_fit, refuse_withdrawn
-from recovery.versions import parse_version
 
 
 def tell_plan(request: Request, console: Console) -> None:
@@ -31,12 +31,13 @@ def tell_plan(request: Request, console: Console) -> None:
 
 def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
-    versions = [parse_version(text) for text in request.versions] or _asked(request.mysqld)
+    wanted = [known_wanted(text) for text in request.versions]
+    versions = [one.release for one in wanted if one.release is not None] or _asked(request.mysqld)
     total = request.schema.total_tables
     room = free(request.data)
     yield scenario.question
-    if not versions:
-        yield f"  server {request.mysqld}; it is asked for its version at the start"
+    for name in [one.text for one in wanted if one.release is None] or (() if versions else (request.mysqld,)):
+        yield f"  server {name or request.image}; it is asked for its version at the start"
     needs = [need_for(version, request.schema) for version in versions]
     for version, need in zip(versions, needs, strict=True):
         refuse_withdrawn(version, total)

@@ -20,7 +20,7 @@ PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
 
 # Promised names whose means come with a later release: refused by name, never silently ignored.
-NOT_YET = ("IMAGE", "REGISTRY", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
+NOT_YET = ("READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
@@ -54,8 +54,15 @@ OPTIONS: tuple[Decorator, ...] = (
         "--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing: take what is in the cache."
     ),
     click.option(
-        "--engine", type=click.Choice(["auto", "local"]), envvar=PREFIX + "ENGINE", default="auto", show_default=True,
-        help="What runs the servers: local processes.",
+        "--engine", type=click.Choice(["auto", "docker", "local"]), envvar=PREFIX + "ENGINE",
+        help="What runs the servers: containers, or local processes. [default: auto, Docker where an engine answers]",
+    ),
+    click.option(
+        "--image", metavar="NAME", envvar=PREFIX + "IMAGE", help="An image of your own that holds the server."
+    ),
+    click.option(
+        "--registry", metavar="HOST", envvar=PREFIX + "REGISTRY",
+        help="Where images are pulled from, in place of the engine's default."
     ),
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE", envvar=PREFIX + "SET",
@@ -92,7 +99,8 @@ OPTIONS: tuple[Decorator, ...] = (
 
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
-    "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE",
+    "ENGINE", "IMAGE", "REGISTRY", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP",
+    "STALL", "OFFLINE",
 )  # fmt: skip
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from recovery.host import machine
+from recovery.errors import HostUnfitError
+from recovery.host import engine, machine
 from recovery.host.dropping import own_dropper
 from recovery.host.facts import open_files_limit
 from recovery.host.probes import cachestat_works, can_write
@@ -41,7 +43,7 @@ class Check:
 
 def examine(data: Path) -> tuple[Check, ...]:
     """Touches nothing but a small file in `data` (or above it, where that is not there yet), gone at once."""
-    return (*_privileges(data), *_limits(), *_disk(data), *_others(), *_programs())
+    return (*_privileges(data), *_limits(), *_disk(data), *_others(), *_programs(), _engine())
 
 
 def _privileges(data: Path) -> Iterator[Check]:
@@ -127,7 +129,14 @@ def _programs() -> Iterator[Check]:
     for name, use in _PROGRAMS.items():
         there = shutil.which(name) is not None
         yield Check(name, True if there else None, "there" if there else "not there", "" if there else use)
-    engine = Path("/var/run/docker.sock").exists()
-    yield Check(
-        "container engine", None, "there" if engine else "not there", "" if engine else "servers run as processes"
-    )
+
+
+def _engine() -> Check:
+    """None of them is needed: without one, servers run as local processes."""
+    try:
+        at = engine.endpoint()
+        with closing(engine.connect(at)) as client:
+            told = engine.facts(client, at)
+    except HostUnfitError as error:
+        return Check("container engine", None, error.message, error.hint)
+    return Check("container engine", True, "; ".join(told.values()))

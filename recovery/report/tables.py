@@ -131,7 +131,21 @@ def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
         *_left_in_cache(runs, as_published=as_published),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
+        *_engine(runs),
         *_contents(runs),
+    )
+
+
+def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    """What a container adds, apart: it is in no startup."""
+    overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
+    errors = [run.start_error_s for run in runs if run.start_error_s is not None]
+    if not overheads:
+        return ()
+    return (
+        "In containers: startup begins with the exec of the server, known to "
+        f"{1000 * max(errors, default=0):.1f} ms; before it the engine took {figures.seconds(min(overheads))} to "
+        f"{figures.seconds(max(overheads))} s, which are in no figure here.",
     )
 
 

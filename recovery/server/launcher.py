@@ -57,6 +57,16 @@ class Life(Protocol):
         ...
 
     @property
+    def started_error_s(self) -> float:
+        """By how much later the exec may have been."""
+        ...
+
+    @property
+    def overhead_s(self) -> float | None:
+        """What the engine took before that; None where there is none."""
+        ...
+
+    @property
     def launch(self) -> Launch: ...
     def exit_fd(self) -> int:
         """A descriptor that polls readable once the process has ended."""

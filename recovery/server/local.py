@@ -19,6 +19,9 @@ from recovery.server.runfiles import environment, new_log, open_files_limit, wri
 class LocalLife:
     """One child process. It leads a session of its own: a Ctrl-C at the terminal reaches the tool, never the server."""
 
+    started_error_s = 0.0
+    overhead_s: float | None = None
+
     def __init__(self, launch: Launch, process: subprocess.Popen[bytes], started_at: float) -> None:
         self._launch = launch
         self._process = process
@@ -68,7 +71,7 @@ class LocalLauncher:
     """Starts servers of this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalLife:
-        options_file = write_options(launch)
+        options_file = write_options(launch, open_files=open_files_limit())
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         with contextlib.ExitStack() as stack:
             log = new_log(launch.log)

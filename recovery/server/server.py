@@ -109,6 +109,8 @@ class Server:
             usage=usage,
             log=log,
             ready_lag_s=ready.lag_s,
+            start_error_s=None if life.overhead_s is None else life.started_error_s,
+            engine_overhead_s=life.overhead_s,
         )
 
     def _meter(self, life: Life) -> Meter:
