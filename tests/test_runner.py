@@ -46,7 +46,7 @@ class FakeStagehand:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
         self.left: list[Version] = []
-        self.engine = SimpleNamespace(name="local", dropper=None)
+        self.engine = SimpleNamespace(name="local", facts={})
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench
