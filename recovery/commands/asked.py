@@ -13,6 +13,7 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import known_version
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
+from recovery.limited import parse_limits, repeated
 from recovery.model import Schema, Version
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
@@ -66,6 +67,7 @@ def make_request(scenario: str, given: Given) -> Request:
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
+        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
     return replace(request, command=_repeat(request))
 
@@ -104,15 +106,17 @@ def _place(place: str | None) -> str | None:
 
 def _gone_on_with(given: Given) -> Given:
     """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
-    data directories. What is given all the same wins."""
+    data directories, under its limits. What is given all the same wins."""
     folder = None if given["versions"] or given["mysqld"] else newest(_path(given["results"]))
     if folder is None:
         return given
     session = load(folder)
     asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
     stored: dict[str, Any] = {
-        name: asked.get(name) for name in ("tables", "schemas", "columns", "rows", "database", "mysqld", "archive")
-    }
+        name: asked.get(name) for name in ("tables", "schemas", "columns", "rows", "database", "mysqld", "archive",
+                                             "read_iops", "read_bps", "cpus")
+    }  # fmt: skip
+    stored["memory"] = asked.get("memory_bytes")
     stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
     # A server of the user's own is asked for its version again.
     stored["versions"] = () if "mysqld" in asked else session.versions
@@ -138,6 +142,7 @@ def _repeat(request: Request) -> str:
         ("--template", schema.template),
         ("--insert-template", request.insert_template),
         *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        *repeated(request.limits),
         ("--as-published", request.as_published),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),

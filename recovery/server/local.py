@@ -15,6 +15,7 @@ from pathlib import Path
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
 from recovery.model import Build
 from recovery.paths import template_dir
+from recovery.server.gate import spawn_in
 from recovery.server.launcher import Exit, Launch
 from recovery.server.options import Settings, merge, render_cnf
 
@@ -85,8 +86,18 @@ class LocalLauncher:
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
             stack.enter_context(_limited_open_files())
-            started_at = time.monotonic()
-            process = _spawn(command, launch, stdin=source, log=log)
+            if launch.group is None:
+                started_at = time.monotonic()
+                process = _spawn(command, launch, stdin=source, log=log)
+            else:
+                process, started_at = spawn_in(
+                    launch.group,
+                    command,
+                    source=launch.stdin or Path(os.devnull),
+                    log=log,
+                    environment=_environment(launch),
+                    cwd=launch.rundir,
+                )
         try:
             return LocalLife(launch, process, started_at)
         except BaseException as error:
@@ -177,12 +188,17 @@ def _limited_open_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _spawn(command: list[str], launch: Launch, *, stdin: int, log: int) -> subprocess.Popen[bytes]:
+def _environment(launch: Launch) -> dict[str, str]:
     environment = {"PATH": os.defpath, "TZ": "UTC", "LC_ALL": "C", "HOME": str(launch.rundir)}
     if launch.build.library_dirs:
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, launch.build.library_dirs))
     if launch.preload:
         environment["LD_PRELOAD"] = ":".join(map(str, launch.preload))
+    return environment
+
+
+def _spawn(command: list[str], launch: Launch, *, stdin: int, log: int) -> subprocess.Popen[bytes]:
+    environment = _environment(launch)
     try:
         return subprocess.Popen(
             command, stdin=stdin, stdout=log, stderr=log, env=environment, cwd=launch.rundir, start_new_session=True
