@@ -141,10 +141,13 @@ class Usage:
     read_bytes: int | None = None
     """Fetched from storage for the process (/proc/PID/io)."""
     read_requests: int | None = None
-    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it."""
+    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
+    reads those of the server's control group, as the limit counts them: before neighbours are merged."""
     cpu_s: float | None = None
     cache_grown_bytes: int | None = None
     """Growth of the host's page cache meanwhile."""
+    group_memory_bytes: int | None = None
+    """Of the server's control group at the end, page cache included; None without limits."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,10 @@ class Run:
     """How the server before this start had died: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
+    reads_per_s: float | None = None
+    """`read_requests` over the time in which they were counted, from exec to the first answered query."""
+    group_memory_bytes: int | None = None
+    """What the server's control group held at the first answered query, page cache included; None without limits."""
 
 
 @dataclass(frozen=True)

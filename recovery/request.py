@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import Schema
+from recovery.model import NO_LIMITS, Limits, Schema
 from recovery.server.options import check_user_settings
 from recovery.server.watcher import DEFAULT_STALL_S
 
@@ -44,6 +44,8 @@ class Request:
     keep: bool = False
     offline: bool = False
     stall_s: float = DEFAULT_STALL_S
+    limits: Limits = NO_LIMITS
+    """For the servers that are measured; tables are built without."""
     command: str = ""
 
     @property

@@ -17,14 +17,17 @@ from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError,
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper
 from recovery.host.facts import environment
+from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
+from recovery.host.orphans import end_left_groups
 from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
+from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Trial, Verdict, Version
+from recovery.model import Build, Cache, Run, Trial, Verdict, Version
 from recovery.plan import Plan, make_plan
 from recovery.request import Request
 from recovery.results import empty_run, run_of, session_of
@@ -52,6 +55,15 @@ def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say
         say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
         say("for the published way run as root")
     return dropper
+
+
+def limits_not_held(group: Group | None, run: Run) -> str | None:
+    """Why this run did not measure what was asked."""
+    if group is None:
+        return None
+    return group.lost() or overrun(
+        group.limits, read_requests=run.read_requests, read_bytes=run.read_bytes, seconds=run.first_query_s or 0
+    )
 
 
 @dataclass(frozen=True)
@@ -93,12 +105,18 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
-        builds = resolve_builds(request, engine, narrator.say)
-        dropper = _dropper(request, engine, builds, narrator.say)
-        prepared = replace(prepare(request, builds, statements), dropper=dropper)
+        for name in end_left_groups():
+            narrator.say(f"removed the control group {name}, which a killed run had left behind")
         with ExitStack() as stack:
+            # Before the hour of building: a limit that cannot be set is refused at once.
+            group = stack.enter_context(limited(request.limits, request.data))
+            builds = resolve_builds(request, engine, narrator.say)
+            dropper = _dropper(request, engine, builds, narrator.say)
+            prepared = replace(prepare(request, builds, statements), dropper=dropper)
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
-            stagehand = stack.enter_context(Stagehand(request, prepared.stages, engine=engine, narrator=narrator))
+            stagehand = stack.enter_context(
+                Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group)
+            )
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
 
 
@@ -184,8 +202,10 @@ class _Loop:
             verdict = Verdict.VOID if void else Verdict.FAILED
             run = replace(empty_run(trial), verdict=verdict, reason=error.message)
         else:
-            verdict, reason = self.prepared.scenario.judge(outcome)
-            run = replace(run_of(trial, outcome), verdict=verdict, reason=reason)
+            run = run_of(trial, outcome)
+            doubt = limits_not_held(bench.server.group, run)
+            verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
+            run = replace(run, verdict=verdict, reason=reason)
         kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
         run = replace(run, started_at=started_at, log=kept)
         self.store.append(run)

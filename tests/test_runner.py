@@ -27,7 +27,7 @@ Step = Callable[["FakeBench"], None]
 class FakeBench:
     def __init__(self, logdir: Path) -> None:
         build = cast(Build, SimpleNamespace(version=VERSION))
-        self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, close=lambda: None)
+        self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, group=None, close=lambda: None)
         self.description = {"source": "a fake"}
         self.settled = 0
         self.disturbances = 0

@@ -13,6 +13,7 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.image import known_wanted
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
+from recovery.limited import parse_limits, repeated
 from recovery.model import Schema
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
@@ -71,6 +72,7 @@ def make_request(scenario: str, given: Given) -> Request:
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
+        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
     return replace(request, command=_repeat(request))
 
@@ -119,7 +121,7 @@ def _place(place: str | None) -> str | None:
 
 def _gone_on_with(given: Given) -> Given:
     """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
-    data directories. What is given all the same wins."""
+    data directories, under its limits. What is given all the same wins."""
     folder = None if given["versions"] or given["mysqld"] or given["image"] else newest(_path(given["results"]))
     if folder is None:
         return given
@@ -130,8 +132,10 @@ def _gone_on_with(given: Given) -> Given:
         for name in (
             *("tables", "schemas", "columns", "rows", "database"),
             *("mysqld", "archive", "engine", "image", "registry"),
+            *("read_iops", "read_bps", "cpus"),
         )
     }
+    stored["memory"] = asked.get("memory_bytes")
     stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
     # A server of the user's own is asked for its version again.
     stored["versions"] = () if "mysqld" in asked or "image" in asked else session.versions
@@ -160,6 +164,7 @@ def _repeat(request: Request) -> str:
         ("--template", schema.template),
         ("--insert-template", request.insert_template),
         *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        *repeated(request.limits),
         ("--as-published", request.as_published),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),

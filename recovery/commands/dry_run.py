@@ -14,7 +14,9 @@ from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
+from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
+from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Version
 from recovery.plan import make_plan
@@ -25,6 +27,7 @@ from recovery.stages import all_fit, refuse_withdrawn
 
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
+    needed(request.limits, request.data)
     for line in _plan(request):
         console.print(Text(line), soft_wrap=True)
 
@@ -42,10 +45,15 @@ def _plan(request: Request) -> Iterator[str]:
     for version, need in zip(versions, needs, strict=True):
         refuse_withdrawn(version, total)
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
-        time = duration_text(seconds_for(version, total, runs=request.runs, caches=scenario.caches))
+        seconds = seconds_for(
+            version, total, runs=request.runs, caches=scenario.caches, read_iops=request.limits.read_iops
+        )
+        time = duration_text(seconds)
         server = request.mysqld or _whereabouts(version)
         yield f"  {version}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
+    if request.limits:
+        yield f"  the measured server is limited to {words(request.limits)}"
     alternating = all_fit(needs, room)
     plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"

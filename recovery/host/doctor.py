@@ -15,10 +15,11 @@ from recovery.errors import HostUnfitError
 from recovery.host import engine, machine
 from recovery.host.dropping import own_dropper
 from recovery.host.facts import open_files_limit
+from recovery.host.limitable import needed
 from recovery.host.probes import cachestat_works, can_write
 from recovery.host.space import free, need_for
 from recovery.host.storage import device_of, nearest
-from recovery.model import Flavor, Schema, Version
+from recovery.model import Flavor, Limits, Schema, Version
 
 _TABLES = 200_000
 _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
@@ -43,7 +44,7 @@ class Check:
 
 def examine(data: Path) -> tuple[Check, ...]:
     """Touches nothing but a small file in `data` (or above it, where that is not there yet), gone at once."""
-    return (*_privileges(data), *_limits(), *_disk(data), *_others(), *_programs(), _engine())
+    return (*_privileges(data), *_limits(), *_disk(data), *_settable(data), *_others(), *_programs(), _engine())
 
 
 def _privileges(data: Path) -> Iterator[Check]:
@@ -116,6 +117,22 @@ def _device(data: Path) -> Iterator[Check]:
     yield Check(
         "read-ahead", None, "unknown" if read_ahead is None else f"{read_ahead} KiB", off if read_ahead == 0 else ""
     )
+
+
+def _settable(data: Path) -> Iterator[Check]:
+    """Whether the measured server can be held to less than this host has: asked, not tried."""
+    wishes = {
+        "READ_IOPS, READ_BPS": Limits(read_iops=1, read_bps=1),
+        "MEMORY": Limits(memory_bytes=1),
+        "CPUS": Limits(cpus=1),
+    }
+    for name, limits in wishes.items():
+        try:
+            (unit,) = needed(limits, data)
+        except HostUnfitError as error:
+            yield Check(name, None, error.message, error.hint)
+        else:
+            yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})")
 
 
 def _others() -> Iterator[Check]:

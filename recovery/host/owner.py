@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+_PREFIX = "mysql-recovery-"
+_NAME = re.compile(rf"{_PREFIX}(.+)-\d+")
 _AFTER_NAME_START = 19
 """starttime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
 
@@ -24,6 +27,17 @@ def is_gone(made_by: str) -> bool:
     if boot != _boot():
         return True
     return namespace == _namespace() and _began(int(pid)) != began
+
+
+def own_name(number: int) -> str:
+    """For something that has no labels, only a name: its mark is in it."""
+    return f"{_PREFIX}{mark()}-{number}"
+
+
+def is_orphan(name: str) -> bool:
+    """False for everybody else's names."""
+    found = _NAME.fullmatch(name)
+    return found is not None and is_gone(found[1])
 
 
 def _boot() -> str:

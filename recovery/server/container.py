@@ -148,6 +148,8 @@ class ContainerLauncher:
                     "the image needs a /bin/sh; see whether it starts: `docker run --entrypoint /bin/sh IMAGE`",
                 )
             here_at = time.monotonic()
+            if launch.group is not None:
+                launch.group.add(container.attrs["State"]["Pid"])
             life = ContainerLife(launch, container, gate.open(), pidfd=pidfd, overhead_s=here_at - called_at)
             undo.pop_all()
             return life

@@ -10,8 +10,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
+from recovery.server.entering import spawn_in
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
 
@@ -79,8 +81,18 @@ class LocalLauncher:
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
             stack.enter_context(_limited_open_files())
-            started_at = time.monotonic()
-            process = _spawn(command, launch, stdin=source, log=log)
+            if launch.group is None:
+                started_at = time.monotonic()
+                process = _spawn(command, launch, stdin=source, log=log)
+            else:
+                process, started_at = spawn_in(
+                    launch.group,
+                    command,
+                    source=launch.stdin or Path(os.devnull),
+                    log=log,
+                    environment=environment(launch),
+                    cwd=launch.rundir,
+                )
         try:
             return LocalLife(launch, process, started_at)
         except BaseException as error:
