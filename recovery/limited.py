@@ -109,13 +109,16 @@ def _whole(value: object) -> int | None:
 
 def words(limits: Limits) -> str:
     """`5,000 reads a second, 2 GiB of memory with its page cache`; empty where there is no limit."""
-    told = (
-        (limits.read_iops, f"{limits.read_iops or 0:,} reads a second"),
-        (limits.read_bps, f"{_binary(limits.read_bps or 0)} read a second"),
-        (limits.memory_bytes, f"{_binary(limits.memory_bytes or 0)} of memory with its page cache"),
-        (limits.cpus, f"{limits.cpus or 0:g} CPU{'' if limits.cpus == 1 else 's'}"),
-    )
-    return ", ".join(text for value, text in told if value is not None)
+    told = []
+    if limits.read_iops is not None:
+        told.append(f"{limits.read_iops:,} reads a second")
+    if limits.read_bps is not None:
+        told.append(f"{_binary(limits.read_bps)} read a second")
+    if limits.memory_bytes is not None:
+        told.append(f"{_binary(limits.memory_bytes)} of memory with its page cache")
+    if limits.cpus is not None:
+        told.append(f"{limits.cpus:g} CPU{'' if limits.cpus == 1 else 's'}")
+    return ", ".join(told)
 
 
 def _binary(count: int) -> str:
