@@ -41,3 +41,12 @@ def test_a_zombie_is_gone() -> None:
     assert owner.is_gone(mark)
     child.wait()
     child.stdout.close()
+
+
+def test_a_name_tells_whether_its_owner_lives() -> None:
+    own = owner.own_name(1)
+    assert owner.own_name(2) != own
+    assert not owner.is_orphan(own)
+    assert owner.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
+    for other in ("docker", "mysql-recovery", f"x{own}", f"{own}x"):
+        assert not owner.is_orphan(other)

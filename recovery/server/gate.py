@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. The first pipe is closed by the
-# very last redirection before the exec.
-SCRIPT = (
-    'exec 3>"$1" 4<"$2"; log=$3; in=$4; shift 4; echo here >&3; read -r go <&4; '
-    'exec "$@" <"$in" >>"$log" 2>&1 4<&- 3>&-'
-)
+# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. Nothing is left to be opened once
+# the word has come, and the first pipe is closed by the very last redirection before the exec.
+SCRIPT = 'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; echo here >&3; read -r go <&4; exec "$@" 4<&- 3>&-'
 _LOOK_S = 0.1
 
 

@@ -183,7 +183,8 @@ def test_a_killed_run_leaves_a_group_and_the_next_start_removes_it(
     at: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = _command(
-        "cold-recovery", "--version", VERSION, "--runs", "50", "--read-iops", "2000", "--memory", "1g", "--cpus", "0.9", *at
+        "cold-recovery", "--version", VERSION, "--runs", "50", "--read-iops", "2000", "--memory", "1g",
+        "--cpus", "0.9", *at,
     )  # fmt: skip
     assert process.stderr is not None
     assert any("[1/50]" in line for line in process.stderr)
