@@ -11,6 +11,7 @@ import pytest
 
 from recovery.cli import run
 from recovery.host import engine
+from recovery.host.owner import mark
 
 pytestmark = pytest.mark.containers
 TABLES = 300
@@ -56,7 +57,7 @@ def test_cold_and_warm_in_a_container(
     assert "In containers: startup begins with the exec of the server" in (
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
-    assert [one for one in client.containers.list(all=True) if engine.OWNER in one.labels] == []
+    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
 
 
 def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(
