@@ -55,7 +55,8 @@ def look(client: docker.DockerClient, image: str) -> Look:
 
 @contextmanager
 def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> Iterator[Container]:
-    """A container that is not started yet; it goes, with its volumes, whatever happens."""
+    """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
+    the image's entrypoint, which would begin with a data directory of its own."""
     container = client.containers.create(
         image, entrypoint=command, command=[], network_mode="none", user="0", labels={MADE: "look"}
     )
@@ -67,7 +68,6 @@ def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> I
 
 
 def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> str:
-    """Past the image's entrypoint, which would begin with a data directory of its own."""
     with throw_away(client, image, [mysqld, "--no-defaults", "--version"]) as container:
         try:
             container.start()

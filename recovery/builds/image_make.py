@@ -12,7 +12,6 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from recovery.builds.image_look import throw_away
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME
 from recovery.paths import images_dir
@@ -78,9 +77,11 @@ def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[s
     """Only now it gets its name, and the labels that say what it is."""
     repository, _, tag = name.rpartition(":")
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
-    with throw_away(client, image, ["/bin/sh"]) as container:
-        changes = "\n".join([*written, "ENTRYPOINT []", 'CMD ["/bin/sh"]', "USER root"])
-        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes=changes)
+    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels={MADE: "look"})
+    try:
+        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
+    finally:
+        container.remove(v=True, force=True)
     return str(answer["Id"])
 
 

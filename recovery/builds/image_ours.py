@@ -109,6 +109,7 @@ def remove(client: docker.DockerClient, name: str) -> str:
     ours = [row for row in every(client) if row.ours]
     image = id_of(client, name)
     chosen = [row for row in ours if name in (row.name, row.version) or row.image == image]
+    chosen = chosen or [row for row in ours if row.name == debian_name(name)]
     if not chosen:
         known = ", ".join(row.name for row in ours) or "none"
         why = "was not made here: remove it by `docker rmi`" if image is not None else "is no image on this host"

@@ -20,7 +20,7 @@ PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
 
 # Promised names whose means come with a later release: refused by name, never silently ignored.
-NOT_YET = ("IMAGE", "REGISTRY", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
+NOT_YET = ("IMAGE", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
@@ -93,6 +93,7 @@ OPTIONS: tuple[Decorator, ...] = (
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
     "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE",
+    "REGISTRY",
 )  # fmt: skip
 
 
