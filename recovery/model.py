@@ -37,6 +37,10 @@ class Build:
     """SHA-256 of the executable: data directories are kept by it, so that no build meets another build's files."""
     source: str
     """Where it came from, in words for the report: `catalog (maven …)`, `archive http://…`, `own /opt/mysql`."""
+    messages: Path | None = None
+    """The folder that holds english/errmsg.sys: a server that is not told looks where it was compiled to be."""
+    scripts: tuple[Path, ...] = ()
+    """Folders of this host in which the server's install scripts are looked for, where it cannot initialise itself."""
     library_dirs: tuple[Path, ...] = ()
     """Folders of shared libraries the host lacks, put in front of the loader's own."""
     image: str | None = None

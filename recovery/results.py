@@ -60,6 +60,7 @@ def session_of(
     plan: Plan,
     *,
     environment: Mapping[str, str | int | float | None],
+    engine: str,
     tool_version: str,
 ) -> Session:
     schema = request.schema
@@ -82,7 +83,7 @@ def session_of(
             "archive": request.archive,
             "runs": request.runs,
             "data": str(request.data),
-            "engine": "local",
+            "engine": engine,
             "as_published": request.as_published,
             "order": plan.order,
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,

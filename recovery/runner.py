@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.builds.resolve import Sources, resolve
+from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.datadir import DataDirs
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
-from recovery.host.pagecache import check_can_be_cold, cold_means
+from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.load.build import BuildInterruptedError
@@ -29,26 +29,24 @@ from recovery.results import empty_run, run_of, session_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.scenarios.scenario import Scenario
-from recovery.server.launcher import Launcher
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
 from recovery.versions import parse_version
 
 
-def resolve_builds(request: Request, say: Callable[[str], None]) -> tuple[Build, ...]:
-    sources = Sources(archive=request.archive, offline=request.offline, mysqld=request.mysqld)
+def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
     wanted: Sequence[str | None] = request.versions or (None,)
-    builds = tuple(resolve(version, sources, say) for version in wanted)
+    builds = tuple(engine.resolve(version) for version in wanted)
     for build in builds:
         for warning in build.warnings:
             say(f"warning: {build.version}: {warning}")
     return builds
 
 
-def _tell_means(request: Request, say: Callable[[str], None]) -> None:
+def _tell_means(request: Request, engine: Engine, say: Say) -> None:
     """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
-    if request.allow_drop and cold_means() != "drop_caches":
+    if request.allow_drop and engine.dropper is None:
         say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
         say("for the published way run as root")
 
@@ -81,7 +79,7 @@ def prepare(request: Request, builds: tuple[Build, ...], statements: tuple[str, 
     return Prepared(scenario, plan, stages, statements)
 
 
-def run_session(request: Request, *, launcher: Launcher, narrator: Narrator) -> SessionStore:
+def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
     check_template(request.schema)
     statements = insert_statements(request.schema, template=request.insert_template)
@@ -90,12 +88,12 @@ def run_session(request: Request, *, launcher: Launcher, narrator: Narrator) -> 
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
-        _tell_means(request, narrator.say)
-        builds = resolve_builds(request, narrator.say)
+        _tell_means(request, engine, narrator.say)
+        builds = resolve_builds(request, engine, narrator.say)
         prepared = prepare(request, builds, statements)
         with ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
-            stagehand = stack.enter_context(Stagehand(request, prepared.stages, launcher=launcher, narrator=narrator))
+            stagehand = stack.enter_context(Stagehand(request, prepared.stages, engine=engine, narrator=narrator))
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
 
 
@@ -114,6 +112,7 @@ class _Loop:
             prepared.scenario,
             prepared.plan,
             environment=environment(request.data),
+            engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )
         self._given_up: set[Version] = set()
@@ -162,7 +161,7 @@ class _Loop:
         conditions = Conditions(
             self.prepared.statements,
             as_published=self.request.as_published,
-            allow_drop=self.request.allow_drop,
+            dropper=self.stagehand.engine.dropper if self.request.allow_drop else None,
             timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)

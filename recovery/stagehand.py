@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from recovery.engines import Engine
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
 from recovery.host.machine import memory_bytes
@@ -18,7 +19,6 @@ from recovery.load.stage import prepare_stage
 from recovery.model import Run, Version
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
-from recovery.server.launcher import Launcher
 from recovery.server.options import merge, test_settings
 from recovery.server.server import Server
 from recovery.stages import Stage, layout_options
@@ -35,10 +35,10 @@ class Narrator(Protocol):
 class Stagehand:
     """Benches by version, opened when first asked for. As a context manager it closes what is open."""
 
-    def __init__(self, request: Request, stages: Sequence[Stage], *, launcher: Launcher, narrator: Narrator) -> None:
+    def __init__(self, request: Request, stages: Sequence[Stage], *, engine: Engine, narrator: Narrator) -> None:
         self.request = request
         self.stages = {stage.build.version: stage for stage in stages}
-        self.launcher = launcher
+        self.engine = engine
         self.narrator = narrator
         self._open: dict[Version, Bench] = {}
         self._built: set[str] = set()
@@ -96,7 +96,7 @@ class Stagehand:
 
     def _server(self, stage: Stage, datadir: DataDir, scratch: Path) -> Server:
         return Server(
-            self.launcher,
+            self.engine.launcher,
             stage.build,
             datadir.mysql,
             device=device_of(datadir.mysql),
@@ -113,7 +113,7 @@ class Stagehand:
                 stage.build,
                 self.request.schema,
                 datadir,
-                launcher=self.launcher,
+                launcher=self.engine.launcher,
                 say=self.narrator.say,
                 progress=progress,
                 settings=layout_options(dict(self.request.settings)),

@@ -17,7 +17,7 @@ BASE = {"recovery", "errors", "model", "paths", "files"}
 FIGURES = {"versions", "summary"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load"}
-PLANS = {"plan", "runner", "request", "results", "stages", "stagehand", "estimate"}
+PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
 """Measures the tool itself: it uses the house, and only the front door leads to it."""

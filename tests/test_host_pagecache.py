@@ -14,6 +14,7 @@ import pytest
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.host import pagecache, tree
+from recovery.host.dropping import Dropper, OwnDropper, cold_means, own_dropper
 from recovery.host.probes import cachestat_works
 from recovery.host.residency import Probe
 from recovery.host.storage import device_of
@@ -21,7 +22,7 @@ from recovery.host.storage import device_of
 PAGE = 16384
 ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
-MEANS = [pytest.param(False, id="fadvise"), pytest.param(True, id="drop", marks=needs_root)]
+DROPPERS = [pytest.param(None, id="fadvise"), pytest.param(OwnDropper(), id="drop", marks=needs_root)]
 
 
 def write(path: Path, size: int) -> None:
@@ -56,10 +57,10 @@ def test_what_was_written_is_resident(folder: Path) -> None:
     assert (found.total_bytes, found.files) == (WRITTEN + 64 * PAGE, ALL_FILES)
 
 
-@pytest.mark.parametrize("allow_drop", MEANS)
-def test_cold_is_cold(folder: Path, allow_drop: bool) -> None:
-    proof = pagecache.make_cold(folder, allow_drop=allow_drop)
-    assert proof.means == ("drop_caches" if allow_drop else "fadvise")
+@pytest.mark.parametrize("dropper", DROPPERS)
+def test_cold_is_cold(folder: Path, dropper: Dropper | None) -> None:
+    proof = pagecache.make_cold(folder, dropper)
+    assert proof.means == cold_means(dropper)
     assert proof.resident_bytes == 0
     assert proof.seconds > 0
     assert pagecache.residency(folder).resident_bytes == 0
@@ -67,18 +68,18 @@ def test_cold_is_cold(folder: Path, allow_drop: bool) -> None:
 
 def test_dirty_pages_are_written_before(folder: Path) -> None:
     (folder / "ib_logfile0").write_bytes(b"y" * 50 * PAGE)
-    assert pagecache.make_cold(folder, allow_drop=False).resident_bytes == 0
+    assert pagecache.make_cold(folder, None).resident_bytes == 0
 
 
 def test_flushing_goes_without_a_proof(folder: Path) -> None:
-    pagecache.flush_caches(folder, allow_drop=False)
+    pagecache.flush_caches(folder, None)
     assert pagecache.residency(folder).resident_bytes == 0
 
 
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
     if not cachestat_works(folder):
         pytest.skip("no cachestat here")
-    pagecache.make_cold(folder, allow_drop=False)
+    pagecache.make_cold(folder, None)
     with (folder / "discovery/table_1.ibd").open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
         os.pread(file.fileno(), PAGE, 2 * PAGE)
@@ -103,10 +104,10 @@ def locked_file(folder: Path) -> Iterator[Path]:
         del view
 
 
-@pytest.mark.parametrize("allow_drop", MEANS)
-def test_what_stays_in_the_cache_voids_the_trial(locked_file: Path, allow_drop: bool) -> None:
+@pytest.mark.parametrize("dropper", DROPPERS)
+def test_what_stays_in_the_cache_voids_the_trial(locked_file: Path, dropper: Dropper | None) -> None:
     with pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"):
-        pagecache.make_cold(locked_file, allow_drop=allow_drop)
+        pagecache.make_cold(locked_file, dropper)
 
 
 def test_memory_cannot_be_made_cold() -> None:
@@ -114,7 +115,7 @@ def test_memory_cannot_be_made_cold() -> None:
     if device_of(shared).filesystem != "tmpfs":
         pytest.skip("no tmpfs here")
     with pytest.raises(HostUnfitError, match="memory"):
-        pagecache.make_cold(shared)
+        pagecache.make_cold(shared, own_dropper())
 
 
 @needs_root
@@ -141,10 +142,11 @@ import os, sys
 from pathlib import Path
 from recovery.errors import HostUnfitError
 from recovery.host import pagecache
+from recovery.host.dropping import cold_means, own_dropper
 os.setgid(65534); os.setuid(65534)
-print(pagecache.residency(Path(sys.argv[1])).resident_bytes, pagecache.cold_means())
+print(pagecache.residency(Path(sys.argv[1])).resident_bytes, cold_means(own_dropper()))
 try:
-    print(pagecache.make_cold(Path(sys.argv[1])).resident_bytes)
+    print(pagecache.make_cold(Path(sys.argv[1]), own_dropper()).resident_bytes)
 except HostUnfitError as error:
     print(error.message)
 """

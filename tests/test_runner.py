@@ -46,6 +46,7 @@ class FakeStagehand:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
         self.left: list[Version] = []
+        self.engine = SimpleNamespace(name="local", dropper=None)
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench

@@ -11,7 +11,8 @@ from fakes import fake_launch
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.server.launcher import Exit, Launch
-from recovery.server.local import LocalLauncher, open_files_limit
+from recovery.server.local import LocalLauncher
+from recovery.server.runfiles import open_files_limit
 
 
 def script(folder: Path, text: str) -> Launch:

@@ -41,10 +41,19 @@ _SHARES = ("share", "share/mysql", "share/mariadb")
 def basedir_of(mysqld: Path) -> Path:
     """The folder whose share/ holds the server's messages."""
     above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
-    for base in (above, mysqld.parent, mysqld.parent.parent):
-        if any((base / share / "english" / "errmsg.sys").is_file() for share in _SHARES):
-            return base
-    return above
+    return next((base for base in (above, mysqld.parent, mysqld.parent.parent) if messages_in(base)), above)
+
+
+def messages_in(basedir: Path) -> Path | None:
+    """The folder that holds english/errmsg.sys."""
+    folders = (basedir / share for share in _SHARES)
+    return next((folder for folder in folders if (folder / "english" / "errmsg.sys").is_file()), None)
+
+
+def scripts_in(basedir: Path) -> tuple[Path, ...]:
+    """Folders that hold statements for a new data directory."""
+    folders = (basedir / share for share in (*_SHARES, "scripts"))
+    return tuple(folder for folder in folders if next(folder.glob("*.sql"), None) is not None)
 
 
 def check_elf(path: Path) -> None:

@@ -137,6 +137,8 @@ def _assemble(found: own.Found, *, offline: bool, say: Say) -> Build:
         basedir=basedir,
         fingerprint=remembered(found.mysqld, found.memo),
         source=found.source,
+        messages=executable.messages_in(basedir),
+        scripts=executable.scripts_in(basedir),
         library_dirs=folders,
         warnings=found.warnings,
     )

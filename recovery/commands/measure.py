@@ -13,6 +13,7 @@ from rich.console import Console
 from recovery.commands.asked import make_request, newest
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
+from recovery.engines import choose
 from recovery.errors import RecoveryError, UsageError
 from recovery.model import Session, Verdict
 from recovery.report import console as console_report
@@ -21,7 +22,6 @@ from recovery.report.write import write_reports
 from recovery.runner import run_session
 from recovery.scenarios import SCENARIOS
 from recovery.scenarios.scenario import Scenario
-from recovery.server.local import LocalLauncher
 from recovery.store import REPORT, load
 
 
@@ -59,7 +59,7 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
     narrator = ConsoleNarrator(stderr)
     before = newest(request.results)
     try:
-        folder = run_session(request, launcher=LocalLauncher(), narrator=narrator).folder
+        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator).folder
     except BaseException:
         left = newest(request.results)
         if left is not None and left != before:

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from recovery.host import machine
+from recovery.host.dropping import own_dropper
 from recovery.host.facts import open_files_limit
-from recovery.host.pagecache import cold_means
 from recovery.host.probes import cachestat_works, can_write
 from recovery.host.space import free, need_for
 from recovery.host.storage import device_of, nearest
@@ -47,7 +47,7 @@ def examine(data: Path) -> tuple[Check, ...]:
 def _privileges(data: Path) -> Iterator[Check]:
     root = os.geteuid() == 0
     yield Check("root", True if root else None, "yes" if root else "no", "" if root else "needed for drop_caches only")
-    drop = cold_means() == "drop_caches"
+    drop = own_dropper() is not None
     yield Check(
         "drop_caches",
         True if drop else None,

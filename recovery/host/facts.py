@@ -8,8 +8,8 @@ import resource
 from pathlib import Path
 
 from recovery import __version__
+from recovery.host.dropping import cold_means, own_dropper
 from recovery.host.machine import Fact, ebs_volume, machine
-from recovery.host.pagecache import cold_means
 from recovery.host.storage import Device, device_of, nearest
 
 _PRIVATE_OPTIONS = frozenset(
@@ -49,7 +49,7 @@ def public_options(device: Device) -> str | None:
 
 def _limits() -> dict[str, Fact]:
     return {
-        "cold_means": cold_means(),
+        "cold_means": cold_means(own_dropper()),
         "open_files_limit": open_files_limit(),
         "load_1m": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.host import tree
+from recovery.host.dropping import Caches, Dropper, cold_means
 from recovery.host.residency import Probe
 from recovery.host.storage import device_of
 from recovery.model import ColdProof
 
-_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _CACHED_ELSEWHERE = frozenset({"zfs"})
 """They keep a cache of their own, which no means here can see."""
@@ -59,19 +59,18 @@ def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> R
     return Residency(None if unknown else resident, total, files, probe.means)
 
 
-def cold_means() -> str:
-    """`drop_caches` where this process may write it, else `fadvise`."""
-    return "drop_caches" if os.access(_DROP_CACHES, os.W_OK) else "fadvise"
-
-
-def flush_caches(folder: Path, *, allow_drop: bool = True) -> str:
+def flush_caches(folder: Path, dropper: Dropper | None) -> str:
     """Empty the cache without proof, which would open every file: under a server that runs, as was published. Says by
     which means."""
+    return _empty(folder, dropper, Caches.EVERYTHING)
+
+
+def _empty(folder: Path, dropper: Dropper | None, caches: Caches) -> str:
     os.sync()  # dirty pages survive a drop
-    if allow_drop and _drop():
-        return "drop_caches"
+    if dropper is not None and dropper.drop(caches):
+        return dropper.means
     _evict(folder)
-    return "fadvise"
+    return cold_means(None)
 
 
 def check_can_be_cold(folder: Path) -> None:
@@ -83,26 +82,19 @@ def check_can_be_cold(folder: Path) -> None:
         )
 
 
-def make_cold(folder: Path, *, allow_drop: bool = True) -> ColdProof:
+def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
     """Put the folder out of the page cache, and prove it. Whoever writes there must have ended before."""
     started = time.monotonic()
     filesystem = device_of(folder).filesystem
     check_can_be_cold(folder)
-    means = flush_caches(folder, allow_drop=allow_drop)
+    # Pages alone at first: the proof opens every file, and takes half the time over inodes that are still there.
+    means = _empty(folder, dropper, Caches.PAGES)
     left = residency(folder)
     _demand_cold(folder, left)
-    if means == "drop_caches":
-        _drop()  # the proof has just warmed every inode and every name
+    if dropper is not None and means == dropper.means:
+        dropper.drop(Caches.EVERYTHING)
         _demand_cold(folder, _residency(_outside_databases(folder), filesystem=filesystem))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
-
-
-def _drop() -> bool:
-    try:
-        _DROP_CACHES.write_text("3")
-    except OSError:  # no root, a container's read-only /proc, a security module
-        return False
-    return True
 
 
 def _evict(folder: Path) -> None:

@@ -9,6 +9,7 @@ import pymysql
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.host.datadir import DataDir
+from recovery.host.dropping import Dropper
 from recovery.host.pagecache import flush_caches, make_cold
 from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
 from recovery.model import ColdProof, Schema, Startup
@@ -36,8 +37,8 @@ class Conditions:
     """The insert script, rendered."""
     as_published: bool = False
     """Leave in the cache what the insert script warmed, as the published experiment did."""
-    allow_drop: bool = True
-    """Whether the whole host's caches may be dropped; otherwise file by file."""
+    dropper: Dropper | None = None
+    """Who drops the whole host's caches; with nobody, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
 
@@ -98,12 +99,12 @@ class Bench:
         """Empties the cache under a running server, as published: without proof, which would open every file. Says by
         which means."""
         self.last_read_bytes = None
-        return flush_caches(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+        return flush_caches(self.datadir.mysql, self.conditions.dropper)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache under a dead server, and proves it."""
         self.last_read_bytes = None
-        return make_cold(self.datadir.mysql, allow_drop=self.conditions.allow_drop)
+        return make_cold(self.datadir.mysql, self.conditions.dropper)
 
     @property
     def data_bytes(self) -> int | None:

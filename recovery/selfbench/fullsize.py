@@ -14,6 +14,7 @@ import psutil
 
 from recovery.errors import RecoveryError
 from recovery.host.datadir import DataDirs
+from recovery.host.dropping import own_dropper
 from recovery.host.pagecache import make_cold
 from recovery.host.space import free, need_for
 from recovery.host.usage import peak_memory_bytes
@@ -46,7 +47,7 @@ def measure(site: Site, version: str, tables: int) -> FullSize | None:
     with directories.acquire(key) as target:
         rate, stage_s = build_stage(build, schema, target)
         # The build has just filled the cache with it.
-        proof = make_cold(target.mysql)
+        proof = make_cold(target.mysql, own_dropper())
     begin_s = _until_a_run_begins(site.folder, version, tables)
     return FullSize(rate, stage_s, proof.seconds, proof.resident_bytes, begin_s, peak_memory_bytes())
 

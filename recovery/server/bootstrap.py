@@ -22,7 +22,6 @@ from recovery.versions import can
 
 _LOOK_S = 2.0
 _LAST_BREATH_S = 60.0
-_SHARES = ("share", "share/mysql", "share/mariadb", "scripts")
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 # A missing one is no harm: 10.2 has no sys schema, and older servers have no performance tables.
 _MARIADB_MORE = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql")
@@ -114,7 +113,7 @@ def _scripts(build: Build) -> Iterator[Path]:
 def _find(build: Build, name: str) -> Path | None:
     # MariaDB has given its scripts names of their own.
     names = (name, name.replace("mysql_", "mariadb_", 1))
-    candidates = (build.basedir / share / known for known in names for share in _SHARES)
+    candidates = (folder / known for known in names for folder in build.scripts)
     return next((path for path in candidates if path.is_file()), None)
 
 
