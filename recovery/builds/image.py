@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import docker
 import requests
 from docker.errors import DockerException
 
 from recovery.builds import catalog, image_ours, image_server
-from recovery.builds.executable import version_said
 from recovery.builds.image_failures import Why
-from recovery.builds.image_look import look
+from recovery.builds.image_look import look, with_scripts
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
 from recovery.builds.image_pull import NotPulledError, pull
@@ -32,14 +30,19 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
         check_registry(sources.registry)
     wanted = None if version is None else _parsed(version)
     with _engine_errors():
-        if sources.image is not None:
-            return _own_image(wanted, sources, say, client)
-        if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
-            # Where the server comes from was said: no registry is asked.
-            return image_server.of_server(client, resolve(version, sources, say), sources.registry, say)
-        if wanted is None:
-            raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
-        return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
+        return with_scripts(client, _meant(wanted, sources, say, client))
+
+
+def _meant(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    if sources.image is not None:
+        return _own_image(wanted, sources, say, client)
+    if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
+        # Where the server comes from was said: no registry is asked.
+        server = resolve(None if wanted is None else wanted.text, sources, say)
+        return image_server.of_server(client, server, sources.registry, say)
+    if wanted is None:
+        raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
+    return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
 
 
 def _parsed(version: str) -> Wanted:
@@ -84,13 +87,7 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
 
 
 def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
-    ours = image_ours.build_of(client.images.get(image))
-    if ours is not None:
-        return ours
-    seen = look(client, image)
-    version = version_said(seen.said)
-    assert version is not None
-    return Build(version, Path(seen.mysqld), Path(seen.basedir), seen.fingerprint, f"image {name}", image=image)
+    return image_ours.build_of(client.images.get(image)) or look(client, image, f"image {name}")
 
 
 def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 import docker
 
 from recovery.builds import apt, image_make, programs
-from recovery.builds.image_look import read_file, throw_away
+from recovery.builds.image_files import read_file, throw_away
 from recovery.builds.image_names import check_registry
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.errors import HostUnfitError
@@ -106,7 +105,7 @@ def package_versions(client: docker.DockerClient, image: str, packages: tuple[st
     with throw_away(client, image, ["/bin/sh"]) as container:
         status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
     found = {}
-    for paragraph in io.StringIO(status).read().split("\n\n"):
+    for paragraph in status.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version|Status): (.*)$", paragraph, re.MULTILINE))
         if fields.get("Package") in packages and fields.get("Status", "").endswith(" installed"):
             found[fields["Package"]] = fields["Version"]

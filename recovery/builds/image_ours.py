@@ -10,6 +10,7 @@ from docker.errors import APIError, ImageNotFound
 from docker.models.images import Image
 
 from recovery.builds.executable import version_said
+from recovery.builds.image_look import forget
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import OURS, Wanted
 from recovery.errors import HostUnfitError, UsageError
@@ -39,6 +40,7 @@ def labels_of(build: Build) -> dict[str, str]:
         engine.FINGERPRINT: build.fingerprint,
         engine.MYSQLD: str(build.mysqld),
         engine.BASEDIR: str(build.basedir),
+        engine.MESSAGES: str(build.messages or ""),
         engine.SOURCE: build.source,
     }
 
@@ -55,6 +57,7 @@ def build_of(image: Image) -> Build | None:
         basedir=Path(labels[engine.BASEDIR]),
         fingerprint=labels[engine.FINGERPRINT],
         source=labels[engine.SOURCE],
+        messages=Path(labels[engine.MESSAGES]) if labels.get(engine.MESSAGES) else None,
         image=str(image.id),
     )
 
@@ -116,13 +119,15 @@ def remove(client: docker.DockerClient, name: str) -> str:
         raise UsageError(f"{name} {why}", f"made here: {known}")
     if len(chosen) > 1:
         raise UsageError(f"{name} are several images", "say which: " + ", ".join(row.name for row in chosen))
-    _remove(client, chosen[0].name)
+    _remove(client, chosen[0])
     return chosen[0].name
 
 
-def _remove(client: docker.DockerClient, name: str) -> None:
+def _remove(client: docker.DockerClient, row: Listed) -> None:
+    name = row.name
     try:
         client.images.remove(name)
+        forget(row.image)
     except ImageNotFound:
         pass  # somebody else was faster
     except APIError as error:
@@ -137,7 +142,7 @@ def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
     rows = [row for row in every(client) if row.ours]
     for row in sorted(rows, key=lambda row: row.version == "-"):
         try:
-            _remove(client, row.name)
+            _remove(client, row)
             removed.append(row.name)
         except HostUnfitError:
             left.append(row.name)
