@@ -90,13 +90,18 @@ def debian_name(name: str) -> str:
 def every(client: docker.DockerClient) -> list[Listed]:
     """Ours, and the servers' own official ones that a VERSION would find."""
     ours = {str(image.id) for image in made_here(client)}
-    rows = [
-        _listed(image, name, mine=str(image.id) in ours)
-        for image in client.images.list()
-        for name in image.tags
-        if str(image.id) in ours or name.rpartition(":")[0] in _SERVERS
-    ]
+    rows = []
+    for image in client.images.list():
+        mine = str(image.id) in ours
+        # What the user has named anew is the user's.
+        shown = [name for name in image.tags if (name == image.labels.get(engine.NAME) if mine else _official(name))]
+        rows += [_listed(image, name, mine=mine) for name in shown]
     return sorted(rows, key=lambda row: (not row.ours, row.name))
+
+
+def _official(name: str) -> bool:
+    """With or without a mirror's name before it."""
+    return any(f"/{name}".rpartition(":")[0].endswith(f"/{server}") for server in _SERVERS)
 
 
 def _listed(image: Image, name: str, *, mine: bool) -> Listed:

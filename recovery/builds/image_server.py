@@ -57,7 +57,8 @@ def of_server(client: docker.DockerClient, server: Build, registry: str | None, 
             image = image_make.finish(client, _part(client, server, name, below), name, _labels(server))
     built = image_ours.build_of(client.images.get(image))
     assert built is not None
-    return built
+    # The same executable may have come from elsewhere when the image was made.
+    return replace(built, source=server.source, warnings=server.warnings)
 
 
 def _labels(server: Build) -> dict[str, str]:
