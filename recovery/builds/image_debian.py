@@ -65,8 +65,10 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
         raise HostUnfitError(f"{why}, and debootstrap, which could make it, is missing", _HINT)
     if os.geteuid() != 0:
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
-    images_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".debian-", dir=images_dir()) as folder:
+    prefix = f".part-{image_make.plain(recipe.name)}-"
+    for leftover in images_dir().glob(f"{prefix}*"):  # nobody else works on this name: its owner was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
         tree = Path(folder) / "tree"
         _debootstrap(program, recipe, tree)
         for rest in (*tree.glob("var/cache/apt/archives/*.deb"), *tree.glob("var/lib/apt/lists/*_*")):

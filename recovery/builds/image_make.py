@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
     """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
     images_dir().mkdir(parents=True, exist_ok=True)
-    with (images_dir() / f".lock-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}").open("w") as file:
+    with (images_dir() / f".lock-{plain(name)}").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -34,6 +34,11 @@ def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
             yield
         finally:
             _sweep(client, name)
+
+
+def plain(name: str) -> str:
+    """An image's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
 
 
 def _sweep(client: docker.DockerClient, name: str) -> None:

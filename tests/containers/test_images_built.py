@@ -28,8 +28,9 @@ CATALOG = ("5.6.24", "5.7.22", "8.0.31", "mariadb-10.11.5")
 
 def run_in(engine: docker.DockerClient, build: Build, *command: str, preload: str = "") -> str:
     """As any user, past the entrypoint."""
+    environment = {"LD_PRELOAD": preload} if preload else {}
     return engine.containers.run(
-        str(build.image), list(command[1:]), entrypoint=command[0], environment={"LD_PRELOAD": preload} if preload else {},
+        str(build.image), list(command[1:]), entrypoint=command[0], environment=environment,
         remove=True, network_mode="none", stderr=True, user="4711:4711",
     ).decode()  # fmt: skip
 
