@@ -19,7 +19,7 @@ endif
 endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name))))
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs report \
+.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs images image report \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -54,6 +54,12 @@ doctor: env ## is this host fit for it?
 datadirs: env ## the data directories that are kept, with their sizes
 	@$(RECOVERY) datadirs $(ARGS)
 
+images: env ## the images of servers on this host, and which were made here
+	@$(RECOVERY) images $(ARGS)
+
+image: env ## have the image of each VERSION: pulled, or built here
+	@$(RECOVERY) images build $(ARGS)
+
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
 
@@ -64,7 +70,7 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(VENV)/bin/python -m pytest $(ARGS)
 
 test-fast: env-test ## the pure tests, in seconds
-	$(VENV)/bin/python -m pytest -m "not real" $(ARGS)
+	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -13,9 +13,9 @@ from pathlib import Path
 import docker
 import pytest
 from docker.models.containers import Container
+from loopback import ALONE
 
 from recovery.builds.image import resolve_image
-from recovery.builds.resolve import Sources
 from recovery.errors import ServerFailedError
 from recovery.host import engine
 from recovery.host.dropping import Caches, cold_means
@@ -43,7 +43,7 @@ def launcher() -> ContainerLauncher:
 
 @pytest.fixture(scope="module")
 def build(client: docker.DockerClient) -> Build:
-    return resolve_image("5.7.22", Sources(), lambda _: None, client)
+    return resolve_image("5.7.22", ALONE, lambda _: None, client)
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +141,12 @@ LEAVE = """
 import os, signal, sys
 from pathlib import Path
 from recovery.builds.image import resolve_image
-from recovery.builds.resolve import Sources
+from loopback import ALONE
 from recovery.host import engine
 from recovery.host.storage import device_of
 from recovery.server.container import ContainerLauncher
 from recovery.server.server import Server
-build = resolve_image("5.7.22", Sources(), lambda _: None, engine.connect())
+build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, engine.connect())
 data, logs = map(Path, sys.argv[1:])
 Server(ContainerLauncher(engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
 os.kill(os.getpid(), signal.SIGKILL)
