@@ -100,17 +100,17 @@ def test_what_a_group_counts(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
-    assert cgroups.read_requests(old) is cgroups.memory_bytes(old) is cgroups.oom_kills(old) is None
+    assert cgroups.read_requests(old, "254:0") is cgroups.memory_bytes(old) is cgroups.oom_kills(old) is None
     (old / "blkio.throttle.io_serviced").write_text("254:0 Read 12\n254:0 Write 5\n7:0 Read 3\nTotal 20\n")
     (old / "memory.usage_in_bytes").write_text("4096\n")
     (old / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (new / "io.stat").write_text("254:0 rbytes=90112 wbytes=0 rios=22 wios=0 dbytes=0 dios=0\n7:0 rios=1\n")
     (new / "memory.current").write_text("8192\n")
     (new / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n")
-    assert [cgroups.read_requests(old), cgroups.memory_bytes(old), cgroups.oom_kills(old)] == [15, 4096, 2]
-    assert [cgroups.read_requests(new), cgroups.memory_bytes(new), cgroups.oom_kills(new)] == [23, 8192, 1]
+    assert [cgroups.read_requests(old, "254:0"), cgroups.memory_bytes(old), cgroups.oom_kills(old)] == [12, 4096, 2]
+    assert [cgroups.read_requests(new, "254:0"), cgroups.memory_bytes(new), cgroups.oom_kills(new)] == [22, 8192, 1]
     (old / "blkio.throttle.io_serviced_recursive").write_text("Total 0\n")
-    assert cgroups.read_requests(old) == 0
+    assert cgroups.read_requests(old, "254:0") == 0
 
 
 def test_a_limit_that_somebody_took_away_is_noticed(tmp_path: Path) -> None:

@@ -89,12 +89,14 @@ def remove(folder: Path) -> bool:
     return True
 
 
-def read_requests(folder: Path) -> int | None:
-    """On all devices. A group that has read nothing yet has no line."""
+def read_requests(folder: Path, disk: str) -> int | None:
+    """Of this disk alone: a loop device's reads are read once more from the disk below. A group that has read nothing
+    yet has no line."""
     for lines in _lines(folder, "blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"):
-        return sum(int(line[2]) for line in lines if line[1:2] == ["Read"])
+        return sum(int(line[2]) for line in lines if line[:2] == [disk, "Read"])
     for lines in _lines(folder, "io.stat"):
-        return sum(int(word.removeprefix("rios=")) for line in lines for word in line if word.startswith("rios="))
+        words = (word for line in lines if line[0] == disk for word in line)
+        return sum(int(word.removeprefix("rios=")) for word in words if word.startswith("rios="))
     return None
 
 

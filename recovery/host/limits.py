@@ -40,6 +40,7 @@ class Group:
         self.limits = limits
         self.name = name
         self._units = tuple(units)
+        self._disk = next((unit.disk for unit in units if unit.disk), None)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -82,10 +83,13 @@ class Group:
         """Never an error: a figure that cannot be read is None."""
         folders = self.folders
         return Counted(
-            read_requests=_first(folders, cgroups.read_requests),
+            read_requests=_first(folders, self._reads),
             memory_bytes=_first(folders, cgroups.memory_bytes),
             oom_kills=_first(folders, cgroups.oom_kills),
         )
+
+    def _reads(self, folder: Path) -> int | None:
+        return cgroups.read_requests(folder, self._disk) if self._disk else None
 
     def lost(self) -> str | None:
         """A limit that is no longer set: somebody else on the host has taken it away."""
