@@ -32,11 +32,11 @@ def hybrid(folder: Path) -> Path:
     return mounts(folder, lines)
 
 
-def unified(folder: Path, controllers: str = "cpuset cpu io memory pids", above: str = "/") -> Path:
+def unified(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
     (folder / "v2").mkdir()
     (folder / "v2" / "cgroup.controllers").write_text(f"{controllers}\n")
     (folder / "v2" / "cgroup.subtree_control").write_text("memory pids\n")
-    return mounts(folder, [f"30 22 0:30 {above} {folder / 'v2'} rw - cgroup2 cgroup2 rw,nsdelegate"])
+    return mounts(folder, [f"30 22 0:30 / {folder / 'v2'} rw - cgroup2 cgroup2 rw,nsdelegate"])
 
 
 def mounts(folder: Path, lines: list[str]) -> Path:
@@ -73,13 +73,12 @@ def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
     assert (cpu / "cpu.cfs_quota_us").read_text() == "50000"
     assert (cpu / "cpu.cfs_period_us").read_text() == "100000"
     assert group.lost() is None
-    assert group.parent_name == "/g"
     group.add(4711)
     assert {(folder / "cgroup.procs").read_text() for folder in group.folders} == {"4711"}
 
 
 def test_version_2_has_one_folder_and_its_controllers_are_handed_down(tmp_path: Path) -> None:
-    group = made(tmp_path, unified(tmp_path, above="/outer"), Limits(read_iops=5000, memory_bytes=256 << 20, cpus=0.5))
+    group = made(tmp_path, unified(tmp_path), Limits(read_iops=5000, memory_bytes=256 << 20, cpus=0.5))
     assert group.folders == (tmp_path / "v2" / "g",)
     (folder,) = group.folders
     assert (folder / "io.max").read_text() == "254:16 riops=5000"
@@ -87,7 +86,6 @@ def test_version_2_has_one_folder_and_its_controllers_are_handed_down(tmp_path: 
     assert (folder / "cpu.max").read_text() == "50000 100000"
     # The last one that was not handed down before.
     assert (tmp_path / "v2" / "cgroup.subtree_control").read_text() == "+cpu"
-    assert group.parent_name == "/outer/g"
 
 
 def test_only_what_is_asked_for_is_touched(tmp_path: Path) -> None:

@@ -46,13 +46,6 @@ class Group:
     def folders(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(unit.hierarchy.root / self.name for unit in self._units))
 
-    @property
-    def parent_name(self) -> str:
-        """For an engine that makes its containers' groups below another (`cgroup_parent`, cgroupfs driver). Version 1
-        hands no limit on reads down to them: put the container's process itself in with `add`, or give the engine the
-        limit too."""
-        return self._units[0].hierarchy.name_of(self.name)
-
     def make(self) -> None:
         for unit in self._units:
             folder = unit.hierarchy.root / self.name
@@ -69,7 +62,8 @@ class Group:
                 ) from error
 
     def add(self, pid: int) -> None:
-        """It is held to the limits from now on: to be called before the process becomes a server."""
+        """It is held to the limits from now on: to be called before the process becomes a server. A container's process
+        is put in itself, not the container's group below: version 1 hands no limit on reads down."""
         for folder in self.folders:
             try:
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -101,9 +95,8 @@ class Group:
         return None
 
     def remove(self) -> None:
-        """An engine makes groups of this name in every hierarchy. A process just killed leaves a moment later; what
-        does not go in time is removed by the next session."""
-        left = {one.root / self.name for one in cgroups.hierarchies()} | set(self.folders)
+        """A process just killed leaves a moment later; what does not go in time is removed by the next session."""
+        left = set(self.folders)
         deadline = time.monotonic() + _PATIENCE_S
         while left := {folder for folder in left if not cgroups.remove(folder)}:
             if time.monotonic() > deadline:

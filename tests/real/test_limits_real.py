@@ -22,6 +22,7 @@ from recovery.host.cgroups import hierarchies
 from recovery.host.limitable import needed
 from recovery.host.limits import Group, limited
 from recovery.host.owner import is_orphan, own_name
+from recovery.host.pagecache import residency
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
@@ -102,11 +103,14 @@ def test_read_bps_bites(at: list[str], tmp_path: Path) -> None:
     assert 0.5 * (20 << 20) <= rate <= 1.1 * (20 << 20) + (2 << 20)
 
 
-def test_memory_bites_and_the_cache_is_in_it(at: list[str], tmp_path: Path) -> None:
+def test_memory_bites_and_the_cache_is_in_it(at: list[str], data: Path, tmp_path: Path) -> None:
     """Read often enough to fill a larger cache: tables of 96 KiB, system files, and the server's own memory."""
     free = measured(tmp_path, "warm-recovery", *at)
     held = measured(tmp_path, "warm-recovery", "--memory", str(MEMORY), *at)
     assert 0 < held["group_memory_bytes"] <= MEMORY
+    (datadir,) = data.glob("*/mysql")
+    resident = residency(datadir).resident_bytes
+    assert resident is None or resident <= MEMORY, "and nothing of it is in a cache beside"
     assert held["read_bytes"] > free["read_bytes"], "what does not fit is read again, on a host with gigabytes free"
 
 
