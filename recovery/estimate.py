@@ -21,12 +21,12 @@ def _rates(version: Version) -> _Rates:
     """Seen on a virtual machine of 2 cores with a local disk."""
     if version.flavor is Flavor.MARIADB:
         validates = version.numbers < (10, 3, 0)
-        return _Rates(900, 0.6, 0.05, 3) if validates else _Rates(900, 0.01, 0.005, 0.1)
+        return _Rates(900, 0.6, 0.05, 1) if validates else _Rates(900, 0.01, 0.005, 0.1)
     if version.numbers < (5, 7, 0):
-        return _Rates(1000, 0.2, 0.06, 3)
+        return _Rates(1000, 0.2, 0.06, 1)
     if version.numbers < (8, 0, 0):
         return _Rates(1800, 0.22, 0.03, 3)
-    return _Rates(500, 0.3, 0.15, 3)
+    return _Rates(500, 0.3, 0.15, 2)
 
 
 OVERHEAD_S = 12.0

@@ -122,7 +122,8 @@ class Stagehand:
         )
 
     def _build(self, stage: Stage, datadir: DataDir) -> None:
-        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory_bytes())}")
+        memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
+        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
         title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
             prepare_stage(

@@ -45,6 +45,12 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--set", "=1"], "names no option"),
         (["--engine", "podman"], "podman"),
         (["--stall", "0"], "stall"),
+        (["--read-iops", "0"], "READ_IOPS=0 makes no sense"),
+        (["--read-iops", "many"], "READ_IOPS=many makes no sense"),
+        (["--read-bps=-1"], "READ_BPS=-1 makes no sense"),
+        (["--memory", "1m"], "MEMORY=1m is less than any server can live with"),
+        (["--memory", ""], "--memory is set but empty"),
+        (["--cpus", "0"], "CPUS=0 makes no sense"),
         (["--stall", "nan"], "stall"),
         (["--stall", "inf"], "stall"),
         (["--frobnicate"], "--frobnicate"),
@@ -63,7 +69,7 @@ def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[s
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("name", ["VERSION", "TABLES", "DATA", "MYSQLD", "RESULTS"])
+@pytest.mark.parametrize("name", ["VERSION", "TABLES", "DATA", "MYSQLD", "RESULTS", "READ_IOPS", "MEMORY"])
 def test_set_but_empty(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(f"RECOVERY_{name}", "")
     code, said = complaint(capsys, "cold-recovery")

@@ -32,11 +32,11 @@ def hybrid(folder: Path) -> Path:
     return mounts(folder, lines)
 
 
-def unified(folder: Path, controllers: str = "cpuset cpu io memory pids", above: str = "/") -> Path:
+def unified(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
     (folder / "v2").mkdir()
     (folder / "v2" / "cgroup.controllers").write_text(f"{controllers}\n")
     (folder / "v2" / "cgroup.subtree_control").write_text("memory pids\n")
-    return mounts(folder, [f"30 22 0:30 {above} {folder / 'v2'} rw - cgroup2 cgroup2 rw,nsdelegate"])
+    return mounts(folder, [f"30 22 0:30 / {folder / 'v2'} rw - cgroup2 cgroup2 rw,nsdelegate"])
 
 
 def mounts(folder: Path, lines: list[str]) -> Path:
@@ -73,13 +73,12 @@ def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
     assert (cpu / "cpu.cfs_quota_us").read_text() == "50000"
     assert (cpu / "cpu.cfs_period_us").read_text() == "100000"
     assert group.lost() is None
-    assert group.parent_name == "/g"
     group.add(4711)
     assert {(folder / "cgroup.procs").read_text() for folder in group.folders} == {"4711"}
 
 
 def test_version_2_has_one_folder_and_its_controllers_are_handed_down(tmp_path: Path) -> None:
-    group = made(tmp_path, unified(tmp_path, above="/outer"), Limits(read_iops=5000, memory_bytes=256 << 20, cpus=0.5))
+    group = made(tmp_path, unified(tmp_path), Limits(read_iops=5000, memory_bytes=256 << 20, cpus=0.5))
     assert group.folders == (tmp_path / "v2" / "g",)
     (folder,) = group.folders
     assert (folder / "io.max").read_text() == "254:16 riops=5000"
@@ -87,7 +86,6 @@ def test_version_2_has_one_folder_and_its_controllers_are_handed_down(tmp_path: 
     assert (folder / "cpu.max").read_text() == "50000 100000"
     # The last one that was not handed down before.
     assert (tmp_path / "v2" / "cgroup.subtree_control").read_text() == "+cpu"
-    assert group.parent_name == "/outer/g"
 
 
 def test_only_what_is_asked_for_is_touched(tmp_path: Path) -> None:
@@ -100,17 +98,17 @@ def test_what_a_group_counts(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
-    assert cgroups.read_requests(old) is cgroups.memory_bytes(old) is cgroups.oom_kills(old) is None
+    assert cgroups.read_requests(old, "254:0") is cgroups.memory_bytes(old) is cgroups.oom_kills(old) is None
     (old / "blkio.throttle.io_serviced").write_text("254:0 Read 12\n254:0 Write 5\n7:0 Read 3\nTotal 20\n")
     (old / "memory.usage_in_bytes").write_text("4096\n")
     (old / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (new / "io.stat").write_text("254:0 rbytes=90112 wbytes=0 rios=22 wios=0 dbytes=0 dios=0\n7:0 rios=1\n")
     (new / "memory.current").write_text("8192\n")
     (new / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n")
-    assert [cgroups.read_requests(old), cgroups.memory_bytes(old), cgroups.oom_kills(old)] == [15, 4096, 2]
-    assert [cgroups.read_requests(new), cgroups.memory_bytes(new), cgroups.oom_kills(new)] == [23, 8192, 1]
+    assert [cgroups.read_requests(old, "254:0"), cgroups.memory_bytes(old), cgroups.oom_kills(old)] == [12, 4096, 2]
+    assert [cgroups.read_requests(new, "254:0"), cgroups.memory_bytes(new), cgroups.oom_kills(new)] == [22, 8192, 1]
     (old / "blkio.throttle.io_serviced_recursive").write_text("Total 0\n")
-    assert cgroups.read_requests(old) == 0
+    assert cgroups.read_requests(old, "254:0") == 0
 
 
 def test_a_limit_that_somebody_took_away_is_noticed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import signal
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
 
-from recovery.errors import ServerFailedError
+from recovery.errors import ServerFailedError, ServerKilledError
+from recovery.host.limits import Counted, Group
+from recovery.model import Limits
 from recovery.server.local import LocalLife
-from recovery.server.watcher import Ready, watch
+from recovery.server.watcher import Ready, died, failed, watch
 from recovery.versions import parse_version
 
 
@@ -112,3 +115,26 @@ def test_waiting_costs_no_cpu(tmp_path: Path) -> None:
     watched(life)
     after = resource.getrusage(resource.RUSAGE_SELF)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.02
+
+
+class _FullGroup(Group):
+    """One in which the kernel has killed."""
+
+    def __init__(self, oom_kills: int) -> None:
+        super().__init__(Limits(memory_bytes=128 << 20), "full", ())
+        self.oom_kills = oom_kills
+
+    def counted(self) -> Counted:
+        return Counted(oom_kills=self.oom_kills)
+
+
+@pytest.mark.parametrize(("kills", "told"), [(1, ": MEMORY=128m is too little for it"), (0, "")])
+def test_a_server_killed_for_want_of_its_memory_is_told_so(kills: int, told: str, tmp_path: Path) -> None:
+    launch = dataclasses.replace(fake_launch(tmp_path), group=_FullGroup(kills))
+    life = FakeLauncher([["signal 9"]]).launch(launch)
+    exited = life.wait(10)
+    assert exited is not None
+    error = failed(life, died(life, exited))
+    assert isinstance(error, ServerKilledError)
+    assert error.message.endswith("when memory runs out" + told)
+    assert ("give it more MEMORY" in error.hint) == bool(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
@@ -17,6 +18,8 @@ from recovery.host.engine import MADE, NAME
 from recovery.paths import images_dir
 
 Say = Callable[[str], None]
+_LATE_SWEEPS = 15
+_BETWEEN_SWEEPS_S = 0.2
 
 
 @contextmanager
@@ -32,6 +35,12 @@ def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
         _sweep(client, name)
         try:
             yield
+        except KeyboardInterrupt:
+            # The engine ends the step that it is at, and keeps what came of it.
+            for _ in range(_LATE_SWEEPS):
+                time.sleep(_BETWEEN_SWEEPS_S)
+                _sweep(client, name)
+            raise
         finally:
             _sweep(client, name)
 

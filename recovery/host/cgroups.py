@@ -20,16 +20,10 @@ class Hierarchy:
     root: Path
     """Where it is mounted. Groups are made directly below: version 2 has controllers only where no process is above."""
     controllers: frozenset[str]
-    above: str = "/"
-    """What of the whole hierarchy is mounted there: `/`, or a container's own part."""
-
-    def name_of(self, group: str) -> str:
-        """As others call it who see the whole hierarchy: an engine's `cgroup_parent`."""
-        return f"{self.above.rstrip('/')}/{group}"
 
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
-    """Each once; those without a controller too, since an engine makes its groups in all of them."""
+    """Each once, those without a controller of use here too."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:
@@ -46,11 +40,11 @@ def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
         if kind not in ("cgroup", "cgroup2"):
             continue
         fields = before.split(" ")
-        above, root = unescape(fields[3]), Path(unescape(fields[4]))
+        root = Path(unescape(fields[4]))
         if kind == "cgroup2":
-            yield Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")), above)
+            yield Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
         else:
-            yield Hierarchy(1, root, _V1 & set(options.split(",")), above)
+            yield Hierarchy(1, root, _V1 & set(options.split(",")))
 
 
 def _words(path: Path) -> list[str]:
@@ -89,12 +83,14 @@ def remove(folder: Path) -> bool:
     return True
 
 
-def read_requests(folder: Path) -> int | None:
-    """On all devices. A group that has read nothing yet has no line."""
+def read_requests(folder: Path, disk: str) -> int | None:
+    """Of this disk alone: a loop device's reads are read once more from the disk below. A group that has read nothing
+    yet has no line."""
     for lines in _lines(folder, "blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"):
-        return sum(int(line[2]) for line in lines if line[1:2] == ["Read"])
+        return sum(int(line[2]) for line in lines if line[:2] == [disk, "Read"])
     for lines in _lines(folder, "io.stat"):
-        return sum(int(word.removeprefix("rios=")) for line in lines for word in line if word.startswith("rios="))
+        words = (word for line in lines if line[0] == disk for word in line)
+        return sum(int(word.removeprefix("rios=")) for word in words if word.startswith("rios="))
     return None
 
 

@@ -39,6 +39,8 @@ class Unit:
     hierarchy: Hierarchy
     controller: str
     settings: tuple[Setting, ...]
+    disk: str | None = None
+    """Whose reads are limited, and counted."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _Wish:
     controllers: tuple[str, str]
     """As version 1 calls it, and version 2."""
     settings: tuple[tuple[Setting, ...], tuple[Setting, ...]]
+    disk: str | None = None
 
 
 def needed(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[Unit, ...]:
@@ -70,7 +73,7 @@ def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
             f"{wish.asked} cannot be set: this user may not make a control group in {hierarchy.root}",
             f"run as root, {_LEAVE_OUT}",
         )
-    return Unit(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1])
+    return Unit(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
 
 
 def _wishes(limits: Limits, data: Path) -> Iterator[_Wish]:
@@ -91,7 +94,7 @@ def _reads(limits: Limits, asked: str, disk: str) -> _Wish:
     if limits.read_bps:
         old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
         new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
-    return _Wish(asked, ("blkio", "io"), (tuple(old), tuple(new)))
+    return _Wish(asked, ("blkio", "io"), (tuple(old), tuple(new)), disk)
 
 
 def _memory(limit: int) -> _Wish:

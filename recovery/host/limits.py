@@ -40,17 +40,11 @@ class Group:
         self.limits = limits
         self.name = name
         self._units = tuple(units)
+        self._disk = next((unit.disk for unit in units if unit.disk), None)
 
     @property
     def folders(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(unit.hierarchy.root / self.name for unit in self._units))
-
-    @property
-    def parent_name(self) -> str:
-        """For an engine that makes its containers' groups below another (`cgroup_parent`, cgroupfs driver). Version 1
-        hands no limit on reads down to them: put the container's process itself in with `add`, or give the engine the
-        limit too."""
-        return self._units[0].hierarchy.name_of(self.name)
 
     def make(self) -> None:
         for unit in self._units:
@@ -68,7 +62,8 @@ class Group:
                 ) from error
 
     def add(self, pid: int) -> None:
-        """It is held to the limits from now on: to be called before the process becomes a server."""
+        """It is held to the limits from now on: to be called before the process becomes a server. A container's process
+        is put in itself, not the container's group below: version 1 hands no limit on reads down."""
         for folder in self.folders:
             try:
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -82,10 +77,13 @@ class Group:
         """Never an error: a figure that cannot be read is None."""
         folders = self.folders
         return Counted(
-            read_requests=_first(folders, cgroups.read_requests),
+            read_requests=_first(folders, self._reads),
             memory_bytes=_first(folders, cgroups.memory_bytes),
             oom_kills=_first(folders, cgroups.oom_kills),
         )
+
+    def _reads(self, folder: Path) -> int | None:
+        return cgroups.read_requests(folder, self._disk) if self._disk else None
 
     def lost(self) -> str | None:
         """A limit that is no longer set: somebody else on the host has taken it away."""
@@ -97,9 +95,8 @@ class Group:
         return None
 
     def remove(self) -> None:
-        """An engine makes groups of this name in every hierarchy. A process just killed leaves a moment later; what
-        does not go in time is removed by the next session."""
-        left = {one.root / self.name for one in cgroups.hierarchies()} | set(self.folders)
+        """A process just killed leaves a moment later; what does not go in time is removed by the next session."""
+        left = set(self.folders)
         deadline = time.monotonic() + _PATIENCE_S
         while left := {folder for folder in left if not cgroups.remove(folder)}:
             if time.monotonic() > deadline:

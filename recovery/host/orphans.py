@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -43,16 +42,13 @@ def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> 
 
 
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
-    """Control groups whose owner is gone, and the servers in it: SIGKILL, then the groups. Others' are never touched,
+    """Control groups whose owner is gone, and the servers in them: SIGKILL, then the groups. Others' are never touched,
     nor one of ours with somebody else's process in it. Returns the names of those that went."""
     found = {entry for one in hierarchies(mounts) for entry in _entries(one.root) if is_orphan(entry.name)}
     for folder in found:
         processes = [process for pid in processes_in(folder) if (process := _process(pid)) is not None]
         if all(map(_is_a_server, processes)):
-            for process in processes:
-                with suppress(psutil.Error):
-                    process.kill()
-            psutil.wait_procs(processes, timeout=_PATIENCE_S)
+            psutil.wait_procs([process for process in processes if _killed(process)], timeout=_PATIENCE_S)
     return tuple(sorted({folder.name for folder in found if remove(folder)}))
 
 
@@ -68,6 +64,15 @@ def _process(pid: int) -> psutil.Process | None:
         return psutil.Process(pid)
     except psutil.Error:
         return None
+
+
+def _killed(process: psutil.Process) -> bool:
+    """False where it is another user's: then there is nothing to wait for."""
+    try:
+        process.kill()
+    except psutil.Error:
+        return False
+    return True
 
 
 def _is_a_server(process: psutil.Process) -> bool:

@@ -141,7 +141,7 @@ LEAVE = """
 import os, signal, sys
 from pathlib import Path
 from recovery.builds.image import resolve_image
-from loopback import ALONE
+from recovery.builds.resolve import Sources
 from recovery.host import engine
 from recovery.host.storage import device_of
 from recovery.server.container import ContainerLauncher
