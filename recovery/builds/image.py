@@ -39,7 +39,7 @@ def _meant(wanted: Wanted | None, sources: Sources, say: Say, client: docker.Doc
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
         # Where the server comes from was said: no registry is asked.
         server = resolve(None if wanted is None else wanted.text, sources, say)
-        return image_server.of_server(client, server, sources.registry, say)
+        return image_server.of_server(client, server, sources, say)
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
     return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
@@ -119,7 +119,7 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
         except RecoveryError as error:
             problem = error
         else:
-            return image_server.of_server(client, server, sources.registry, say)
+            return image_server.of_server(client, server, sources, say)
     return _from_debian(wanted, sources, say, client, problem)
 
 
@@ -162,7 +162,7 @@ def _from_debian(
     if (carried := image_ours.find(client, parse_wanted(name))) is not None:
         build = carried[1]
     else:
-        build = image_server.of_debian(client, name, sources.registry, say)
+        build = image_server.of_debian(client, name, sources, say)
     if wanted.fits(build.version):
         return build
     raise UsageError(

@@ -42,9 +42,9 @@ def plain(name: str) -> str:
 
 
 def _sweep(client: docker.DockerClient, name: str) -> None:
-    for image in client.images.list(filters={"label": [f"{NAME}={name}"], "dangling": True}):
-        with suppress(APIError):  # a running container uses it; then it is no part of an image
-            client.images.remove(str(image.id))
+    for image in client.api.images(quiet=True, filters={"label": [f"{NAME}={name}"], "dangling": True}):
+        with suppress(APIError):  # a container uses it, or it has gone already
+            client.images.remove(image)
 
 
 def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
 from loopback import ALONE, NOBODY, quiet
 
-from recovery.builds import image_ours, image_server
+from recovery.builds import image_make, image_ours, image_server, packages
 from recovery.builds.image import resolve_image
+from recovery.builds.image_look import ask_version
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import BASE, own_name
 from recovery.builds.resolve import Sources, resolve
@@ -70,7 +72,7 @@ def test_it_shares_data_directories_with_the_server_of_the_host(version: str, en
 
 
 def test_versions_differ_by_the_server_alone(engine: docker.DockerClient) -> None:
-    image_server.base(engine, NOBODY, quiet)
+    image_server.base(engine, ALONE, quiet)
     base = engine.images.get(BASE).attrs["RootFS"]["Layers"]
     for version in CATALOG:
         image = engine.images.get(str(resolve_image(version, ALONE, quiet, engine).image))
@@ -91,6 +93,20 @@ def test_a_server_of_the_user_s_own(engine: docker.DockerClient) -> None:
     build = resolve_image(None, Sources(mysqld=str(here.basedir), registry=NOBODY), quiet, engine)
     assert build.fingerprint == here.fingerprint
     assert build.version == here.version
+
+
+def test_libraries_that_the_base_lacks_come_from_this_host(engine: docker.DockerClient) -> None:
+    """Newer Debian has renamed libaio: a server of 5.7 does not start on it without the host's copy."""
+    base = resolve_image("debian-sid", ALONE, quiet, engine)
+    below = engine.images.get(str(base.image)).tags[0]
+    libaio = packages.held("libaio1", "libaio.so.1") or packages.fetch("libaio1", "libaio.so.1")
+    here = replace(resolve("5.7.22", Sources(), quiet), library_dirs=(libaio.parent,))
+    name = "recovery-test/libraries:1"
+    with image_make.making(engine, name, quiet):
+        part = image_server.part(engine, here, name, below)
+        said, version = ask_version(engine, part, "/opt/mysqld/bin/mysqld")
+        assert str(version) == "5.7.22", said
+        assert "LD_LIBRARY_PATH=/opt/libraries" in engine.images.get(part).attrs["Config"]["Env"]
 
 
 def name_of(version: str) -> str:
