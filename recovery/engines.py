@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import docker
+
+from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources, resolve
+from recovery.host import engine
 from recovery.host.dropping import Dropper, own_dropper
+from recovery.host.engine_drop import EngineDropper
+from recovery.host.leftovers import remove_leftovers
 from recovery.model import Build
 from recovery.request import Request
+from recovery.server.container import ContainerLauncher
 from recovery.server.launcher import Launcher
 from recovery.server.local import LocalLauncher
 
 Say = Callable[[str], None]
+LOCAL, DOCKER, AUTO = "local", "docker", "auto"
 
 
 @dataclass(frozen=True)
@@ -22,14 +30,56 @@ class Engine:
     name: str
     resolve: Callable[[str | None], Build]
     launcher: Launcher
-    dropper: Dropper | None
-    """Who may drop the host's caches; None is nobody."""
+    dropper: Callable[[Sequence[Build]], Dropper | None]
+    """Who may drop the host's caches, once the servers are there; None is nobody."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """For the report's description of the host."""
 
 
 def choose(request: Request, say: Say) -> Engine:
-    return _local(request, say)
+    """Docker where an engine answers, local processes otherwise; a remote engine is refused, not passed over."""
+    if request.engine == LOCAL:
+        return _local(request, say)
+    try:
+        at = engine.endpoint()
+        client = engine.connect(at)
+    except engine.NoEngineError as error:
+        if request.engine == DOCKER or request.image:
+            raise
+        say(f"{error.message}: servers run as local processes")
+        return _local(request, say)
+    say(f"servers run in containers of the Docker engine at {at}")
+    for name in remove_leftovers(client):
+        say(f"removed the container {name}, which a killed run had left behind")
+    return _docker(request, say, client, at)
+
+
+def _sources(request: Request) -> Sources:
+    return Sources(
+        archive=request.archive,
+        offline=request.offline,
+        mysqld=request.mysqld,
+        image=request.image,
+        registry=request.registry,
+    )
 
 
 def _local(request: Request, say: Say) -> Engine:
-    sources = Sources(archive=request.archive, offline=request.offline, mysqld=request.mysqld)
-    return Engine("local", lambda version: resolve(version, sources, say), LocalLauncher(), own_dropper())
+    sources = _sources(request)
+    return Engine(LOCAL, lambda version: resolve(version, sources, say), LocalLauncher(), lambda _: own_dropper())
+
+
+def _docker(request: Request, say: Say, client: docker.DockerClient, at: engine.Endpoint) -> Engine:
+    sources = _sources(request)
+
+    def dropper(builds: Sequence[Build]) -> Dropper | None:
+        image = next((build.image for build in builds if build.image), None)
+        return own_dropper() or (EngineDropper(client, image) if image else None)
+
+    return Engine(
+        DOCKER,
+        lambda version: resolve_image(version, sources, say, client),
+        ContainerLauncher(at.url),
+        dropper,
+        engine.facts(client, at),
+    )

@@ -43,6 +43,8 @@ class Build:
     """Folders of this host in which the server's install scripts are looked for, where it cannot initialise itself."""
     library_dirs: tuple[Path, ...] = ()
     """Folders of shared libraries the host lacks, put in front of the loader's own."""
+    eatmydata: Path | None = None
+    """libeatmydata inside its image; a server of this host takes the host's."""
     image: str | None = None
     """Id of the image that holds it: then `mysqld` and `basedir` are paths inside. None is a server of this host."""
     warnings: tuple[str, ...] = ()
@@ -139,10 +141,13 @@ class Usage:
     read_bytes: int | None = None
     """Fetched from storage for the process (/proc/PID/io)."""
     read_requests: int | None = None
-    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it."""
+    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
+    reads those of the server's control group, as the limit counts them: before neighbours are merged."""
     cpu_s: float | None = None
     cache_grown_bytes: int | None = None
     """Growth of the host's page cache meanwhile."""
+    group_memory_bytes: int | None = None
+    """Of the server's control group at the end, page cache included; None without limits."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,10 @@ class Startup:
     log: Path
     ready_lag_s: float | None = None
     """Arrival of the ready line minus the server's own stamp on it; None where the stamp is too coarse to tell."""
+    start_error_s: float | None = None
+    """By how much later than assumed the exec may have been; None where this tool itself called it."""
+    engine_overhead_s: float | None = None
+    """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
 
 
 @dataclass(frozen=True)
@@ -204,10 +213,16 @@ class Run:
     rows_expected: int | None = None
     rows_found: int | None = None
     ready_lag_s: float | None = None
+    start_error_s: float | None = None
+    engine_overhead_s: float | None = None
     exit_signal: str | None = None
     """How the server before this start had died: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
+    reads_per_s: float | None = None
+    """`read_requests` over the time in which they were counted, from exec to the first answered query."""
+    group_memory_bytes: int | None = None
+    """What the server's control group held at the first answered query, page cache included; None without limits."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import Schema
+from recovery.model import NO_LIMITS, Limits, Schema
 from recovery.server.options import check_user_settings
 from recovery.server.watcher import DEFAULT_STALL_S
 
@@ -35,11 +35,17 @@ class Request:
     insert_template: Path | None = None
     mysqld: str | None = None
     archive: str | None = None
+    engine: str = "auto"
+    """`auto`, `docker` or `local`."""
+    image: str | None = None
+    registry: str | None = None
     as_published: bool = False
     allow_drop: bool = True
     keep: bool = False
     offline: bool = False
     stall_s: float = DEFAULT_STALL_S
+    limits: Limits = NO_LIMITS
+    """For the servers that are measured; tables are built without."""
     command: str = ""
 
     @property

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from recovery.model import Run, Session, Trial, Verdict
+from recovery.limited import stored, words
+from recovery.model import Limits, Run, Session, Trial, Verdict
 from recovery.plan import Plan
 from recovery.request import Request
 from recovery.scenarios.scenario import Outcome, Scenario
@@ -43,15 +44,28 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         rows_expected=outcome.rows_expected,
         rows_found=outcome.rows_found,
         ready_lag_s=startup.ready_lag_s,
+        start_error_s=startup.start_error_s,
+        engine_overhead_s=startup.engine_overhead_s,
         exit_signal=outcome.previous_exit,
+        reads_per_s=_rate(startup.usage.read_requests, startup.first_query_s),
+        group_memory_bytes=startup.usage.group_memory_bytes,
     )
 
 
-def _notes(environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
+def _rate(count: int | None, seconds: float) -> float | None:
+    return None if count is None or seconds <= 0 else round(count / seconds, 1)
+
+
+def _notes(limits: Limits, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
+    notes = []
+    if limits:
+        notes.append(f"The server was limited to {words(limits)}.")
     reclaimed = environment.get("idle_pageout")
-    if reclaimed is None:
-        return ()
-    return (f"No cache stays warm for long on this host: {reclaimed}. Compare the bytes read by the warm starts.",)
+    if reclaimed is not None:
+        notes.append(
+            f"No cache stays warm for long on this host: {reclaimed}. Compare the bytes read by the warm starts."
+        )
+    return tuple(notes)
 
 
 def session_of(
@@ -81,16 +95,19 @@ def session_of(
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,
             "archive": request.archive,
+            "image": request.image,
+            "registry": request.registry,
             "runs": request.runs,
             "data": str(request.data),
             "engine": engine,
             "as_published": request.as_published,
             "order": plan.order,
+            **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(variant.name for variant in scenario.variants()),
         planned_runs=len(plan.trials),
-        notes=_notes(environment),
+        notes=_notes(request.limits, environment),
         tool_version=tool_version,
     )

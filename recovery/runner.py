@@ -11,18 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
+from recovery.builds.image import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.datadir import DataDirs
+from recovery.host.dropping import Dropper
 from recovery.host.facts import environment
+from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
+from recovery.host.orphans import end_left_groups
 from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
+from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Trial, Verdict, Version
+from recovery.model import Build, Cache, Run, Trial, Verdict, Version
 from recovery.plan import Plan, make_plan
 from recovery.request import Request
 from recovery.results import empty_run, run_of, session_of
@@ -32,7 +37,6 @@ from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
-from recovery.versions import parse_version
 
 
 def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
@@ -44,11 +48,22 @@ def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, .
     return builds
 
 
-def _tell_means(request: Request, engine: Engine, say: Say) -> None:
+def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
     """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
-    if request.allow_drop and engine.dropper is None:
+    dropper = engine.dropper(builds) if request.allow_drop else None
+    if request.allow_drop and dropper is None:
         say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
         say("for the published way run as root")
+    return dropper
+
+
+def limits_not_held(group: Group | None, run: Run) -> str | None:
+    """Why this run did not measure what was asked."""
+    if group is None:
+        return None
+    return group.lost() or overrun(
+        group.limits, read_requests=run.read_requests, read_bytes=run.read_bytes, seconds=run.first_query_s or 0
+    )
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,7 @@ class Prepared:
     plan: Plan
     stages: tuple[Stage, ...]
     statements: tuple[str, ...]
+    dropper: Dropper | None = None
 
 
 def prepare(request: Request, builds: tuple[Build, ...], statements: tuple[str, ...]) -> Prepared:
@@ -84,16 +100,23 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_template(request.schema)
     statements = insert_statements(request.schema, template=request.insert_template)
     for version in request.versions:
-        refuse_withdrawn(parse_version(version), request.schema.total_tables)
+        if (release := known_wanted(version).release) is not None:
+            refuse_withdrawn(release, request.schema.total_tables)
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
-        _tell_means(request, engine, narrator.say)
-        builds = resolve_builds(request, engine, narrator.say)
-        prepared = prepare(request, builds, statements)
+        for name in end_left_groups():
+            narrator.say(f"removed the control group {name}, which a killed run had left behind")
         with ExitStack() as stack:
+            # Before the hour of building: a limit that cannot be set is refused at once.
+            group = stack.enter_context(limited(request.limits, request.data))
+            builds = resolve_builds(request, engine, narrator.say)
+            dropper = _dropper(request, engine, builds, narrator.say)
+            prepared = replace(prepare(request, builds, statements), dropper=dropper)
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
-            stagehand = stack.enter_context(Stagehand(request, prepared.stages, engine=engine, narrator=narrator))
+            stagehand = stack.enter_context(
+                Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group)
+            )
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
 
 
@@ -111,7 +134,7 @@ class _Loop:
             request,
             prepared.scenario,
             prepared.plan,
-            environment=environment(request.data),
+            environment=environment(request.data) | dict(stagehand.engine.facts),
             engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )
@@ -161,7 +184,7 @@ class _Loop:
         conditions = Conditions(
             self.prepared.statements,
             as_published=self.request.as_published,
-            dropper=self.stagehand.engine.dropper if self.request.allow_drop else None,
+            dropper=self.prepared.dropper,
             timed_settings=self.request.timed_settings,
         )
         return self.stagehand.bench(version, conditions, self.scratch)
@@ -179,8 +202,10 @@ class _Loop:
             verdict = Verdict.VOID if void else Verdict.FAILED
             run = replace(empty_run(trial), verdict=verdict, reason=error.message)
         else:
-            verdict, reason = self.prepared.scenario.judge(outcome)
-            run = replace(run_of(trial, outcome), verdict=verdict, reason=reason)
+            run = run_of(trial, outcome)
+            doubt = limits_not_held(bench.server.group, run)
+            verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
+            run = replace(run, verdict=verdict, reason=reason)
         kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
         run = replace(run, started_at=started_at, log=kept)
         self.store.append(run)

@@ -11,8 +11,10 @@ from typing import Protocol
 from recovery.engines import Engine
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.limits import Group
 from recovery.host.machine import memory_bytes
 from recovery.host.orphans import end_servers_in
+from recovery.host.pagecache import flush_caches
 from recovery.host.space import free
 from recovery.host.storage import device_of
 from recovery.load.stage import prepare_stage
@@ -35,11 +37,21 @@ class Narrator(Protocol):
 class Stagehand:
     """Benches by version, opened when first asked for. As a context manager it closes what is open."""
 
-    def __init__(self, request: Request, stages: Sequence[Stage], *, engine: Engine, narrator: Narrator) -> None:
+    def __init__(
+        self,
+        request: Request,
+        stages: Sequence[Stage],
+        *,
+        engine: Engine,
+        narrator: Narrator,
+        group: Group | None = None,
+    ) -> None:
         self.request = request
         self.stages = {stage.build.version: stage for stage in stages}
         self.engine = engine
         self.narrator = narrator
+        self.group = group
+        """For the servers that are measured, all of them; whoever opened it removes it."""
         self._open: dict[Version, Bench] = {}
         self._built: set[str] = set()
         self._done_with: list[str] = []
@@ -85,6 +97,9 @@ class Stagehand:
                 prove_intact(datadir, self.request.schema.database_names, fingerprint=stage.build.fingerprint)
             else:
                 self._build(stage, datadir)
+            if self.request.limits.memory_bytes is not None:
+                # What others have read into the cache is charged to them, and would be there beyond MEMORY.
+                flush_caches(datadir.mysql, conditions.dropper)
             server = undo.enter_context(self._server(stage, datadir, scratch))
             bench = Bench(server, datadir, self.request.schema, conditions=conditions)
             if bench.take_possession():
@@ -103,6 +118,7 @@ class Stagehand:
             logdir=scratch / str(stage.build.version),
             settings=merge(test_settings(stage.build.version), self.request.lasting_settings),
             stall_s=self.request.stall_s,
+            group=self.group,
         )
 
     def _build(self, stage: Stage, datadir: DataDir) -> None:

@@ -32,6 +32,8 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
             monkeypatch.delenv(name)
     monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
+    # What a host's engine does is tested apart, where one is asked for.
+    monkeypatch.setenv("RECOVERY_ENGINE", "local")
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ Step = Callable[["FakeBench"], None]
 class FakeBench:
     def __init__(self, logdir: Path) -> None:
         build = cast(Build, SimpleNamespace(version=VERSION))
-        self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, close=lambda: None)
+        self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, group=None, close=lambda: None)
         self.description = {"source": "a fake"}
         self.settled = 0
         self.disturbances = 0
@@ -46,7 +46,7 @@ class FakeStagehand:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
         self.left: list[Version] = []
-        self.engine = SimpleNamespace(name="local", dropper=None)
+        self.engine = SimpleNamespace(name="local", facts={})
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench

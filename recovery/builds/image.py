@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import docker
-import requests
-from docker.errors import DockerException
 
 from recovery.builds import catalog, image_ours, image_server
 from recovery.builds.image_failures import Why
-from recovery.builds.image_look import look, with_scripts
+from recovery.builds.image_look import look, with_eatmydata, with_scripts
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.builds.resolve import Sources, resolve
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import RecoveryError, UsageError
+from recovery.host import engine
 from recovery.model import Build, Flavor
 
 Say = Callable[[str], None]
@@ -28,42 +26,29 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     """A server in an image of this host's engine; each step is told in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
-    wanted = None if version is None else _parsed(version)
-    with _engine_errors():
-        return with_scripts(client, _meant(wanted, sources, say, client))
+    wanted = None if version is None else known_wanted(version)
+    with engine.errors_told():
+        return with_eatmydata(client, with_scripts(client, _found(wanted, sources, say, client)))
 
 
-def _meant(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     if sources.image is not None:
         return _own_image(wanted, sources, say, client)
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
         # Where the server comes from was said: no registry is asked.
-        server = resolve(None if wanted is None else wanted.text, sources, say)
-        return image_server.of_server(client, server, sources, say)
+        local = resolve(None if wanted is None else wanted.text, sources, say)
+        return image_server.of_server(client, local, sources, say)
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
     return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
 
 
-def _parsed(version: str) -> Wanted:
+def known_wanted(version: str) -> Wanted:
+    """Parsed; one that cannot be is answered with those that can be had."""
     try:
         return parse_wanted(version)
     except UsageError as error:
         raise UsageError(error.message, f"can be had: {can_be_had()}, debian-sid, debian-mariadb; {OTHERS}") from None
-
-
-@contextmanager
-def _engine_errors() -> Iterator[None]:
-    """Whatever the engine answers, in one line."""
-    try:
-        yield
-    except DockerException as error:
-        said = " ".join(str(getattr(error, "explanation", None) or error).split())
-        raise HostUnfitError(f"the Docker engine says: {said}", "see the engine's log and its space") from error
-    except requests.RequestException as error:
-        raise HostUnfitError(
-            f"the Docker engine does not answer any more: {' '.join(str(error).split())}", "see that it runs"
-        ) from error
 
 
 def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import known_version
+from recovery.builds.image import known_wanted
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
-from recovery.model import Schema, Version
+from recovery.limited import parse_limits, repeated
+from recovery.model import Schema
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
     DEFAULT_RUNS,
@@ -46,7 +47,9 @@ def make_request(scenario: str, given: Given) -> Request:
     versions = split_versions(given["versions"])
     if given["mysqld"] and len(versions) > 1:
         raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
-    if not versions and not given["mysqld"]:
+    if given["image"] and len(versions) > 1:
+        raise UsageError("IMAGE is one server, VERSION names several", "name one version, or none: it is asked")
+    if not versions and not given["mysqld"] and not given["image"]:
         versions = (DEFAULT_VERSION,)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
@@ -61,20 +64,34 @@ def make_request(scenario: str, given: Given) -> Request:
         insert_template=given["insert_template"] and _path(given["insert_template"]),
         mysqld=_place(given["mysqld"]),
         archive=given["archive"],
+        engine=_engine(given),
+        image=given["image"],
+        registry=given["registry"],
         as_published=given["as_published"],
         allow_drop=not given["no_drop_caches"],
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
+        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
     return replace(request, command=_repeat(request))
 
 
+def _engine(given: Given) -> str:
+    for name in ("image", "registry"):
+        if given[name] and given["engine"] == "local":
+            raise UsageError(f"{name.upper()} is for containers, but ENGINE says local", "leave one of them out")
+    if given["image"] and given["mysqld"]:
+        raise UsageError("IMAGE and MYSQLD name two servers", "leave one of them out")
+    return given["engine"] or "auto"
+
+
 def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
     """Two spellings of one release are one server."""
-    found: dict[Version, str] = {}
+    found: dict[object, str] = {}
     for text in versions:
-        found.setdefault(known_version(text), text)
+        wanted = known_wanted(text)
+        found.setdefault(wanted.release or wanted, text)
     return tuple(found.values())
 
 
@@ -104,18 +121,24 @@ def _place(place: str | None) -> str | None:
 
 def _gone_on_with(given: Given) -> Given:
     """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
-    data directories. What is given all the same wins."""
-    folder = None if given["versions"] or given["mysqld"] else newest(_path(given["results"]))
+    data directories, under its limits. What is given all the same wins."""
+    folder = None if given["versions"] or given["mysqld"] or given["image"] else newest(_path(given["results"]))
     if folder is None:
         return given
     session = load(folder)
     asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
     stored: dict[str, Any] = {
-        name: asked.get(name) for name in ("tables", "schemas", "columns", "rows", "database", "mysqld", "archive")
+        name: asked.get(name)
+        for name in (
+            *("tables", "schemas", "columns", "rows", "database"),
+            *("mysqld", "archive", "engine", "image", "registry"),
+            *("read_iops", "read_bps", "cpus"),
+        )
     }
+    stored["memory"] = asked.get("memory_bytes")
     stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
     # A server of the user's own is asked for its version again.
-    stored["versions"] = () if "mysqld" in asked else session.versions
+    stored["versions"] = () if "mysqld" in asked or "image" in asked else session.versions
     shape = layout_options(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
@@ -135,9 +158,13 @@ def _repeat(request: Request) -> str:
         ("--data", request.data if request.data != default_data_dir() else None),
         ("--mysqld", request.mysqld),
         ("--archive", request.archive),
+        ("--engine", request.engine if request.engine != "auto" else None),
+        ("--image", request.image),
+        ("--registry", request.registry),
         ("--template", schema.template),
         ("--insert-template", request.insert_template),
         *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        *repeated(request.limits),
         ("--as-published", request.as_published),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),

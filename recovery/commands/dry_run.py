@@ -9,42 +9,51 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from recovery.builds.image import known_wanted
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
+from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
+from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Version
 from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stages import all_fit, refuse_withdrawn
-from recovery.versions import parse_version
 
 
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
+    needed(request.limits, request.data)
     for line in _plan(request):
         console.print(Text(line), soft_wrap=True)
 
 
 def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
-    versions = [parse_version(text) for text in request.versions] or _asked(request.mysqld)
+    wanted = [known_wanted(text) for text in request.versions]
+    versions = [one.release for one in wanted if one.release is not None] or _asked(request.mysqld)
     total = request.schema.total_tables
     room = free(request.data)
     yield scenario.question
-    if not versions:
-        yield f"  server {request.mysqld}; it is asked for its version at the start"
+    for name in [one.text for one in wanted if one.release is None] or (() if versions else (request.mysqld,)):
+        yield f"  server {name or request.image}; it is asked for its version at the start"
     needs = [need_for(version, request.schema) for version in versions]
     for version, need in zip(versions, needs, strict=True):
         refuse_withdrawn(version, total)
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
-        time = duration_text(seconds_for(version, total, runs=request.runs, caches=scenario.caches))
+        seconds = seconds_for(
+            version, total, runs=request.runs, caches=scenario.caches, read_iops=request.limits.read_iops
+        )
+        time = duration_text(seconds)
         server = request.mysqld or _whereabouts(version)
         yield f"  {version}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
+    if request.limits:
+        yield f"  the measured server is limited to {words(request.limits)}"
     alternating = all_fit(needs, room)
     plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"

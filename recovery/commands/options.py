@@ -20,7 +20,7 @@ PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
 
 # Promised names whose means come with a later release: refused by name, never silently ignored.
-NOT_YET = ("IMAGE", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "SECONDS")
+NOT_YET = ("SECONDS",)
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
@@ -54,9 +54,29 @@ OPTIONS: tuple[Decorator, ...] = (
         "--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing: take what is in the cache."
     ),
     click.option(
-        "--engine", type=click.Choice(["auto", "local"]), envvar=PREFIX + "ENGINE", default="auto", show_default=True,
-        help="What runs the servers: local processes.",
+        "--engine", type=click.Choice(["auto", "docker", "local"]), envvar=PREFIX + "ENGINE",
+        help="What runs the servers: containers, or local processes. [default: auto, Docker where an engine answers]",
     ),
+    click.option(
+        "--image", metavar="NAME", envvar=PREFIX + "IMAGE", help="An image of your own that holds the server."
+    ),
+    click.option(
+        "--registry", metavar="HOST", envvar=PREFIX + "REGISTRY",
+        help="Where images are pulled from, in place of the engine's default."
+    ),
+    click.option(
+        "--read-iops", metavar="N", envvar=PREFIX + "READ_IOPS",
+        help="Hold the measured server to so many reads a second of the disk under the data.",
+    ),
+    click.option(
+        "--read-bps", metavar="BYTES", envvar=PREFIX + "READ_BPS",
+        help="And to so many bytes a second, like 100m (k, m and g are powers of 1024).",
+    ),
+    click.option(
+        "--memory", metavar="BYTES", envvar=PREFIX + "MEMORY",
+        help="And to so much memory, like 2g, its page cache included.",
+    ),
+    click.option("--cpus", metavar="N", envvar=PREFIX + "CPUS", help="And to so many CPUs, like 1.5."),
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE", envvar=PREFIX + "SET",
         help="A mysqld option; may be repeated.",
@@ -92,8 +112,8 @@ OPTIONS: tuple[Decorator, ...] = (
 
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
-    "ENGINE", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE",
-    "REGISTRY",
+    "ENGINE", "IMAGE", "REGISTRY", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP",
+    "STALL", "OFFLINE", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
 )  # fmt: skip
 
 
@@ -166,15 +186,17 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(value)
     flags = dict.fromkeys(("as_published", "no_drop_caches", "keep", "offline"), bool)
     wanted = {**flags, "stall": int | float}.get(key, str)
-    if key in ("tables", "schemas", "columns", "rows", "runs"):
+    if key in ("tables", "schemas", "columns", "rows", "runs", "read_iops", "read_bps", "memory"):
         wanted = int | str
+    if key == "cpus":
+        wanted = int | float | str
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise UsageError(f"{path}: '{key}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{key}' is set but empty", "give it a value, or remove the line")
     if key == "version":
         return (value,)
-    return str(value) if isinstance(value, int) and wanted is not bool and key != "stall" else value
+    return str(value) if isinstance(value, int | float) and wanted is not bool and key != "stall" else value
 
 
 def repeat_command(name: str, given: Sequence[tuple[str, object]]) -> str:

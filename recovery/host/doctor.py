@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from recovery.host import machine
+from recovery.errors import HostUnfitError
+from recovery.host import engine, machine
 from recovery.host.dropping import own_dropper
 from recovery.host.facts import open_files_limit
+from recovery.host.limitable import needed
 from recovery.host.probes import cachestat_works, can_write
 from recovery.host.space import free, need_for
 from recovery.host.storage import device_of, nearest
-from recovery.model import Flavor, Schema, Version
+from recovery.model import Flavor, Limits, Schema, Version
 
 _TABLES = 200_000
 _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
@@ -41,7 +44,7 @@ class Check:
 
 def examine(data: Path) -> tuple[Check, ...]:
     """Touches nothing but a small file in `data` (or above it, where that is not there yet), gone at once."""
-    return (*_privileges(data), *_limits(), *_disk(data), *_others(), *_programs())
+    return (*_privileges(data), *_limits(), *_disk(data), *_settable(data), *_others(), *_programs(), _engine())
 
 
 def _privileges(data: Path) -> Iterator[Check]:
@@ -116,6 +119,22 @@ def _device(data: Path) -> Iterator[Check]:
     )
 
 
+def _settable(data: Path) -> Iterator[Check]:
+    """Whether the measured server can be held to less than this host has: asked, not tried."""
+    wishes = {
+        "READ_IOPS, READ_BPS": Limits(read_iops=1, read_bps=1),
+        "MEMORY": Limits(memory_bytes=1),
+        "CPUS": Limits(cpus=1),
+    }
+    for name, limits in wishes.items():
+        try:
+            (unit,) = needed(limits, data)
+        except HostUnfitError as error:
+            yield Check(name, None, error.message, error.hint)
+        else:
+            yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})")
+
+
 def _others() -> Iterator[Check]:
     pids = [p.pid for p in psutil.process_iter(["name"]) if p.info["name"] in ("mysqld", "mariadbd")]
     told = "pid " + ", ".join(map(str, pids)) if pids else "none"
@@ -127,7 +146,14 @@ def _programs() -> Iterator[Check]:
     for name, use in _PROGRAMS.items():
         there = shutil.which(name) is not None
         yield Check(name, True if there else None, "there" if there else "not there", "" if there else use)
-    engine = Path("/var/run/docker.sock").exists()
-    yield Check(
-        "container engine", None, "there" if engine else "not there", "" if engine else "servers run as processes"
-    )
+
+
+def _engine() -> Check:
+    """None of them is needed: without one, servers run as local processes."""
+    try:
+        at = engine.endpoint()
+        with closing(engine.connect(at)) as client:
+            told = engine.facts(client, at)
+    except HostUnfitError as error:
+        return Check("container engine", None, error.message, error.hint)
+    return Check("container engine", True, "; ".join(told.values()))

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 class Caches(Enum):
@@ -36,14 +36,14 @@ class OwnDropper:
 
     def drop(self, caches: Caches) -> bool:
         try:
-            _DROP_CACHES.write_text(caches.value)
+            DROP_CACHES.write_text(caches.value)
         except OSError:  # no root, a container's read-only /proc, a security module
             return False
         return True
 
 
 def own_dropper() -> OwnDropper | None:
-    return OwnDropper() if os.access(_DROP_CACHES, os.W_OK) else None
+    return OwnDropper() if os.access(DROP_CACHES, os.W_OK) else None
 
 
 def cold_means(dropper: Dropper | None) -> str:

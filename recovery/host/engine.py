@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from recovery.errors import HostUnfitError
 # Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
 LABEL = "recovery-tester."
 MADE = LABEL + "made"
-"""`image`, or `part` for what is not ready yet; `look` for the containers in which an image is looked at."""
+"""`image`, or `part` for what is not ready yet; `look` for the containers in which an image is looked
+at, `server` for those that run one, `drop` for those that drop the host's caches."""
 NAME = LABEL + "name"
 """Of an image: what it is, or becomes."""
 SERVER_VERSION = LABEL + "version"
@@ -32,11 +34,16 @@ SOURCE = LABEL + "source"
 SAID = LABEL + "said"
 """What the server answers to --version."""
 PACKAGES = LABEL + "packages"
+OWNER = LABEL + "owner"
+"""Of a container: the mark of the process that made it."""
 
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
 _START = "start one (as root: `dockerd`), or take ENGINE=local"
-HERE = "run this tool on the engine's own host: the page cache, the log and the process figures are of that host"
+HERE = (
+    "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
+    "or take ENGINE=local"
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,17 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     return client
 
 
+def facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
+    """For the report."""
+    with errors_told():
+        info = client.info()
+    return {
+        "engine": f"Docker {info.get('ServerVersion')}, {at}",
+        "engine_storage": str(info.get("Driver")),
+        "engine_cgroups": f"v{info.get('CgroupVersion')}, driver {info.get('CgroupDriver')}",
+    }
+
+
 def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
     socket = Path(at.url.removeprefix("unix://"))
     if not socket.exists():
@@ -106,6 +124,20 @@ def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
             "run as root, or join the group docker and log in anew",
         )
     return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START)
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Whatever an engine answers, and whatever becomes of it, in one line."""
+    try:
+        yield
+    except DockerException as error:
+        said = " ".join(str(getattr(error, "explanation", None) or error).split())
+        raise HostUnfitError(f"the Docker engine says: {said}", "see the engine's log and its space") from error
+    except requests.RequestException as error:
+        raise HostUnfitError(
+            f"the Docker engine does not answer any more: {' '.join(str(error).split())}", "see that it runs"
+        ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

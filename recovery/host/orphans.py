@@ -1,12 +1,15 @@
-"""Is a server still running whose owner was killed? It holds the data directory's files, and nobody waits for it."""
+"""Is a server still running whose owner was killed, or a control group left? Nobody waits for it any more."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from recovery.errors import HostUnfitError
+from recovery.host.cgroups import MOUNTS, hierarchies, processes_in, remove
+from recovery.host.owner import is_orphan
 
 _PATIENCE_S = 60.0
 
@@ -37,3 +40,39 @@ def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> 
         return process.cwd() == str(folder.resolve()) and process.name() in names
     except psutil.Error:  # gone, or another user's
         return False
+
+
+def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
+    """Control groups whose owner is gone, and the servers in it: SIGKILL, then the groups. Others' are never touched,
+    nor one of ours with somebody else's process in it. Returns the names of those that went."""
+    found = {entry for one in hierarchies(mounts) for entry in _entries(one.root) if is_orphan(entry.name)}
+    for folder in found:
+        processes = [process for pid in processes_in(folder) if (process := _process(pid)) is not None]
+        if all(map(_is_a_server, processes)):
+            for process in processes:
+                with suppress(psutil.Error):
+                    process.kill()
+            psutil.wait_procs(processes, timeout=_PATIENCE_S)
+    return tuple(sorted({folder.name for folder in found if remove(folder)}))
+
+
+def _entries(root: Path) -> tuple[Path, ...]:
+    try:
+        return tuple(entry for entry in root.iterdir() if entry.is_dir())
+    except OSError:
+        return ()
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.Error:
+        return None
+
+
+def _is_a_server(process: psutil.Process) -> bool:
+    """Or the shell that waits to become one."""
+    try:
+        return any(word.startswith("--defaults-file=") for word in " ".join(process.cmdline()).split())
+    except psutil.Error:
+        return True  # it has just gone

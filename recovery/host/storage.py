@@ -26,6 +26,10 @@ class Device:
     rotational: bool | None = None
     stat_path: Path | None = None
     """Where the kernel counts the device's requests."""
+    disk: str | None = None
+    """Major and minor number of the whole disk, like `259:0`: a partition has no limits of its own."""
+    stacked: bool = False
+    """It is made of other devices (device mapper, RAID)."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,10 @@ def _parse(line: str) -> _Mount:
     _, _, number, _, point, options, *_ = before.split(" ")
     filesystem, _, own_options = after.split(" ")
     both = dict.fromkeys(f"{options},{own_options}".split(","))
-    return _Mount(number, _unescape(point), filesystem, ",".join(both))
+    return _Mount(number, unescape(point), filesystem, ",".join(both))
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 
@@ -93,6 +97,8 @@ def _block(link: Path) -> Device:
         read_ahead_kb=int(read_ahead) if read_ahead else None,
         rotational=rotational == "1" if rotational else None,
         stat_path=own / "stat",
+        disk=_line(disk / "dev"),
+        stacked=any((disk / "slaves").glob("*")),
     )
 
 

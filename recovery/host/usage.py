@@ -6,6 +6,7 @@ import os
 import resource
 from pathlib import Path
 
+from recovery.host.limits import Counted, Group
 from recovery.host.storage import Device, completed_reads
 from recovery.model import Usage
 
@@ -18,27 +19,31 @@ _AFTER_NAME_UTIME = 11
 class Meter:
     """Counts from its construction on."""
 
-    def __init__(self, pid: int, device: Device) -> None:
+    def __init__(self, pid: int, device: Device, group: Group | None = None) -> None:
         self._pid = pid
         self._device = device
+        self._group = group
         self._start = self._now()
 
     def read(self) -> Usage:
-        read, requests, ticks, cached = map(_difference, self._now(), self._start)
+        read, requests, ticks, cached, own_requests = map(_difference, self._now(), self._start)
         return Usage(
             read_bytes=read,
-            read_requests=requests,
+            read_requests=requests if own_requests is None else own_requests,
             cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
             cache_grown_bytes=cached,
+            group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
         )
 
-    def _now(self) -> tuple[int | None, int | None, int | None, int | None]:
+    def _now(self) -> tuple[int | None, ...]:
         io, ticks = _io(self._pid), _ticks(self._pid)
+        counted = self._group.counted() if self._group else Counted()
         return (
             io.get("read_bytes") if io else None,
             completed_reads(self._device),
             sum(ticks) if ticks else None,
             cached_bytes(),
+            counted.read_requests,
         )
 
 

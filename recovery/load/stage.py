@@ -148,7 +148,7 @@ def _load(
     site: _Site, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
     version, total = site.build.version, size.statements
-    profile, library = build_profile(version), eatmydata()
+    profile, library = build_profile(version), _eatmydata(site.build)
     if library is None:
         site.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
     site.say(f"{version}: building {site.schema.total_tables:,} tables, {profile.connections} connections")
@@ -174,6 +174,10 @@ def _load(
         site.target.save(replace(site.target.state, statements_done=reached))
     if stop.is_set():
         raise BuildInterruptedError(reached)
+
+
+def _eatmydata(build: Build) -> Path | None:
+    return build.eatmydata if build.image else eatmydata()
 
 
 @contextmanager

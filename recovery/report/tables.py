@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from recovery.model import Run, Session, Summary, Table, Verdict
+from recovery.limited import limits_of
+from recovery.model import Limits, Run, Session, Summary, Table, Verdict
 from recovery.report import figures
+from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
 from recovery.summary import mean, summarise
 
 _FINGERPRINTS = ("sha256", "fingerprint")
@@ -87,6 +89,8 @@ def _left_out(summaries: tuple[Summary, ...]) -> tuple[str, ...]:
 
 
 def _runs(session: Session) -> Table:
+    limits = limits_of(session.settings)
+    columns = limit_columns(limits)
     return Table(
         title="Every run",
         headers=(
@@ -97,16 +101,20 @@ def _runs(session: Session) -> Table:
             "query",
             "read",
             "requests",
+            *columns,
             "cpu",
             "verdict",
         ),
-        rows=tuple(_run_row(run) for run in session.runs),
-        numeric=(True, False, False, *(True,) * 5, False),
-        notes=_run_notes(session.runs, as_published=bool(session.settings.get("as_published"))),
+        rows=tuple(_run_row(run, tuple(columns.values())) for run in session.runs),
+        numeric=(True, False, False, *(True,) * (5 + len(columns)), False),
+        notes=(
+            *_run_notes(session.runs, limits, as_published=bool(session.settings.get("as_published"))),
+            *limit_notes(limits),
+        ),
     )
 
 
-def _run_row(run: Run) -> tuple[str, ...]:
+def _run_row(run: Run, more: tuple[Column, ...]) -> tuple[str, ...]:
     return (
         str(run.number),
         run.version,
@@ -115,23 +123,38 @@ def _run_row(run: Run) -> tuple[str, ...]:
         figures.seconds(run.first_query_s),
         figures.size(run.read_bytes),
         figures.count(run.read_requests),
+        *(column(run) for column in more),
         figures.seconds(run.cpu_s),
         run.verdict.value,
     )
 
 
-def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
+def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> tuple[str, ...]:
     """Units, then what holds for several runs: better said once than in a column of its own."""
     emptied = _grouped((run.cold_means, run.number) for run in runs)
     warmed = _grouped((run.warmups, run.number) for run in runs)
     return (
         "startup, query: seconds until the ready line, and until the first answered query; read: fetched from "
-        "storage by the server; requests: reads the device completed meanwhile; cpu: seconds of the server; MB and GB "
+        f"storage by the server; requests: {requests_are(limits)}; cpu: seconds of the server; MB and GB "
         "are decimal.",
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
         *_left_in_cache(runs, as_published=as_published),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
+        *_engine(runs),
         *_contents(runs),
+    )
+
+
+def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    """What a container adds, apart: it is in no startup."""
+    overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
+    errors = [run.start_error_s for run in runs if run.start_error_s is not None]
+    if not overheads:
+        return ()
+    return (
+        "In containers: startup begins with the exec of the server, known to "
+        f"{1000 * max(errors, default=0):.1f} ms; before it the engine took {figures.seconds(min(overheads))} to "
+        f"{figures.seconds(max(overheads))} s, which are in no figure here.",
     )
 
 

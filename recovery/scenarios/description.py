@@ -37,7 +37,8 @@ EFFECTIVE = (
 def of_build(build: Build) -> dict[str, str]:
     """What is known before it is started."""
     warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
-    return {"source": build.source, "sha256": build.fingerprint, **warnings}
+    image = {"image": build.image} if build.image else {}
+    return {"source": build.source, "sha256": build.fingerprint, **image, **warnings}
 
 
 def describe(server: Server, timed: Mapping[str, str]) -> dict[str, str]:

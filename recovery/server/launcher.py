@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from recovery.host.limits import Group
 from recovery.model import NO_LIMITS, Build, Limits
 
 
@@ -39,7 +40,13 @@ class Launch:
     """Libraries for LD_PRELOAD (libeatmydata, while building)."""
     stdin: Path | None = None
     """A file of statements for a server that bootstraps; None is an empty input."""
-    limits: Limits = NO_LIMITS
+    group: Group | None = None
+    """The control group that the process must be in from its first instruction on; None is no limit."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the group holds it to."""
+        return NO_LIMITS if self.group is None else self.group.limits
 
     @property
     def socket(self) -> Path:
@@ -54,6 +61,16 @@ class Life(Protocol):
     @property
     def started_at(self) -> float:
         """On the monotonic clock, right before exec."""
+        ...
+
+    @property
+    def started_error_s(self) -> float:
+        """By how much later the exec may have been."""
+        ...
+
+    @property
+    def overhead_s(self) -> float | None:
+        """What the engine took before that; None where there is none."""
         ...
 
     @property

@@ -10,14 +10,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
+from recovery.server.entering import spawn_in
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
 
 
 class LocalLife:
     """One child process. It leads a session of its own: a Ctrl-C at the terminal reaches the tool, never the server."""
+
+    started_error_s = 0.0
+    overhead_s: float | None = None
 
     def __init__(self, launch: Launch, process: subprocess.Popen[bytes], started_at: float) -> None:
         self._launch = launch
@@ -68,7 +73,7 @@ class LocalLauncher:
     """Starts servers of this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalLife:
-        options_file = write_options(launch)
+        options_file = write_options(launch, open_files=open_files_limit())
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         with contextlib.ExitStack() as stack:
             log = new_log(launch.log)
@@ -76,8 +81,18 @@ class LocalLauncher:
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
             stack.enter_context(_limited_open_files())
-            started_at = time.monotonic()
-            process = _spawn(command, launch, stdin=source, log=log)
+            if launch.group is None:
+                started_at = time.monotonic()
+                process = _spawn(command, launch, stdin=source, log=log)
+            else:
+                process, started_at = spawn_in(
+                    launch.group,
+                    command,
+                    source=launch.stdin or Path(os.devnull),
+                    log=log,
+                    environment=environment(launch),
+                    cwd=launch.rundir,
+                )
         try:
             return LocalLife(launch, process, started_at)
         except BaseException as error:

@@ -17,14 +17,16 @@ _OPEN_FILES = 20_000
 """More, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion descriptors one by one."""
 
 
-def write_options(launch: Launch) -> Path:
+def write_options(launch: Launch, *, open_files: int) -> Path:
     """my.cnf in the run folder, which is made for it."""
     _check_socket_path(launch.socket)
     try:
         launch.rundir.mkdir(mode=0o700, parents=True)
         options_file = launch.rundir / "my.cnf"
         template = (template_dir() / "my.cnf.j2").read_text(encoding="utf-8")
-        options_file.write_text(render_cnf(merge(_places(launch), launch.settings), template), encoding="utf-8")
+        options_file.write_text(
+            render_cnf(merge(_places(launch, open_files), launch.settings), template), encoding="utf-8"
+        )
     except OSError as error:
         raise RecoveryError(
             f"can't prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
@@ -32,13 +34,13 @@ def write_options(launch: Launch) -> Path:
     return options_file
 
 
-def _places(launch: Launch) -> Settings:
+def _places(launch: Launch, open_files: int) -> Settings:
     """The options that say where things are."""
     build = launch.build
     settings = {
         "basedir": str(build.basedir),
         "datadir": str(launch.datadir),
-        "open_files_limit": str(open_files_limit()),
+        "open_files_limit": str(open_files),
     }
     if build.messages is not None:
         settings["lc_messages_dir"] = str(build.messages)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
+from recovery.host.limits import Group
 from recovery.host.signals import held_back
 from recovery.host.storage import Device
 from recovery.host.usage import Meter
@@ -54,6 +55,7 @@ class Server:
         settings: Mapping[str, str] | None = None,
         preload: tuple[Path, ...] = (),
         stall_s: float = DEFAULT_STALL_S,
+        group: Group | None = None,
     ) -> None:
         self.build = build
         self.datadir = datadir
@@ -66,6 +68,8 @@ class Server:
         self.logdir = logdir
         """Receives the error log of every Life of this server."""
         self._preload = preload
+        self.group = group
+        """Holds every Life of this server to the same limits."""
         self._rundirs = RunDirs()
         self._life: Life | None = None
         self._starts = 0
@@ -92,7 +96,8 @@ class Server:
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
         with held_back():
-            life = self._launcher.launch(Launch(self.build, self.datadir, chosen, log, rundir, self._preload))
+            launch = Launch(self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group)
+            life = self._launcher.launch(launch)
             self._life = life
         meter = self._meter(life)
         try:
@@ -109,12 +114,14 @@ class Server:
             usage=usage,
             log=log,
             ready_lag_s=ready.lag_s,
+            start_error_s=None if life.overhead_s is None else life.started_error_s,
+            engine_overhead_s=life.overhead_s,
         )
 
     def _meter(self, life: Life) -> Meter:
         """For a moment after exec the kernel hides a process' counters from all but root: ask again, briefly."""
         for _ in range(_METER_TRIES):
-            meter = Meter(life.pid, self._device)
+            meter = Meter(life.pid, self._device, self.group)
             if meter.read().read_bytes is not None:
                 break
             life.wait(_RETRY_S)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.usage import activity
+from recovery.limited import compact
 from recovery.model import Version
 from recovery.server.errorlog import Kind, classify, is_error, stamp_of
 from recovery.server.launcher import Exit, Life
@@ -143,8 +144,14 @@ def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
 def failed(life: Life, what: str) -> ServerFailedError:
     """With the last lines of its log; of a kind of its own where the process was killed from outside."""
     exited = life.exited()
-    kind = ServerKilledError if exited is not None and exited.signal == signal.SIGKILL else ServerFailedError
-    return kind(what, "the last lines of its log say more", log_tail=last_lines(life.launch.log))
+    tail = last_lines(life.launch.log)
+    if exited is None or exited.signal != signal.SIGKILL:
+        return ServerFailedError(what, "the last lines of its log say more", log_tail=tail)
+    group = life.launch.group
+    if group is not None and group.counted().oom_kills:
+        what = f"{what}: MEMORY={compact(group.limits.memory_bytes or 0)} is too little for it"
+        return ServerKilledError(what, "give it more MEMORY, or a smaller innodb_buffer_pool_size", log_tail=tail)
+    return ServerKilledError(what, "the last lines of its log say more", log_tail=tail)
 
 
 def died(life: Life, exited: Exit) -> str:

@@ -30,21 +30,21 @@ def left_out(why: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[docker.DockerClient]:
+def client() -> Iterator[docker.DockerClient]:
     try:
-        client = connect()
+        found = connect()
     except RecoveryError as error:
         left_out(f"{error.message} ({error.hint})")
-    yield client
-    client.close()
+    yield found
+    found.close()
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_in_the_engine(engine: docker.DockerClient) -> Iterator[None]:
+def nothing_left_in_the_engine(client: docker.DockerClient) -> Iterator[None]:
     yield
-    left = engine.containers.list(all=True, filters={"label": f"{MADE}=look"})
+    left = client.containers.list(all=True, filters={"label": f"{MADE}=look"})
     assert not left, "containers in which images are looked at are thrown away"
-    parts = engine.images.list(filters={"label": f"{MADE}=part", "dangling": True})
+    parts = client.images.list(filters={"label": f"{MADE}=part", "dangling": True})
     assert not parts, "parts of images are cleared up"
 
 

@@ -1,0 +1,184 @@
+"""A server in a container of a real engine: what its process may do, when it began, how it ends, what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from docker.models.containers import Container
+from loopback import ALONE
+
+from recovery.builds.image import resolve_image
+from recovery.errors import ServerFailedError
+from recovery.host import engine
+from recovery.host.dropping import Caches, cold_means
+from recovery.host.engine_drop import EngineDropper
+from recovery.host.leftovers import remove_leftovers
+from recovery.host.owner import mark
+from recovery.host.pagecache import make_cold, residency
+from recovery.host.storage import device_of
+from recovery.model import Build
+from recovery.server.bootstrap import initialise
+from recovery.server.client import scalar
+from recovery.server.container import ContainerLauncher
+from recovery.server.launcher import Exit
+from recovery.server.options import test_settings as experiment_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+
+pytestmark = pytest.mark.containers
+
+
+@pytest.fixture(scope="module")
+def launcher() -> ContainerLauncher:
+    return ContainerLauncher(engine.endpoint().url)
+
+
+@pytest.fixture(scope="module")
+def build(client: docker.DockerClient) -> Build:
+    return resolve_image("5.7.22", ALONE, lambda _: None, client)
+
+
+@pytest.fixture(scope="module")
+def datadir(build: Build, launcher: ContainerLauncher, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("container")
+    rundirs = RunDirs()
+    try:
+        initialise(launcher, build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+    finally:
+        rundirs.remove()
+    return folder / "data"
+
+
+@pytest.fixture
+def server(build: Build, datadir: Path, launcher: ContainerLauncher, tmp_path: Path) -> Iterator[Server]:
+    settings = experiment_settings(build.version)
+    with Server(launcher, build, datadir, device=device_of(datadir), logdir=tmp_path, settings=settings) as one:
+        yield one
+
+
+def of_this_test(client: docker.DockerClient) -> list[Container]:
+    """Not those of another run on this host."""
+    labels = [f"{engine.MADE}=server", f"{engine.OWNER}={mark()}"]
+    return client.containers.list(all=True, filters={"label": labels})
+
+
+def test_a_server_may_do_no_more_than_it_needs(server: Server, datadir: Path, client: docker.DockerClient) -> None:
+    server.start()
+    (container,) = of_this_test(client)
+    process = Path(f"/proc/{server.life.pid}")
+    status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+    assert (process / "comm").read_text().strip() == "mysqld", "the process is the server, not a shell around it"
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+    assert int(status["Uid"].split()[0]) == os.geteuid() == datadir.stat().st_uid
+    mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
+    assert any(fields[4] == "/" and "ro" in fields[5].split(",") for fields in mounts)
+    own = next(fields for fields in mounts if fields[4] == str(datadir))
+    assert own[own.index("-") + 1] != "overlay"
+    interfaces = (process / "net" / "dev").read_text().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+    host = container.attrs["HostConfig"]
+    assert host["RestartPolicy"]["Name"] in ("", "no")
+    assert not host["PortBindings"]
+    assert container.attrs["Config"]["Entrypoint"][0] == "/bin/sh"
+    files = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max open files"))
+    assert int(files.split()[3]) == int(server.variables(["open_files_limit"])["open_files_limit"]) <= 20_000
+    server.stop()
+    assert of_this_test(client) == [], "nothing is left of a server that has ended"
+
+
+def test_the_exec_is_timed_and_what_the_engine_takes_is_not(server: Server) -> None:
+    called_at = time.monotonic()
+    startup = server.start()
+    assert server.life.started_at > called_at
+    assert startup.engine_overhead_s is not None
+    assert startup.start_error_s is not None
+    assert 0 < startup.start_error_s < startup.startup_s
+    assert server.life.started_at - called_at >= startup.engine_overhead_s > 0
+    first = startup.log.read_text().splitlines()[0]
+    assert first.startswith("20"), f"the log is the server's own from its first byte: {first}"
+    server.stop()
+
+
+def test_a_kill_is_a_crash_and_the_next_start_recovers(server: Server, client: docker.DockerClient) -> None:
+    server.start()
+    with server.session() as connection, connection.cursor() as cursor:
+        cursor.execute("create database if not exists crash")
+        cursor.execute("create table if not exists crash.rows (id int primary key auto_increment)")
+        cursor.execute("insert into crash.rows values ()")
+    assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
+    assert of_this_test(client) == []
+    startup = server.start()
+    assert startup.crash_proof is not None
+    assert "not shutdown normally" in startup.crash_proof
+    with server.session() as connection:
+        assert scalar(connection, "select count(*) from crash.rows") == 1
+    assert server.stop() == Exit(code=0, signal=None)
+
+
+def test_a_server_that_cannot_start_says_why(server: Server, client: docker.DockerClient) -> None:
+    with pytest.raises(ServerFailedError, match="unknown variable 'no_such_option=1'"):
+        server.start(settings={"no_such_option": "1"})
+    assert of_this_test(client) == []
+
+
+def test_an_image_removed_from_outside_is_a_kill(server: Server, client: docker.DockerClient) -> None:
+    server.start()
+    (container,) = of_this_test(client)
+    container.remove(force=True)
+    assert server.life.wait(30) == Exit(code=None, signal=signal.SIGKILL)
+
+
+LEAVE = """
+import os, signal, sys
+from pathlib import Path
+from recovery.builds.image import resolve_image
+from loopback import ALONE
+from recovery.host import engine
+from recovery.host.storage import device_of
+from recovery.server.container import ContainerLauncher
+from recovery.server.server import Server
+build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, engine.connect())
+data, logs = map(Path, sys.argv[1:])
+Server(ContainerLauncher(engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
+    datadir: Path, build: Build, client: docker.DockerClient, tmp_path: Path
+) -> None:
+    assert build.image is not None
+    stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels={"somebody": "else"})
+    try:
+        done = subprocess.run([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)], check=False)
+        assert done.returncode == -signal.SIGKILL
+        (name,) = remove_leftovers(client)
+        with pytest.raises(docker.errors.NotFound):
+            client.containers.get(name)
+        assert remove_leftovers(client) == ()
+        stranger.reload()
+    finally:
+        stranger.remove()
+
+
+def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient, tmp_path: Path) -> None:
+    assert build.image is not None
+    (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))
+    os.sync()
+    assert residency(tmp_path).resident_bytes == 4 << 20
+    dropper = EngineDropper(client, build.image)
+    assert dropper.drop(Caches.PAGES)
+    assert residency(tmp_path).resident_bytes == 0
+    proof = make_cold(tmp_path, dropper)
+    assert proof.means == cold_means(dropper) == "drop_caches (by a container)"
+    assert [one for one in client.containers.list(all=True) if one.labels.get(engine.MADE) == "drop"] == []
+    assert not EngineDropper(client, "no-such-image").drop(Caches.PAGES)

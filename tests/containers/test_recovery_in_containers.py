@@ -1,0 +1,96 @@
+"""The command, with servers in containers: cold and warm recovery, and the same verdicts as by local processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from loopback import NOBODY
+
+from recovery.cli import run
+from recovery.host import engine
+from recovery.host.owner import mark
+
+pytestmark = pytest.mark.containers
+TABLES = 300
+IN_CONTAINERS = ["--engine", "docker", "--registry", NOBODY]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def at(data: Path, tmp_path: Path) -> list[str]:
+    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
+
+
+def stored(tmp_path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
+    return report
+
+
+@pytest.mark.parametrize("version", ["5.6.24", "5.7.22", "8.0.31", "9.7", "mariadb-10.11.5"])
+def test_cold_and_warm_in_a_container(
+    version: str, at: list[str], tmp_path: Path, client: docker.DockerClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["crash-recovery", *IN_CONTAINERS, "--version", version, "--runs", "1", *at]) == 0
+    captured = capsys.readouterr()
+    assert "servers run in containers of the Docker engine at unix://" in captured.err
+    report = stored(tmp_path)
+    assert report["settings"]["engine"] == "docker"
+    assert report["environment"]["engine"].startswith("Docker ")
+    assert [one["variant"] for one in report["runs"]] == ["cold", "warm"]
+    for one in report["runs"]:
+        assert one["verdict"] == "measured", one["reason"]
+        assert one["version"].startswith(version)
+        assert one["exit_signal"] == "signal 9"
+        assert one["tables"] == TABLES
+        assert one["rows_found"] == one["rows_expected"] >= 100
+        assert one["read_bytes"] is not None
+        assert one["engine_overhead_s"] > 0
+        assert 0 < one["start_error_s"] < one["startup_s"]
+    (server,) = report["servers"].values()
+    assert server["image"].startswith("sha256:")
+    assert "In containers: startup begins with the exec of the server" in (
+        tmp_path / "results" / "latest" / "report.txt"
+    ).read_text().replace("\n", " ")
+    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
+
+
+def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = {}
+    for name, chosen in {"local": ["--engine", "local"], "docker": IN_CONTAINERS}.items():
+        assert run(["crash-recovery", *chosen, "--version", "5.7.22", "--runs", "1", *at]) == 0
+        verdicts[name] = [(one["variant"], one["verdict"], one["tables"]) for one in stored(tmp_path)["runs"]]
+    assert verdicts["local"] == verdicts["docker"]
+    assert "using the data directory" in capsys.readouterr().err, "one directory serves both"
+    assert len([one for one in Path(at[3]).glob("5.7.22-*") if one.is_dir()]) == 1
+
+
+def test_a_remote_engine_is_refused(
+    at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    for chosen in ("auto", "docker"):
+        assert run(["cold-recovery", "--engine", chosen, "--version", "5.7.22", "--runs", "1", *at]) == 3
+        said = capsys.readouterr().err
+        assert "tcp://192.0.2.1:2375 (DOCKER_HOST) is not reached by a socket of this host" in said
+        assert "run this tool on the engine's own host" in said
+
+
+def test_where_no_engine_answers_auto_goes_on_and_docker_does_not(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    assert run(["cold-recovery", *IN_CONTAINERS, "--version", "5.7.22", "--runs", "1", *at]) == 3
+    assert "there is no Docker engine at" in capsys.readouterr().err
+    assert run(["cold-recovery", "--engine", "auto", "--version", "5.7.22", "--runs", "1", *at]) == 0
+    assert "servers run as local processes" in capsys.readouterr().err
+    assert stored(tmp_path)["settings"]["engine"] == "local"

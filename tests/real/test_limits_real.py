@@ -1,0 +1,235 @@
+"""Limits that bite: real servers in real control groups. Asserted on what was counted, never on speed as such."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from recovery.cli import run
+from recovery.errors import HostUnfitError
+from recovery.host.cgroups import hierarchies
+from recovery.host.limitable import needed
+from recovery.host.limits import Group, limited
+from recovery.model import Limits
+
+HERE = Path(__file__).parent
+TABLES = 1000
+VERSION = "5.7.22"
+# Less than this server asks for by itself: some 2,000 reads a second of tables of 96 KiB.
+READ_IOPS = 500
+MEMORY = 160 << 20
+
+
+def _cannot() -> str | None:
+    try:
+        needed(Limits(read_iops=1, memory_bytes=1, cpus=0.1), HERE)
+    except HostUnfitError as error:
+        return error.message
+    return None
+
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(_cannot() is not None, reason=str(_cannot()))]
+
+
+def groups() -> set[str]:
+    return {folder.name for one in hierarchies() for folder in one.root.glob("mysql-recovery-*")}
+
+
+@pytest.fixture(autouse=True)
+def no_group_is_left() -> Iterator[None]:
+    before = groups()
+    yield
+    assert groups() <= before
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def at(data: Path, tmp_path: Path) -> list[str]:
+    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
+
+
+def stored(tmp_path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
+    return report
+
+
+def measured(tmp_path: Path, command: str, *arguments: str) -> dict[str, Any]:
+    """The last run of a session in which all went well."""
+    assert run([command, "--version", VERSION, "--runs", "1", *arguments]) == 0
+    report = stored(tmp_path)
+    last: dict[str, Any] = report["runs"][-1]
+    assert last["verdict"] == "measured", last["reason"]
+    return last
+
+
+def test_read_iops_bites(at: list[str], tmp_path: Path) -> None:
+    free = measured(tmp_path, "cold-recovery", *at)
+    assert free["group_memory_bytes"] is None
+    held = measured(tmp_path, "cold-recovery", "--read-iops", str(READ_IOPS), *at)
+    assert held["read_requests"] > TABLES, "a page or more of every table"
+    assert held["reads_per_s"] <= 1.1 * READ_IOPS + 100
+    assert held["reads_per_s"] >= 0.5 * READ_IOPS, "the limit was what it waited for"
+    assert held["reads_per_s"] == pytest.approx(held["read_requests"] / held["first_query_s"], rel=0.01)
+    assert free["reads_per_s"] > 1.5 * held["reads_per_s"]
+    report = stored(tmp_path)
+    assert report["settings"]["read_iops"] == READ_IOPS
+    assert report["settings"]["memory_bytes"] is None
+    assert f"--read-iops {READ_IOPS}" in report["command"]
+    assert f"The server was limited to {READ_IOPS} reads a second." in report["notes"]
+    assert "reads/s" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+
+
+def test_read_bps_bites(at: list[str], tmp_path: Path) -> None:
+    held = measured(tmp_path, "cold-recovery", "--read-bps", "20m", *at)
+    rate = held["read_bytes"] / held["first_query_s"]
+    assert 0.5 * (20 << 20) <= rate <= 1.1 * (20 << 20) + (2 << 20)
+
+
+def test_memory_bites_and_the_cache_is_in_it(at: list[str], tmp_path: Path) -> None:
+    """Read often enough to fill a larger cache: tables of 96 KiB, system files, and the server's own memory."""
+    free = measured(tmp_path, "warm-recovery", *at)
+    held = measured(tmp_path, "warm-recovery", "--memory", str(MEMORY), *at)
+    assert 0 < held["group_memory_bytes"] <= MEMORY
+    assert held["read_bytes"] > free["read_bytes"], "what does not fit is read again, on a host with gigabytes free"
+
+
+def test_a_server_that_needs_more_memory_is_told(at: list[str], tmp_path: Path) -> None:
+    assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", "--memory", "128m", *at]) == 1
+    (only,) = stored(tmp_path)["runs"]
+    assert only["verdict"] == "void"
+    assert "MEMORY=128m is too little for it" in only["reason"]
+
+
+def test_what_one_life_has_read_is_charged_to_the_next(tmp_path: Path) -> None:
+    """Two processes one after the other in the same group, as two Lives: the second cannot have a cache beside it."""
+    big = tmp_path / "big"
+    big.write_bytes(bytes(96 << 20))
+    os.sync()
+    fd = os.open(big, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+    with limited(Limits(memory_bytes=128 << 20), tmp_path) as group:
+        assert group is not None
+        read_in(group, big)
+        assert 90 << 20 <= (group.counted().memory_bytes or 0) <= 128 << 20, "its reader is gone, the pages are not"
+        read_in(group, big)
+        assert (group.counted().memory_bytes or 0) <= 128 << 20
+
+
+def read_in(group: Group, file: Path) -> None:
+    code = (
+        "import sys; sys.stdin.readline(); [None for _ in iter(lambda f=open(sys.argv[1], 'rb'): f.read(1 << 20), b'')]"
+    )
+    process = subprocess.Popen([sys.executable, "-S", "-c", code, str(file)], stdin=subprocess.PIPE)
+    group.add(process.pid)
+    process.communicate(b"go\n", timeout=60)
+    assert process.returncode == 0
+
+
+def test_cpus_are_a_quota(tmp_path: Path) -> None:
+    with limited(Limits(cpus=0.25), tmp_path) as group:
+        assert group is not None
+        process = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+        try:
+            group.add(process.pid)
+            time.sleep(0.2)
+            began, used = time.monotonic(), psutil.Process(process.pid).cpu_times().user
+            time.sleep(2)
+            share = (psutil.Process(process.pid).cpu_times().user - used) / (time.monotonic() - began)
+        finally:
+            process.kill()
+            process.wait()
+    assert share <= 0.4
+
+
+def _command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "recovery", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def _server_of(process: subprocess.Popen[str]) -> psutil.Process:
+    for _ in range(4000):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.name() == "mysqld" and child.cwd().endswith("/mysql"):
+                    return child
+        time.sleep(0.005)
+    raise AssertionError("no server was seen")
+
+
+def _group_of(pid: int) -> set[str]:
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return {name for line in lines if (name := line.rpartition("/")[2]).startswith("mysql-recovery-")}
+
+
+def test_a_killed_run_leaves_a_group_and_the_next_start_removes_it(
+    at: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = _command(
+        "cold-recovery", "--version", VERSION, "--runs", "50", "--read-iops", "2000", "--memory", "1g",
+        "--cpus", "0.9", *at,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert any("[1/50]" in line for line in process.stderr)
+    server = _server_of(process)
+    (name,) = _group_of(server.pid)
+    process.kill()
+    process.communicate(timeout=60)
+    assert name in groups()
+    assert server.is_running()
+    assert run(["cold-recovery", "--version", VERSION, "--runs", "1", *at]) == 0
+    assert f"removed the control group {name}" in capsys.readouterr().err
+    assert name not in groups()
+    assert not psutil.pid_exists(server.pid)
+
+
+def test_ctrl_c_leaves_no_group(at: list[str]) -> None:
+    process = _command("cold-recovery", "--version", VERSION, "--runs", "50", "--read-iops", "2000", *at)
+    assert process.stderr is not None
+    assert any("[1/50]" in line for line in process.stderr)
+    (name,) = _group_of(_server_of(process).pid)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert name not in groups()
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from recovery.cli import run
+os.setgid(65534); os.setuid(65534)
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize(("option", "value"), [("READ_IOPS", "5000"), ("MEMORY", "2g"), ("CPUS", "1")])
+def test_without_root_a_limit_is_refused(option: str, value: str) -> None:
+    """Before anything is fetched, built or started; and never a silent run without it."""
+    flag = "--" + option.lower().replace("_", "-")
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_NOBODY, "cold-recovery", flag, value, "--data", "/tmp/nobody-s", "--dry-run"],
+        capture_output=True, text=True, timeout=60, check=False, cwd=HERE.parent.parent, env={"PATH": os.defpath},
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert f"error: {option} cannot be set: this user may not make a control group" in done.stderr
+    assert "hint:  run as root, or leave it out" in done.stderr
+    assert "Traceback" not in done.stderr

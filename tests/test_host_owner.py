@@ -1,0 +1,52 @@
+"""Marks of real processes: this one, one that ended, one of another boot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from recovery.host import owner
+
+PRINT_MARK = "from recovery.host.owner import mark; print(mark())"
+
+
+def test_who_lives_is_not_gone() -> None:
+    assert not owner.is_gone(owner.mark())
+
+
+def test_who_has_ended_is_gone() -> None:
+    done = subprocess.run([sys.executable, "-c", PRINT_MARK], capture_output=True, text=True, check=True)
+    assert owner.is_gone(done.stdout.strip())
+
+
+def test_its_number_may_be_in_use_again() -> None:
+    boot, namespace, pid, began = owner.mark().split(".")
+    assert owner.is_gone(f"{boot}.{namespace}.{pid}.{int(began) - 1}")
+    assert owner.is_gone(f"another-boot.{namespace}.{pid}.{began}")
+
+
+def test_what_cannot_be_told_is_left_alone() -> None:
+    boot, namespace, pid, began = owner.mark().split(".")
+    assert not owner.is_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
+    assert not owner.is_gone("")
+    assert not owner.is_gone("somebody else's label")
+
+
+def test_a_zombie_is_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", PRINT_MARK], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    mark = child.stdout.read().strip()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert owner.is_gone(mark)
+    child.wait()
+    child.stdout.close()
+
+
+def test_a_name_tells_whether_its_owner_lives() -> None:
+    own = owner.own_name(1)
+    assert owner.own_name(2) != own
+    assert not owner.is_orphan(own)
+    assert owner.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
+    for other in ("docker", "mysql-recovery", f"x{own}", f"{own}x"):
+        assert not owner.is_orphan(other)

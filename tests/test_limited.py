@@ -1,0 +1,82 @@
+"""How limits are written, told and judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.limited import compact, limits_of, overrun, parse_limits, repeated, stored, words
+from recovery.model import NO_LIMITS, Limits
+
+ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)
+
+
+def test_as_the_user_writes_them() -> None:
+    assert parse_limits("5_000", "100m", "2g", "1.5") == ALL
+    assert parse_limits("5000", "104857600", "2GiB", "1.50") == ALL
+    assert parse_limits(None, None, None, None) == NO_LIMITS
+    assert parse_limits(None, None, "1.5G", None).memory_bytes == 3 << 29
+    assert parse_limits(None, None, "200000001", None).memory_bytes == 199999488, "whole pages"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("0", None, None, None), "READ_IOPS=0 makes no sense"),
+        (("-5", None, None, None), "READ_IOPS=-5 makes no sense"),
+        (("5k", None, None, None), "READ_IOPS=5k makes no sense"),
+        (("__", None, None, None), "READ_IOPS=__ makes no sense"),
+        (("99999999999", None, None, None), "READ_IOPS"),
+        ((None, "0", None, None), "READ_BPS=0 makes no sense"),
+        ((None, "fast", None, None), "READ_BPS=fast makes no sense"),
+        ((None, "100", None, None), "READ_BPS=100 makes no sense"),
+        ((None, None, "0", None), "MEMORY=0 makes no sense"),
+        ((None, None, "-2g", None), "MEMORY=-2g makes no sense"),
+        ((None, None, "2 gigs", None), "MEMORY=2 gigs makes no sense"),
+        ((None, None, "64m", None), "less than any server can live with"),
+        ((None, None, "9" * 40, None), "MEMORY"),
+        ((None, None, None, "0"), "CPUS=0 makes no sense"),
+        ((None, None, None, "-1"), "CPUS=-1 makes no sense"),
+        ((None, None, None, "nan"), "CPUS=nan makes no sense"),
+        ((None, None, None, "inf"), "CPUS=inf makes no sense"),
+        ((None, None, None, "two"), "CPUS=two makes no sense"),
+    ],
+)
+def test_what_makes_no_sense(given: tuple[object, object, object, object], told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_limits(*given)
+    assert told in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_command_that_repeats_asks_for_the_same() -> None:
+    options = dict(repeated(ALL))
+    assert options == {"--read-iops": 5000, "--read-bps": "100m", "--memory": "2g", "--cpus": "1.5"}
+    assert parse_limits(*options.values()) == ALL
+    assert set(dict(repeated(NO_LIMITS)).values()) == {None}
+    assert compact(1025) == "1025"
+
+
+def test_a_stored_session_keeps_them() -> None:
+    assert limits_of(stored(ALL)) == ALL
+    assert limits_of({"tables": 3}) == NO_LIMITS
+    assert limits_of({"read_iops": "many"}) == NO_LIMITS
+
+
+def test_in_words() -> None:
+    assert words(ALL) == "5,000 reads a second, 100 MiB read a second, 2 GiB of memory with its page cache, 1.5 CPUs"
+    assert words(Limits(cpus=1.0)) == "1 CPU"
+    assert words(NO_LIMITS) == ""
+
+
+def test_a_start_that_was_not_held_to_its_limit() -> None:
+    asked = Limits(read_iops=1000, read_bps=1 << 20)
+    held = overrun(asked, read_requests=10_900, read_bytes=10 << 20, seconds=10.0)
+    assert held is None
+    doubt = overrun(asked, read_requests=12_000, read_bytes=10 << 20, seconds=10.0)
+    assert doubt is not None
+    assert "1,200 reads a second under a limit of 1,000" in doubt
+    assert "bytes read" in (overrun(asked, read_requests=1, read_bytes=20 << 20, seconds=10.0) or "")
+    assert overrun(asked, read_requests=None, read_bytes=None, seconds=10.0) is None
+    assert overrun(asked, read_requests=200, read_bytes=None, seconds=0.05) is None, "the first slice comes at once"
+    assert overrun(NO_LIMITS, read_requests=10**9, read_bytes=10**12, seconds=1.0) is None
