@@ -29,8 +29,9 @@ help: ## this page
 	@echo
 	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1),"
 	@echo "DATA (where data directories live: the volume under test), RESULTS (results), MYSQLD (a server of"
-	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, local), READ_IOPS, READ_BPS, MEMORY,"
-	@echo "CPUS (what the measured server may use: 5000, 100m, 2g, 1.5), ARGS (passed on as they are)."
+	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, docker, local), IMAGE (your own), REGISTRY"
+	@echo "(a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured server may use: 5000, 100m, 2g, 1.5), ARGS"
+	@echo "(passed on as they are)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
