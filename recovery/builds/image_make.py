@@ -12,6 +12,7 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
+from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME
 from recovery.paths import images_dir
@@ -82,7 +83,7 @@ def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[s
     """Only now it gets its name, and the labels that say what it is."""
     repository, _, tag = name.rpartition(":")
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
-    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels={MADE: "look"})
+    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
     try:
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
     finally:

@@ -53,9 +53,8 @@ def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     assert all((folder / "fill_help_tables.sql").is_file() for folder in build.scripts)
 
     preloaded = run_in(client, build, str(build.mysqld), "--no-defaults", "--version", preload="libeatmydata.so")
-    assert preloaded.splitlines()[-1:] == said.splitlines()[-1:], (
-        "the library that builds data directories fast is there"
-    )
+    # An error of the loader would stand beside the answer; MariaDB warns of what containers lack, with the time.
+    assert "preload" not in preloaded, "the library that builds data directories fast is there"
 
     lines: list[str] = []
     again = resolve_image(version, Sources(registry=NOBODY, offline=True), lines.append, client)
