@@ -4,6 +4,10 @@ FROM ${FROM}
 ARG NAME
 LABEL recovery-tester.made=part recovery-tester.name=${NAME}
 ARG PACKAGES
+# The mirror that the host's own apt has been told to use; empty where there is none.
+ARG MIRROR
+RUN sources=/etc/apt/sources.list.d/debian.sources; \
+    if [ -n "${MIRROR}" ] && [ -f "$sources" ]; then sed -i -E "s#^(URIs: ).*/debian/?\$#\1${MIRROR}#" "$sources"; fi
 RUN apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends ${PACKAGES} \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ def server(base: Path, mysqld: str = "bin/mysqld", *folders: Path) -> Build:
         (base / name).parent.mkdir(parents=True, exist_ok=True)
         (base / name).write_bytes(name.encode())
     (base / mysqld).chmod(0o700)
-    return Build(parse_version("5.7.22"), base / mysqld, base, 64 * "a", "catalog (test)", library_dirs=folders)
+    return Build(
+        parse_version("5.7.22"), base / mysqld, base, 64 * "a", "catalog (test)", base / "share", library_dirs=folders
+    )
 
 
 def members(build: Build, *, with_hosts: bool) -> dict[str, tarfile.TarInfo]:
@@ -66,3 +69,8 @@ def test_of_a_distribution_only_the_server(tmp_path: Path, monkeypatch: pytest.M
     assert "opt/mysqld/sbin/mysqld" in found
     assert not [name for name in found if "everything-else" in name]
     assert str(place_inside(build, build.mysqld)) == "/opt/mysqld/sbin/mysqld"
+
+
+def test_of_an_executable_without_messages_nothing_around_it(tmp_path: Path) -> None:
+    found = members(replace(server(tmp_path / "sql", "mysqld"), messages=None), with_hosts=False)
+    assert set(found) == {"mysqld.Dockerfile", "opt/mysqld/mysqld"}

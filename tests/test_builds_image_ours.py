@@ -27,9 +27,9 @@ class Images:
         self.busy = busy
         self.removed: list[str] = []
 
-    def list(self, filters: dict[str, Any] | None = None) -> list[SimpleNamespace]:
+    def images(self, *, quiet: bool, filters: dict[str, Any] | None) -> list[str]:
         wanted = dict(label.split("=", 1) for label in (filters or {}).get("label", []))
-        return [image for image in self.every if wanted.items() <= image.labels.items()]
+        return [image.id for image in self.every if wanted.items() <= image.labels.items()]
 
     def get(self, name: str) -> SimpleNamespace:
         for image in self.every:
@@ -62,7 +62,7 @@ def foreign(number: int, *names: str) -> SimpleNamespace:
 
 def of(*images: SimpleNamespace, busy: str = "") -> tuple[docker.DockerClient, Images]:
     known = Images(images, busy)
-    return cast("docker.DockerClient", SimpleNamespace(images=known)), known
+    return cast("docker.DockerClient", SimpleNamespace(images=known, api=known)), known
 
 
 SID = ours(1, "recovery-tester/debian-sid:latest", "9.7.4", "debian sid (test)")

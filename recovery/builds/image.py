@@ -37,7 +37,7 @@ def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.Doc
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
         # Where the server comes from was said: no registry is asked.
         local = resolve(None if wanted is None else wanted.text, sources, say)
-        return image_server.of_server(client, local, sources.registry, say)
+        return image_server.of_server(client, local, sources, say)
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
     return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
@@ -104,7 +104,7 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
         except RecoveryError as error:
             problem = error
         else:
-            return image_server.of_server(client, server, sources.registry, say)
+            return image_server.of_server(client, server, sources, say)
     return _from_debian(wanted, sources, say, client, problem)
 
 
@@ -147,7 +147,7 @@ def _from_debian(
     if (carried := image_ours.find(client, parse_wanted(name))) is not None:
         build = carried[1]
     else:
-        build = image_server.of_debian(client, name, sources.registry, say)
+        build = image_server.of_debian(client, name, sources, say)
     if wanted.fits(build.version):
         return build
     raise UsageError(

@@ -42,9 +42,10 @@ def write_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
 
 
 def _parts(build: Build) -> Iterator[Path]:
-    if build.basedir not in _SHARED:
+    if build.messages is not None and build.basedir not in _SHARED:
         yield build.basedir
         return
+    # Without messages beside it the folder is no server's: an executable right out of its build, among all else.
     yield build.mysqld
     for pattern in _OF_A_SERVER:
         yield from build.basedir.glob(pattern)

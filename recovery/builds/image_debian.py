@@ -18,7 +18,8 @@ from recovery.builds import apt, image_make, programs
 from recovery.builds.image_files import read_file, throw_away
 from recovery.builds.image_names import check_registry
 from recovery.builds.image_pull import NotPulledError, pull
-from recovery.errors import HostUnfitError
+from recovery.builds.resolve import Sources
+from recovery.errors import HostUnfitError, UsageError
 from recovery.paths import docker_dir, images_dir
 
 Say = Callable[[str], None]
@@ -35,9 +36,11 @@ class Recipe:
     packages: tuple[str, ...]
 
 
-def obtain(client: docker.DockerClient, recipe: Recipe, registry: str | None, say: Say) -> tuple[str, str]:
+def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> tuple[str, str]:
     """A part that is no image of ours yet, and where it came from. The caller holds the name (`making`)."""
-    name = f"{check_registry(registry) if registry else ''}debian:{recipe.suite}-slim"
+    if sources.offline:
+        raise UsageError(f"{recipe.name} is not on this host, and nothing is fetched while offline", "leave it out")
+    name = f"{check_registry(sources.registry) if sources.registry else ''}debian:{recipe.suite}-slim"
     try:
         if image_make.id_of(client, name) is None:
             pull(client, name, say)
@@ -52,7 +55,13 @@ def obtain(client: docker.DockerClient, recipe: Recipe, registry: str | None, sa
 
 
 def _installed(client: docker.DockerClient, recipe: Recipe, origin: str) -> str:
-    arguments = {"FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages)} | apt.proxies()
+    mirror = apt.mirror(recipe.suite) or ""
+    arguments = {
+        "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
+        # By https it would need certificates, which the image lacks.
+        "MIRROR": mirror if mirror.startswith("http://") else "",
+        **apt.proxies(),
+    }  # fmt: skip
     with image_make.scratch_file() as context:
         with tarfile.open(fileobj=context, mode="w") as tar:
             tar.add(docker_dir() / _FILE, _FILE)

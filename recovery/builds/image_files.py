@@ -13,10 +13,16 @@ import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from recovery.host.engine import MADE
+from recovery.host.engine import MADE, OWNER
+from recovery.host.owner import mark
 
 _GO_FOLDER_OR_LINK = 27
 """Go's mode bits from this one on: links, and folders."""
+
+
+def labels_of_a_look() -> dict[str, str]:
+    """One whose owner was killed is found by them, and removed with the next run."""
+    return {MADE: "look", OWNER: mark()}
 
 
 @contextmanager
@@ -24,7 +30,7 @@ def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> I
     """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
     the image's entrypoint, which would begin with a data directory of its own."""
     container = client.containers.create(
-        image, entrypoint=command, command=[], network_mode="none", user="0", labels={MADE: "look"}
+        image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look()
     )
     try:
         yield container

@@ -13,6 +13,7 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
+from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME
 from recovery.paths import images_dir
@@ -51,9 +52,9 @@ def plain(name: str) -> str:
 
 
 def _sweep(client: docker.DockerClient, name: str) -> None:
-    for image in client.images.list(filters={"label": [f"{NAME}={name}"], "dangling": True}):
-        with suppress(APIError):  # a running container uses it; then it is no part of an image
-            client.images.remove(str(image.id))
+    for image in client.api.images(quiet=True, filters={"label": [f"{NAME}={name}"], "dangling": True}):
+        with suppress(APIError):  # a container uses it, or it has gone already
+            client.images.remove(image)
 
 
 def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
@@ -91,7 +92,7 @@ def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[s
     """Only now it gets its name, and the labels that say what it is."""
     repository, _, tag = name.rpartition(":")
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
-    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels={MADE: "look"})
+    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
     try:
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
     finally:

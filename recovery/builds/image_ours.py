@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,16 @@ def build_of(image: Image) -> Build | None:
 
 
 def made_here(client: docker.DockerClient) -> list[Image]:
-    return client.images.list(filters={"label": [f"{engine.MADE}=image"]})
+    return _images(client, {"label": [f"{engine.MADE}=image"]})
+
+
+def _images(client: docker.DockerClient, filters: dict[str, list[str]] | None = None) -> list[Image]:
+    """One that another process removes meanwhile is passed over."""
+    found = []
+    for image in client.api.images(quiet=True, filters=filters):
+        with suppress(ImageNotFound):
+            found.append(client.images.get(image))
+    return found
 
 
 def find(client: docker.DockerClient, wanted: Wanted) -> tuple[str, Build] | None:
@@ -91,7 +101,7 @@ def every(client: docker.DockerClient) -> list[Listed]:
     """Ours, and the servers' own official ones that a VERSION would find."""
     ours = {str(image.id) for image in made_here(client)}
     rows = []
-    for image in client.images.list():
+    for image in _images(client):
         mine = str(image.id) in ours
         # What the user has named anew is the user's.
         shown = [name for name in image.tags if (name == image.labels.get(engine.NAME) if mine else _official(name))]

@@ -13,6 +13,7 @@ from recovery.builds.image_context import MYSQLD_FILE, library_path, place_insid
 from recovery.builds.image_debian import Recipe
 from recovery.builds.image_look import ask_version, look
 from recovery.builds.image_names import BASE, SUITE, own_name
+from recovery.builds.resolve import Sources
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.host import engine
 from recovery.model import Build
@@ -38,23 +39,23 @@ _DEBIAN = {
 }
 
 
-def base(client: docker.DockerClient, registry: str | None, say: Say) -> str:
+def base(client: docker.DockerClient, sources: Sources, say: Say) -> str:
     """One and the same below every server that is built here; made once."""
     with image_make.making(client, BASE, say):
         if image_make.id_of(client, BASE) is None:
-            part, origin = image_debian.obtain(client, _BASE, registry, say)
+            part, origin = image_debian.obtain(client, _BASE, sources, say)
             image_make.finish(client, part, BASE, {engine.SOURCE: f"debian {SUITE} ({origin})"})
     return BASE
 
 
-def of_server(client: docker.DockerClient, server: Build, registry: str | None, say: Say) -> Build:
+def of_server(client: docker.DockerClient, server: Build, sources: Sources, say: Say) -> Build:
     """An image of a server that is unpacked on this host; the one made before, if there is one."""
     name = own_name(server.version, server.fingerprint)
     with image_make.making(client, name, say):
         if (image := image_make.id_of(client, name)) is None:
-            below = base(client, registry, say)
+            below = base(client, sources, say)
             say(f"building the image {name} from {server.source}")
-            image = image_make.finish(client, _part(client, server, name, below), name, _labels(server))
+            image = image_make.finish(client, part(client, server, name, below), name, _labels(server))
     built = image_ours.build_of(client.images.get(image))
     assert built is not None
     # The same executable may have come from elsewhere when the image was made.
@@ -71,16 +72,16 @@ def _labels(server: Build) -> dict[str, str]:
     return image_ours.labels_of(inside)
 
 
-def _part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
+def part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
     """With the libraries of the base; with those of this host beside them only where the base has not enough."""
     mysqld = str(place_inside(server, server.mysqld))
     for with_hosts in (False, True):
         arguments = {"BASE": below, "NAME": name, "LIBRARIES": library_path(server, with_hosts=with_hosts)}
         with image_make.scratch_file() as context:
             write_context(server, context, with_hosts=with_hosts)
-            part = image_make.build(client, MYSQLD_FILE, context, arguments)
+            image = image_make.build(client, MYSQLD_FILE, context, arguments)
         try:
-            ask_version(client, part, mysqld)
+            ask_version(client, image, mysqld)
         except RecoveryError as error:
             if with_hosts:
                 raise HostUnfitError(
@@ -88,23 +89,23 @@ def _part(client: docker.DockerClient, server: Build, name: str, below: str) -> 
                     "take ENGINE=local, where it runs with this host's libraries, or an image of it (IMAGE=)",
                 ) from None
         else:
-            return part
+            return image
     raise AssertionError("unreachable")
 
 
-def of_debian(client: docker.DockerClient, name: str, registry: str | None, say: Say) -> Build:
+def of_debian(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
     """What the suite carries today: made once, and kept until it is removed."""
     recipe = _DEBIAN[name]
     with image_make.making(client, recipe.name, say):
         if (image := image_make.id_of(client, recipe.name)) is None:
-            image = _debian_image(client, recipe, registry, say)
+            image = _debian_image(client, recipe, sources, say)
     built = image_ours.build_of(client.images.get(image))
     assert built is not None
     return built
 
 
-def _debian_image(client: docker.DockerClient, recipe: Recipe, registry: str | None, say: Say) -> str:
-    part, origin = image_debian.obtain(client, recipe, registry, say)
+def _debian_image(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> str:
+    part, origin = image_debian.obtain(client, recipe, sources, say)
     seen = look(client, part, "")
     packages = image_debian.package_versions(client, part, recipe.packages)
     exact = ", ".join(f"{package} {packages[package]}" for package in recipe.packages[-2:] if package in packages)

@@ -20,6 +20,7 @@ from recovery.host.engine import MADE, connect
 
 REGISTRY_PROGRAM = "docker-registry"
 _START_S = 20
+_GONE_S = 20
 
 
 def left_out(why: str) -> NoReturn:
@@ -41,11 +42,18 @@ def client() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_in_the_engine(client: docker.DockerClient) -> Iterator[None]:
+    """What another session makes at the same time is soon gone; what was left behind is not."""
     yield
-    left = client.containers.list(all=True, filters={"label": f"{MADE}=look"})
-    assert not left, "containers in which images are looked at are thrown away"
-    parts = client.images.list(filters={"label": f"{MADE}=part", "dangling": True})
-    assert not parts, "parts of images are cleared up"
+    deadline = time.monotonic() + _GONE_S
+    while (left := _left(client)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert not left, "looked-at containers are thrown away, and parts of images cleared up"
+
+
+def _left(client: docker.DockerClient) -> list[str]:
+    containers = client.api.containers(all=True, filters={"label": f"{MADE}=look"})
+    parts = client.api.images(quiet=True, filters={"label": f"{MADE}=part", "dangling": True})
+    return [*(str(container["Id"]) for container in containers), *map(str, parts)]
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import docker
 import pytest
 from loopback import ALONE, NOBODY, quiet
 
-from recovery.builds import image_ours, image_server
+from recovery.builds import image_make, image_ours, image_server, packages
 from recovery.builds.image import resolve_image
+from recovery.builds.image_look import ask_version
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import BASE, own_name
 from recovery.builds.resolve import Sources, resolve
@@ -51,9 +53,8 @@ def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     assert all((folder / "fill_help_tables.sql").is_file() for folder in build.scripts)
 
     preloaded = run_in(client, build, str(build.mysqld), "--no-defaults", "--version", preload="libeatmydata.so")
-    assert preloaded.splitlines()[-1:] == said.splitlines()[-1:], (
-        "the library that builds data directories fast is there"
-    )
+    # An error of the loader would stand beside the answer; MariaDB warns of what containers lack, with the time.
+    assert "preload" not in preloaded, "the library that builds data directories fast is there"
 
     lines: list[str] = []
     again = resolve_image(version, Sources(registry=NOBODY, offline=True), lines.append, client)
@@ -70,7 +71,7 @@ def test_it_shares_data_directories_with_the_server_of_the_host(version: str, cl
 
 
 def test_versions_differ_by_the_server_alone(client: docker.DockerClient) -> None:
-    image_server.base(client, NOBODY, quiet)
+    image_server.base(client, ALONE, quiet)
     base = client.images.get(BASE).attrs["RootFS"]["Layers"]
     for version in CATALOG:
         image = client.images.get(str(resolve_image(version, ALONE, quiet, client).image))
@@ -91,6 +92,20 @@ def test_a_server_of_the_user_s_own(client: docker.DockerClient) -> None:
     build = resolve_image(None, Sources(mysqld=str(here.basedir), registry=NOBODY), quiet, client)
     assert build.fingerprint == here.fingerprint
     assert build.version == here.version
+
+
+def test_libraries_that_the_base_lacks_come_from_this_host(client: docker.DockerClient) -> None:
+    """Newer Debian has renamed libaio: a server of 5.7 does not start on it without the host's copy."""
+    base = resolve_image("debian-sid", ALONE, quiet, client)
+    below = client.images.get(str(base.image)).tags[0]
+    libaio = packages.held("libaio1", "libaio.so.1") or packages.fetch("libaio1", "libaio.so.1")
+    here = replace(resolve("5.7.22", Sources(), quiet), library_dirs=(libaio.parent,))
+    name = "recovery-test/libraries:1"
+    with image_make.making(client, name, quiet):
+        part = image_server.part(client, here, name, below)
+        said, version = ask_version(client, part, "/opt/mysqld/bin/mysqld")
+        assert str(version) == "5.7.22", said
+        assert "LD_LIBRARY_PATH=/opt/libraries" in client.images.get(part).attrs["Config"]["Env"]
 
 
 def name_of(version: str) -> str:

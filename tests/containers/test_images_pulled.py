@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import docker
 import pytest
 from docker.errors import APIError
-from loopback import ALONE, NOBODY, quiet
+from loopback import ALONE, quiet
 
 from recovery.builds import image_debian, image_make, image_ours, image_server
 from recovery.builds.image import resolve_image
@@ -45,7 +45,7 @@ class Publish(Protocol):
 
 @pytest.fixture(scope="module")
 def image(client: docker.DockerClient) -> Iterator[str]:
-    base = image_server.base(client, NOBODY, quiet)
+    base = image_server.base(client, ALONE, quiet)
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         for name, content in (("mysqld", SERVER), ("Dockerfile", DOCKERFILE.format(base=base).encode())):
@@ -199,7 +199,7 @@ def test_an_image_of_the_user_s_own(client: docker.DockerClient, image: str, pub
 
 
 def test_images_that_are_none(client: docker.DockerClient, registry: str) -> None:
-    base = image_server.base(client, NOBODY, quiet)
+    base = image_server.base(client, ALONE, quiet)
     with pytest.raises(UsageError, match="no mysqld in the image"):
         resolve_image(None, Sources(image=base), quiet, client)
     for name, why in ((f"{registry}/nobody/knows:1", Why.ABSENT), ("Not A Name", Why.NO_SUCH_NAME)):
@@ -210,11 +210,11 @@ def test_images_that_are_none(client: docker.DockerClient, registry: str) -> Non
 
 def test_a_base_from_the_registry(client: docker.DockerClient, registry: str, publish: Publish) -> None:
     """Where Debian's own image can be pulled nothing is bootstrapped. Without a network in builds it still is."""
-    base = image_server.base(client, NOBODY, quiet)
+    base = image_server.base(client, ALONE, quiet)
     publish(f"debian:{SUITE}-slim", str(id_of(client, base)))
     recipe, lines = Recipe("recovery-test/base:1", SUITE, ("libeatmydata1",)), list[str]()
     with image_make.making(client, recipe.name, quiet):
-        part, origin = image_debian.obtain(client, recipe, registry, lines.append)
+        part, origin = image_debian.obtain(client, recipe, Sources(registry=registry), lines.append)
         client.images.remove(part, force=True)
     assert lines[0] == f"pulling {registry}/debian:{SUITE}-slim"
     assert origin in (f"{registry}/debian:{SUITE}-slim", "debootstrap")
