@@ -19,7 +19,7 @@ endif
 endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name))))
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs report \
+.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs images image report \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -29,8 +29,9 @@ help: ## this page
 	@echo
 	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1),"
 	@echo "DATA (where data directories live: the volume under test), RESULTS (results), MYSQLD (a server of"
-	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, local), READ_IOPS, READ_BPS, MEMORY,"
-	@echo "CPUS (what the measured server may use: 5000, 100m, 2g, 1.5), ARGS (passed on as they are)."
+	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, docker, local), IMAGE (your own), REGISTRY"
+	@echo "(a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured server may use: 5000, 100m, 2g, 1.5), ARGS"
+	@echo "(passed on as they are)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
@@ -54,6 +55,12 @@ doctor: env ## is this host fit for it?
 datadirs: env ## the data directories that are kept, with their sizes
 	@$(RECOVERY) datadirs $(ARGS)
 
+images: env ## the images of servers on this host, and which were made here
+	@$(RECOVERY) images $(ARGS)
+
+image: env ## have the image of each VERSION: pulled, or built here
+	@$(RECOVERY) images build $(ARGS)
+
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
 
@@ -64,7 +71,7 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(VENV)/bin/python -m pytest $(ARGS)
 
 test-fast: env-test ## the pure tests, in seconds
-	$(VENV)/bin/python -m pytest -m "not real" $(ARGS)
+	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -8,29 +8,13 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 import psutil
 import pytest
 
-from recovery.errors import HostUnfitError
-from recovery.host import engine
 from recovery.host.signals import end_like_an_interrupt
 
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
-
-
-@pytest.fixture(scope="session")
-def client() -> Iterator[docker.DockerClient]:
-    """Of the host's engine. Without one such a test is skipped, and in CI that is a failure."""
-    try:
-        found = engine.connect()
-    except HostUnfitError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"in CI an engine has to be there: {error.message}")
-        pytest.skip(f"no engine: {error.message}")
-    yield found
-    found.close()
 
 
 def pytest_configure() -> None:

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from recovery.selfbench.students import t95, upper_bound_95
+from recovery.selfbench.students import interval_95, t95, upper_bound_95
 from recovery.selfbench.watching import Pair, overhead
 
 
@@ -19,6 +19,14 @@ def test_the_upper_bound_of_a_mean() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     error = statistics.stdev(values) / 5**0.5
     assert upper_bound_95(values) == pytest.approx(3.0 + 2.132 * error)
+
+
+def test_the_interval_of_a_mean() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]
+    low, high = interval_95(values)
+    error = statistics.stdev(values) / 5**0.5
+    assert low == pytest.approx(3.0 - 2.776 * error)
+    assert high == pytest.approx(3.0 + 2.776 * error)
 
 
 def test_overhead_is_paired() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import docker
 
 from recovery.builds import catalog, image_ours, image_server
-from recovery.builds.executable import version_said
 from recovery.builds.image_failures import Why
-from recovery.builds.image_look import look
+from recovery.builds.image_look import look, with_eatmydata, with_scripts
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
-from recovery.builds.image_parts import complete
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.builds.resolve import Sources, resolve
@@ -31,7 +28,7 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
         check_registry(sources.registry)
     wanted = None if version is None else known_wanted(version)
     with engine.errors_told():
-        return complete(client, _found(wanted, sources, say, client))
+        return with_eatmydata(client, with_scripts(client, _found(wanted, sources, say, client)))
 
 
 def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
@@ -75,13 +72,7 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
 
 
 def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
-    ours = image_ours.build_of(client.images.get(image))
-    if ours is not None:
-        return ours
-    seen = look(client, image)
-    version = version_said(seen.said)
-    assert version is not None
-    return Build(version, Path(seen.mysqld), Path(seen.basedir), seen.fingerprint, f"image {name}", image=image)
+    return image_ours.build_of(client.images.get(image)) or look(client, image, f"image {name}")
 
 
 def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:

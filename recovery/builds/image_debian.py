@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 import docker
 
 from recovery.builds import apt, image_make, programs
-from recovery.builds.image_look import read_file, throw_away
+from recovery.builds.image_files import read_file, throw_away
 from recovery.builds.image_names import check_registry
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.errors import HostUnfitError
@@ -66,8 +65,10 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
         raise HostUnfitError(f"{why}, and debootstrap, which could make it, is missing", _HINT)
     if os.geteuid() != 0:
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
-    images_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".debian-", dir=images_dir()) as folder:
+    prefix = f".part-{image_make.plain(recipe.name)}-"
+    for leftover in images_dir().glob(f"{prefix}*"):  # nobody else works on this name: its owner was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
         tree = Path(folder) / "tree"
         _debootstrap(program, recipe, tree)
         for rest in (*tree.glob("var/cache/apt/archives/*.deb"), *tree.glob("var/lib/apt/lists/*_*")):
@@ -106,7 +107,7 @@ def package_versions(client: docker.DockerClient, image: str, packages: tuple[st
     with throw_away(client, image, ["/bin/sh"]) as container:
         status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
     found = {}
-    for paragraph in io.StringIO(status).read().split("\n\n"):
+    for paragraph in status.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version|Status): (.*)$", paragraph, re.MULTILINE))
         if fields.get("Package") in packages and fields.get("Status", "").endswith(" installed"):
             found[fields["Package"]] = fields["Version"]

@@ -3,71 +3,76 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from recovery.builds.executable import version_said
+from recovery.builds.image_files import read_file, read_folder, real_path, status_of, throw_away
 from recovery.errors import HostUnfitError, UsageError
 from recovery.files import write_atomically
-from recovery.host.engine import MADE
+from recovery.model import Build, Version
 from recovery.paths import images_dir
+from recovery.versions import can
 
 _FOLDERS = ("/usr/sbin", "/usr/local/mysql/bin", "/usr/bin", "/usr/libexec", "/opt/mysqld/bin", "/opt/mysqld",
             "/opt/bitnami/mysql/bin", "/opt/bitnami/mariadb/sbin", "/usr/local/sbin", "/usr/local/bin")  # fmt: skip
 _PROGRAMS = ("mysqld", "mariadbd")
-_SHARES = ("share", "share/mysql", "share/mariadb")
 _ANSWER_S = 120
+_LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_OTHER = "take an image of this host's CPU that holds a MySQL, MariaDB or Percona server"
 
 
 @dataclass(frozen=True)
-class Look:
+class _Look:
+    """What is remembered of an image."""
+
     mysqld: str
     basedir: str
+    messages: str | None
     fingerprint: str
     said: str
     """Its answer to --version."""
 
 
-def look(client: docker.DockerClient, image: str) -> Look:
-    """Looked at once: an image never changes under its id."""
-    memo = images_dir() / f"{image.removeprefix('sha256:')}.json"
-    with suppress(OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
-        return Look(**json.loads(memo.read_text(encoding="utf-8")))
+def look(client: docker.DockerClient, image: str, source: str) -> Build:
+    """The server in it. Looked at once: an image never changes under its id."""
+    memo = _memory(image).with_suffix(".json")
+    try:
+        found = _Look(**json.loads(memo.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
+        found = _look(client, image)
+        memo.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(memo, json.dumps(asdict(found)).encode())
+    version = version_said(found.said)
+    assert version is not None
+    messages = None if found.messages is None else Path(found.messages)
+    mysqld, basedir = Path(found.mysqld), Path(found.basedir)
+    return Build(version, mysqld, basedir, found.fingerprint, source, messages=messages, image=image)
+
+
+def _memory(image: str) -> Path:
+    return images_dir() / image.removeprefix("sha256:")
+
+
+def _look(client: docker.DockerClient, image: str) -> _Look:
     with throw_away(client, image, ["/nothing"]) as container:
         mysqld = _find(container, image)
-        fingerprint = _sha256(container, mysqld)
-        basedir = _basedir(container, PurePosixPath(mysqld))
-    found = Look(mysqld, basedir, fingerprint, ask_version(client, image, mysqld))
-    memo.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(memo, json.dumps(asdict(found)).encode())
-    return found
+        said, version = ask_version(client, image, mysqld)
+        basedir, messages = _places(container, PurePosixPath(mysqld), version)
+        sha256 = hashlib.sha256()
+        for chunk in read_file(container, mysqld):
+            sha256.update(chunk)
+    return _Look(mysqld, basedir, messages, sha256.hexdigest(), said)
 
 
-@contextmanager
-def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> Iterator[Container]:
-    """A container that is not started yet; it goes, with its volumes, whatever happens."""
-    container = client.containers.create(
-        image, entrypoint=command, command=[], network_mode="none", user="0", labels={MADE: "look"}
-    )
-    try:
-        yield container
-    finally:
-        with suppress(NotFound):
-            container.remove(v=True, force=True)
-
-
-def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> str:
-    """Past the image's entrypoint, which would begin with a data directory of its own."""
+def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> tuple[str, Version]:
     with throw_away(client, image, [mysqld, "--no-defaults", "--version"]) as container:
         try:
             container.start()
@@ -75,19 +80,17 @@ def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> str:
             raise HostUnfitError(f"{mysqld} of the image cannot be run: {error.explanation}", _OTHER) from None
         container.wait(timeout=_ANSWER_S)
         said = container.logs().decode(errors="replace").strip()
-    if version_said(said) is None:
+    version = version_said(said)
+    if version is None:
         last = said.splitlines()[-1][:200] if said else "nothing"
         raise HostUnfitError(f"{mysqld} of the image, asked for its version, says: {last}", _OTHER)
-    return said
-
-
-_OTHER = "take an image of this host's CPU that holds a MySQL, MariaDB or Percona server"
+    return said, version
 
 
 def _find(container: Container, image: str) -> str:
-    for folder in (*_search_path(container), *_FOLDERS):
+    for folder in dict.fromkeys((*_search_path(container), *_FOLDERS)):
         for program in _PROGRAMS:
-            if (real := _real(container, f"{folder}/{program}")) is not None:
+            if (real := real_path(container, f"{folder}/{program}")) is not None:
                 return real
     raise UsageError(f"there is no mysqld in the image {image[:19]}", _OTHER)
 
@@ -98,75 +101,57 @@ def _search_path(container: Container) -> list[str]:
     return [folder for folder in path.split(":") if folder.startswith("/")]
 
 
-def _real(container: Container, path: str) -> str | None:
-    """The file itself, past every link; None where there is none."""
-    status = _status(container, path)
-    if status is not None and status.get("linkTarget"):
-        path = str(status["linkTarget"])
-        status = _status(container, path)
-    if status is None or int(status["mode"]) >> 27:  # a folder, a device: Go's mode bits
-        return None
-    return path
-
-
-def _status(container: Container, path: str) -> dict[str, Any] | None:
-    try:
-        _, status = container.get_archive(path)  # what it would stream is left unread
-    except NotFound:
-        return None
-    return status
-
-
-def _basedir(container: Container, mysqld: PurePosixPath) -> str:
-    """The folder whose share/ holds the server's messages; as for a server of the host."""
+def _places(container: Container, mysqld: PurePosixPath, version: Version) -> tuple[str, str | None]:
+    """basedir, and the folder of the messages: as for a server of the host. The vendor's packages name it by series."""
     above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
+    series = "share/mysql-{}.{}".format(*version.numbers)
     for base in (above, mysqld.parent):
-        if any(_status(container, f"{base}/{share}/english/errmsg.sys") for share in _SHARES):
-            return str(base)
-    return str(above)
+        for share in ("share", "share/mysql", "share/mariadb", series):
+            if status_of(container, f"{base}/{share}/english/errmsg.sys") is not None:
+                return str(base), str(base / share)
+    return str(above), None
 
 
-def _sha256(container: Container, path: str) -> str:
-    sha256 = hashlib.sha256()
-    for chunk in read_file(container, path):
-        sha256.update(chunk)
-    return sha256.hexdigest()
+def with_scripts(client: docker.DockerClient, build: Build) -> Build:
+    """A server that cannot initialise itself is fed from this side: its install scripts are copied out of the image."""
+    if can(build.version, "initialize"):
+        return build
+    assert build.image is not None
+    folder = _memory(build.image).with_suffix(".scripts")
+    if not (folder / _COMPLETE).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with throw_away(client, build.image, ["/nothing"]) as container:
+            for name, content in _scripts(container, build):
+                write_atomically(folder / name, content)
+        write_atomically(folder / _COMPLETE, b"")
+    return replace(build, scripts=(folder,))
 
 
-def exists(container: Container, path: str) -> bool:
-    return _status(container, path) is not None
+def with_eatmydata(client: docker.DockerClient, build: Build) -> Build:
+    """Looked for anew each time, which takes some hundredths of a second."""
+    assert build.image is not None
+    with throw_away(client, build.image, ["/nothing"]) as container:
+        places = (f"{folder}/libeatmydata.so" for folder in _LIBRARY_FOLDERS)
+        found = next((path for path in places if status_of(container, path) is not None), None)
+    return replace(build, eatmydata=None if found is None else Path(found))
 
 
-@contextmanager
-def stream(container: Container, path: str) -> Iterator[tarfile.TarFile]:
-    """A file or a folder of the container, as it comes."""
-    chunks, _ = container.get_archive(path)
-    with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks)), 1 << 20), mode="r|") as tar:
-        yield tar
+_COMPLETE = ".complete"
 
 
-def read_file(container: Container, path: str) -> Iterator[bytes]:
-    """The content of one file."""
-    with stream(container, path) as tar:
-        for member in tar:
-            if (file := tar.extractfile(member)) is not None:
-                while chunk := file.read(1 << 20):
-                    yield chunk
+def _scripts(container: Container, build: Build) -> Iterator[tuple[str, bytes]]:
+    places = [build.messages] if build.messages else [build.basedir / "share/mysql", build.basedir / "share/mariadb"]
+    for place in (*places, build.basedir / "scripts"):
+        yield from read_folder(container, str(place), ".sql").items()
 
 
-class _Stream(io.RawIOBase):
-    """What comes in chunks, read as a file."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = next(self._chunks, b"")
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
+def forget(image: str) -> None:
+    """What was remembered of an image that is removed."""
+    with suppress(OSError):
+        _memory(image).with_suffix(".json").unlink()
+    folder = _memory(image).with_suffix(".scripts")
+    for path in folder.glob("*") if folder.is_dir() else ():
+        with suppress(OSError):
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()

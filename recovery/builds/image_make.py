@@ -12,7 +12,6 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from recovery.builds.image_look import throw_away
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME
 from recovery.paths import images_dir
@@ -24,7 +23,7 @@ Say = Callable[[str], None]
 def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
     """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
     images_dir().mkdir(parents=True, exist_ok=True)
-    with (images_dir() / f".lock-{re.sub(r'[^A-Za-z0-9.]+', '-', name)}").open("w") as file:
+    with (images_dir() / f".lock-{plain(name)}").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -35,6 +34,11 @@ def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
             yield
         finally:
             _sweep(client, name)
+
+
+def plain(name: str) -> str:
+    """An image's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
 
 
 def _sweep(client: docker.DockerClient, name: str) -> None:
@@ -78,9 +82,11 @@ def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[s
     """Only now it gets its name, and the labels that say what it is."""
     repository, _, tag = name.rpartition(":")
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
-    with throw_away(client, image, ["/bin/sh"]) as container:
-        changes = "\n".join([*written, "ENTRYPOINT []", 'CMD ["/bin/sh"]', "USER root"])
-        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes=changes)
+    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels={MADE: "look"})
+    try:
+        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
+    finally:
+        container.remove(v=True, force=True)
     return str(answer["Id"])
 
 

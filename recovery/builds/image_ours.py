@@ -10,6 +10,7 @@ from docker.errors import APIError, ImageNotFound
 from docker.models.images import Image
 
 from recovery.builds.executable import version_said
+from recovery.builds.image_look import forget
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import OURS, Wanted
 from recovery.errors import HostUnfitError, UsageError
@@ -39,6 +40,7 @@ def labels_of(build: Build) -> dict[str, str]:
         engine.FINGERPRINT: build.fingerprint,
         engine.MYSQLD: str(build.mysqld),
         engine.BASEDIR: str(build.basedir),
+        engine.MESSAGES: str(build.messages or ""),
         engine.SOURCE: build.source,
     }
 
@@ -55,6 +57,7 @@ def build_of(image: Image) -> Build | None:
         basedir=Path(labels[engine.BASEDIR]),
         fingerprint=labels[engine.FINGERPRINT],
         source=labels[engine.SOURCE],
+        messages=Path(labels[engine.MESSAGES]) if labels.get(engine.MESSAGES) else None,
         image=str(image.id),
     )
 
@@ -87,13 +90,18 @@ def debian_name(name: str) -> str:
 def every(client: docker.DockerClient) -> list[Listed]:
     """Ours, and the servers' own official ones that a VERSION would find."""
     ours = {str(image.id) for image in made_here(client)}
-    rows = [
-        _listed(image, name, mine=str(image.id) in ours)
-        for image in client.images.list()
-        for name in image.tags
-        if str(image.id) in ours or name.rpartition(":")[0] in _SERVERS
-    ]
+    rows = []
+    for image in client.images.list():
+        mine = str(image.id) in ours
+        # What the user has named anew is the user's.
+        shown = [name for name in image.tags if (name == image.labels.get(engine.NAME) if mine else _official(name))]
+        rows += [_listed(image, name, mine=mine) for name in shown]
     return sorted(rows, key=lambda row: (not row.ours, row.name))
+
+
+def _official(name: str) -> bool:
+    """With or without a mirror's name before it."""
+    return any(f"/{name}".rpartition(":")[0].endswith(f"/{server}") for server in _SERVERS)
 
 
 def _listed(image: Image, name: str, *, mine: bool) -> Listed:
@@ -109,19 +117,22 @@ def remove(client: docker.DockerClient, name: str) -> str:
     ours = [row for row in every(client) if row.ours]
     image = id_of(client, name)
     chosen = [row for row in ours if name in (row.name, row.version) or row.image == image]
+    chosen = chosen or [row for row in ours if row.name == debian_name(name)]
     if not chosen:
         known = ", ".join(row.name for row in ours) or "none"
         why = "was not made here: remove it by `docker rmi`" if image is not None else "is no image on this host"
         raise UsageError(f"{name} {why}", f"made here: {known}")
     if len(chosen) > 1:
         raise UsageError(f"{name} are several images", "say which: " + ", ".join(row.name for row in chosen))
-    _remove(client, chosen[0].name)
+    _remove(client, chosen[0])
     return chosen[0].name
 
 
-def _remove(client: docker.DockerClient, name: str) -> None:
+def _remove(client: docker.DockerClient, row: Listed) -> None:
+    name = row.name
     try:
         client.images.remove(name)
+        forget(row.image)
     except ImageNotFound:
         pass  # somebody else was faster
     except APIError as error:
@@ -136,7 +147,7 @@ def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
     rows = [row for row in every(client) if row.ours]
     for row in sorted(rows, key=lambda row: row.version == "-"):
         try:
-            _remove(client, row.name)
+            _remove(client, row)
             removed.append(row.name)
         except HostUnfitError:
             left.append(row.name)

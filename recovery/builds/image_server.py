@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import docker
 
 from recovery.builds import image_debian, image_make, image_ours
-from recovery.builds.executable import version_said
 from recovery.builds.image_context import MYSQLD_FILE, library_path, place_inside, write_context
 from recovery.builds.image_debian import Recipe
 from recovery.builds.image_look import ask_version, look
@@ -57,12 +57,17 @@ def of_server(client: docker.DockerClient, server: Build, registry: str | None, 
             image = image_make.finish(client, _part(client, server, name, below), name, _labels(server))
     built = image_ours.build_of(client.images.get(image))
     assert built is not None
-    return built
+    # The same executable may have come from elsewhere when the image was made.
+    return replace(built, source=server.source, warnings=server.warnings)
 
 
 def _labels(server: Build) -> dict[str, str]:
-    mysqld, basedir = place_inside(server, server.mysqld), place_inside(server, server.basedir)
-    inside = Build(server.version, Path(mysqld), Path(basedir), server.fingerprint, server.source)
+    inside = replace(
+        server,
+        mysqld=Path(place_inside(server, server.mysqld)),
+        basedir=Path(place_inside(server, server.basedir)),
+        messages=None if server.messages is None else Path(place_inside(server, server.messages)),
+    )
     return image_ours.labels_of(inside)
 
 
@@ -100,14 +105,11 @@ def of_debian(client: docker.DockerClient, name: str, registry: str | None, say:
 
 def _debian_image(client: docker.DockerClient, recipe: Recipe, registry: str | None, say: Say) -> str:
     part, origin = image_debian.obtain(client, recipe, registry, say)
-    seen = look(client, part)
-    version = version_said(seen.said)
-    assert version is not None
+    seen = look(client, part, "")
     packages = image_debian.package_versions(client, part, recipe.packages)
     exact = ", ".join(f"{package} {packages[package]}" for package in recipe.packages[-2:] if package in packages)
-    say(f"debian {recipe.suite} carries {version} ({version.text})")
-    source = f"debian {recipe.suite} ({exact}; {origin})"
-    build = Build(version, Path(seen.mysqld), Path(seen.basedir), seen.fingerprint, source)
+    say(f"debian {recipe.suite} carries {seen.version} ({seen.version.text})")
+    build = replace(seen, source=f"debian {recipe.suite} ({exact}; {origin})")
     all_packages = ", ".join(f"{package} {exactly}" for package, exactly in packages.items())
     labels = {**image_ours.labels_of(build), engine.PACKAGES: all_packages}
     return image_make.finish(client, part, recipe.name, labels)

@@ -9,11 +9,11 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.builds.listing import offers
 from recovery.commands.asked import asked_schema
+from recovery.commands.grids import grid_of, page, size_text
 from recovery.commands.options import PREFIX
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
@@ -34,29 +34,13 @@ RESULTS = click.option(
 )
 
 
-def _grid(*headers: str) -> Grid:
-    grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for header in headers:
-        grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
-    return grid
-
-
-def _console() -> Console:
-    """As wide as the terminal; whoever pipes it wants a line a row."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
-
-
-def _size(count: int | None) -> str:
-    return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
 @click.command()
 def versions() -> int:
     """Which servers can be had, from where, and which are in the cache."""
-    grid = _grid("version", "in cache", "size", "source")
+    grid = grid_of("version", "in cache", "size", "source")
     for offer in offers():
-        grid.add_row(offer.version, "yes" if offer.cached else "no", _size(offer.bytes), Text(offer.source))
-    console = _console()
+        grid.add_row(offer.version, "yes" if offer.cached else "no", size_text(offer.bytes), Text(offer.source))
+    console = page()
     console.print(grid)
     console.print(
         "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
@@ -89,13 +73,13 @@ def datadirs(context: click.Context, data: Path | None) -> int:
 
 def _list_datadirs(directories: DataDirs) -> int:
     found = directories.list()
-    console = _console()
+    console = page()
     if not found:
         console.print(Text(f"no data directories in {directories.root}"), soft_wrap=True)
         return 0
-    grid = _grid("key", "state", "tables", "size", "used by")
+    grid = grid_of("key", "state", "tables", "size", "used by")
     for info in found:
-        grid.add_row(info.key, info.status, str(info.tables or "-"), _size(info.bytes), Text(info.busy_by or "-"))
+        grid.add_row(info.key, info.status, str(info.tables or "-"), size_text(info.bytes), Text(info.busy_by or "-"))
     console.print(grid)
     console.print(Text(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
     return 0

@@ -11,11 +11,14 @@ import click
 
 from recovery.builds import catalog
 from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.errors import HostUnfitError
+from recovery.host import engine
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
+from recovery.model import Cache
 from recovery.paths import default_data_dir
 from recovery.request import split_versions
-from recovery.selfbench import biglog, building, fullsize, watching
+from recovery.selfbench import biglog, building, engines, fullsize, watching
 from recovery.selfbench.site import Site, scratch
 
 _LONG = 5
@@ -32,7 +35,7 @@ _LONG = 5
 @click.option("--pairs", default=60, show_default=True, type=click.IntRange(10))
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds for each published build.")
 @click.option("--rest", "rest_s", default=60.0, help="Seconds of rest first: ext4 avoids inodes deleted lately.")
-@click.option("--only", type=click.Choice(["building", "watching", "full"]), help="One part.")
+@click.option("--only", type=click.Choice(["building", "watching", "full", "engines"]), help="One part.")
 def bench(
     data: Path | None,
     versions: tuple[str, ...],
@@ -59,6 +62,8 @@ def bench(
             _watching(site, tables, pairs)
         if only in (None, "full"):
             _full_size(site, full)
+        if only in (None, "engines"):
+            _engines(site, tables, pairs)
 
 
 def _building(site: Site, versions: tuple[str, ...], tables: int, limit_s: float) -> None:
@@ -109,6 +114,27 @@ def _full_size(site: Site, tables: int) -> None:
     _line("making them cold and proving it", f"{found.cold_s:.1f} s, {found.resident_bytes or 0:,} bytes left")
     _line("a second run over them, from its call to its first server", f"{found.begin_s:.1f} s")
     _line("the tool's own memory, at most", f"{found.peak_memory_bytes / 1e6:.0f} MB")
+
+
+def _engines(site: Site, tables: int, pairs: int) -> None:
+    click.echo("## In a container\n")
+    build = site.build(DEFAULT_VERSION)
+    try:
+        engine.connect().close()
+    except HostUnfitError as error:
+        click.echo(f"not measured: {error.message}\n")
+        return
+    with site.staged(build, tables) as staged:
+        for cache in Cache:
+            found = engines.pairs(site, build, staged, cache, count=pairs)
+            mean, low, high = engines.difference(found)
+            _line(
+                f"{cache.value} crash recovery in a container against a local process, {DEFAULT_VERSION}, "
+                f"{tables:,} tables, {pairs} pairs of {statistics.mean(pair.local_s for pair in found):.2f} s",
+                f"{mean:+.2%}, 95 % interval {low:+.2%} to {high:+.2%}; the engine takes "
+                f"{statistics.median(pair.overhead_s for pair in found):.2f} s before the exec (median)",
+            )
+    click.echo()
 
 
 def _row(cells: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ from recovery.host.storage import device_of
 from recovery.load.stage import prepare_stage
 from recovery.model import Build, Schema
 from recovery.server.bootstrap import initialise
+from recovery.server.launcher import Launcher
 from recovery.server.local import LocalLauncher
 from recovery.server.options import merge, test_settings
 from recovery.server.rundirs import RunDirs
@@ -51,10 +52,17 @@ class Site:
     def build(self, version: str) -> Build:
         return resolve(version, Sources(), quiet)
 
-    def server(self, build: Build, datadir: Path, settings: Mapping[str, str] | None = None) -> Server:
+    def server(
+        self,
+        build: Build,
+        datadir: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        launcher: Launcher | None = None,
+    ) -> Server:
         logs = Path(tempfile.mkdtemp(prefix="logs-", dir=self.folder))
         return Server(
-            LocalLauncher(),
+            launcher or LocalLauncher(),
             build,
             datadir,
             device=device_of(self.folder),

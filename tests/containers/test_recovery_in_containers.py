@@ -8,12 +8,15 @@ from typing import Any
 
 import docker
 import pytest
+from loopback import NOBODY
 
 from recovery.cli import run
 from recovery.host import engine
+from recovery.host.owner import mark
 
 pytestmark = pytest.mark.containers
 TABLES = 300
+IN_CONTAINERS = ["--engine", "docker", "--registry", NOBODY]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def stored(tmp_path: Path) -> dict[str, Any]:
 def test_cold_and_warm_in_a_container(
     version: str, at: list[str], tmp_path: Path, client: docker.DockerClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["crash-recovery", "--engine", "docker", "--version", version, "--runs", "1", *at]) == 0
+    assert run(["crash-recovery", *IN_CONTAINERS, "--version", version, "--runs", "1", *at]) == 0
     captured = capsys.readouterr()
     assert "servers run in containers of the Docker engine at unix://" in captured.err
     report = stored(tmp_path)
@@ -56,15 +59,15 @@ def test_cold_and_warm_in_a_container(
     assert "In containers: startup begins with the exec of the server" in (
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
-    assert [one for one in client.containers.list(all=True) if engine.OWNER in one.labels] == []
+    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
 
 
 def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdicts = {}
-    for name in ("local", "docker"):
-        assert run(["crash-recovery", "--engine", name, "--version", "5.7.22", "--runs", "1", *at]) == 0
+    for name, chosen in {"local": ["--engine", "local"], "docker": IN_CONTAINERS}.items():
+        assert run(["crash-recovery", *chosen, "--version", "5.7.22", "--runs", "1", *at]) == 0
         verdicts[name] = [(one["variant"], one["verdict"], one["tables"]) for one in stored(tmp_path)["runs"]]
     assert verdicts["local"] == verdicts["docker"]
     assert "using the data directory" in capsys.readouterr().err, "one directory serves both"
@@ -86,7 +89,7 @@ def test_where_no_engine_answers_auto_goes_on_and_docker_does_not(
     at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-    assert run(["cold-recovery", "--engine", "docker", "--version", "5.7.22", "--runs", "1", *at]) == 3
+    assert run(["cold-recovery", *IN_CONTAINERS, "--version", "5.7.22", "--runs", "1", *at]) == 3
     assert "there is no Docker engine at" in capsys.readouterr().err
     assert run(["cold-recovery", "--engine", "auto", "--version", "5.7.22", "--runs", "1", *at]) == 0
     assert "servers run as local processes" in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""The command that shows, makes and removes images: images."""
+
+from __future__ import annotations
+
+import click
+from rich.text import Text
+
+from recovery.builds import image_ours
+from recovery.builds.image import resolve_image
+from recovery.builds.resolve import Sources
+from recovery.commands.grids import grid_of, page, size_text
+from recovery.commands.options import PREFIX
+from recovery.errors import UsageError
+from recovery.host.engine import connect
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def images(context: click.Context) -> int:
+    """The images of servers on this host: which, from where, and which were made here."""
+    return _list() if context.invoked_subcommand is None else 0
+
+
+def _list() -> int:
+    found = image_ours.every(connect())
+    console = page()
+    if not found:
+        console.print("no images of servers on this host; `recovery images build VERSION` makes one")
+        return 0
+    grid = grid_of("name", "version", "size", "made here", "source")
+    for row in found:
+        made = "yes" if row.ours else "no"
+        grid.add_row(Text(row.name), Text(row.version), size_text(row.bytes), made, Text(row.source))
+    console.print(grid)
+    console.print("Sizes count the base with every image that stands on it; it is on the disk once.")
+    return 0
+
+
+@images.command("list")
+def images_list() -> int:
+    """List them."""
+    return _list()
+
+
+@images.command("build")
+@click.argument("versions", nargs=-1, envvar=PREFIX + "VERSION")
+@click.option("--mysqld", metavar="PATH", envvar=PREFIX + "MYSQLD", help="A server of your own.")
+@click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive.")
+@click.option("--registry", metavar="HOST", envvar=PREFIX + "REGISTRY", help="A mirror of the registry.")
+@click.option("--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing.")
+def images_build(
+    versions: tuple[str, ...], mysqld: str | None, archive: str | None, registry: str | None, offline: bool
+) -> int:
+    """Have the image of each VERSION on this host: pulled, or built here."""
+    if not versions and mysqld is None:
+        raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
+    if mysqld is not None and len(versions) > 1:
+        raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
+    client = connect()
+    sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
+    for version in versions or (None,):
+        build = resolve_image(version, sources, lambda line: click.echo(line, err=True), client)
+        name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
+        click.echo(f"{name}  {build.version} ({build.version.text})")
+    return 0
+
+
+@images.command("remove")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that were made here and are not in use.")
+def images_remove(names: tuple[str, ...], everything: bool) -> int:
+    """Remove images that were made here, by name or version; no other image is ever touched."""
+    if bool(names) == everything:
+        raise UsageError("say which: names, or --all", "`recovery images` lists them")
+    client = connect()
+    if everything:
+        removed, left = image_ours.remove_all(client)
+        for name in removed:
+            click.echo(f"removed {name}")
+        for name in left:
+            click.echo(f"left {name}: in use")
+    for name in names:
+        click.echo(f"removed {image_ours.remove(client, name)}")
+    return 0
