@@ -44,3 +44,12 @@ def test_what_ends_before_it_stands_there_is_told(tmp_path: Path) -> None:
     with Gate(tmp_path) as gate:
         process = subprocess.Popen(["/bin/false"])
         assert not gate.wait(lambda: process.poll() is None)
+
+
+def test_without_a_word_nothing_is_run(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    process = start(gate, tmp_path, ["/bin/echo", "ran"])
+    assert gate.wait(lambda: process.poll() is None)
+    gate.close()  # as when this tool dies
+    assert process.wait(10) != 0
+    assert (tmp_path / "log").read_text() == ""

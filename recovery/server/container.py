@@ -10,10 +10,9 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import requests
 from docker.errors import APIError, DockerException, NotFound
@@ -45,13 +44,14 @@ class ContainerLife:
     """The server's process, which is the container's first and only one."""
 
     def __init__(
-        self, launch: Launch, container: Container, opening: Opening, *, pidfd: int, overhead_s: float
+        self, launch: Launch, described: DockerContainer, opening: Opening, *, pidfd: int, overhead_s: float
     ) -> None:
         self._launch = launch
-        self._container = container
+        self._described = described
+        self._container = described.get_wrapped_container()
         self._opening = opening
         self._pidfd = pidfd
-        self._pid: int = container.attrs["State"]["Pid"]
+        self._pid: int = self._container.attrs["State"]["Pid"]
         self._exit: Exit | None = None
         self._overhead_s = overhead_s
 
@@ -100,7 +100,7 @@ class ContainerLife:
         code = _SIGNAL_BASE + signal.SIGKILL  # as it is for one that somebody else has removed
         with engine.errors_told(), suppress(NotFound):
             code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])
-            self._container.remove(v=True, force=True)
+            self._described.stop(force=True, delete_volume=True)
         return Exit(None, code - _SIGNAL_BASE) if code > _SIGNAL_BASE else Exit(code, None)
 
     def __del__(self) -> None:
@@ -111,9 +111,8 @@ class ContainerLife:
 class ContainerLauncher:
     """Starts servers of images, each start in a container of its own."""
 
-    def __init__(self, url: str, *, extra: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._extra = extra or {}
         self._open_files = open_files_limit()
 
     def launch(self, launch: Launch) -> ContainerLife:
@@ -150,7 +149,7 @@ class ContainerLauncher:
             here_at = time.monotonic()
             if launch.group is not None:
                 launch.group.add(container.attrs["State"]["Pid"])
-            life = ContainerLife(launch, container, gate.open(), pidfd=pidfd, overhead_s=here_at - called_at)
+            life = ContainerLife(launch, described, gate.open(), pidfd=pidfd, overhead_s=here_at - called_at)
             undo.pop_all()
             return life
 
@@ -172,7 +171,6 @@ class ContainerLauncher:
             ulimits=[Ulimit(name="nofile", soft=self._open_files, hard=self._open_files)],
             log_config=LogConfig(type=LogConfig.types.NONE),
             labels={engine.MADE: "server", engine.OWNER: mark()},
-            **self._extra,
         )
 
 
