@@ -71,7 +71,7 @@ def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
     if not os.access(hierarchy.root, os.W_OK):
         raise HostUnfitError(
             f"{wish.asked} cannot be set: this user may not make a control group in {hierarchy.root}",
-            f"run as root, {_LEAVE_OUT}",
+            f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
         )
     return Unit(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
 
