@@ -36,6 +36,18 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of data directories for a file of tests: the second finds what the first has built."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def at(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> list[str]:
+    """Options of the command: how many tables, and where all of it lies."""
+    return ["--tables", str(request.module.TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_running() -> Iterator[None]:
     yield

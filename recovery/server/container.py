@@ -6,13 +6,11 @@ the whole log once a second. The moment of exec, the log, the signals and the en
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import requests
 from docker.errors import APIError, DockerException, NotFound
@@ -23,12 +21,10 @@ from testcontainers.core.container import DockerContainer
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.host import engine
 from recovery.host.owner import mark
-from recovery.server.gate import Gate, Opening
+from recovery.server.gate import Gate
+from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
 
 # It would have to be pulled, and it removes what it thinks is left over: leftovers are found by their labels here.
 testcontainers_config.ryuk_disabled = True
@@ -40,60 +36,38 @@ _SIGNAL_BASE = 128
 """What the engine adds to the number of the signal that a process died of."""
 
 
-class ContainerLife:
-    """The server's process, which is the container's first and only one."""
+class ContainerLife(HeldProcess):
+    """The server's process, which is the container's first and only one; until the gate is opened, a shell."""
 
-    def __init__(
-        self, launch: Launch, described: DockerContainer, opening: Opening, *, pidfd: int, overhead_s: float
-    ) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch, described: DockerContainer) -> None:
         self._described = described
         self._container = described.get_wrapped_container()
-        self._opening = opening
-        self._pidfd = pidfd
-        self._pid: int = self._container.attrs["State"]["Pid"]
+        self._container.reload()
+        super().__init__(launch, self._container.attrs["State"]["Pid"], time.monotonic())
         self._exit: Exit | None = None
-        self._overhead_s = overhead_s
+        self.started_error_s = 0.0
+        self.overhead_s: float | None = None
 
-    @property
-    def pid(self) -> int:
-        return self._pid
-
-    @property
-    def started_at(self) -> float:
-        return self._opening.released_at
-
-    @property
-    def started_error_s(self) -> float:
-        return self._opening.error_s
-
-    @property
-    def overhead_s(self) -> float | None:
-        return self._overhead_s
-
-    @property
-    def launch(self) -> Launch:
-        return self._launch
-
-    def exit_fd(self) -> int:
-        return self._pidfd
+    def begin(self, gate: Gate) -> None:
+        """It becomes the server."""
+        opening = gate.open()
+        self._started_at, self.started_error_s = opening.released_at, opening.error_s
 
     def exited(self) -> Exit | None:
         return self.wait(0)
 
     def wait(self, timeout_s: float) -> Exit | None:
-        if self._exit is None and _ended(self._pidfd, timeout_s):
+        if self._exit is None and self.has_ended(timeout_s):
             self._exit = self._bury()
         return self._exit
 
     def signal(self, number: int) -> None:
-        """To the process itself; as the first of its namespace it would not hear some of them from inside."""
-        with suppress(ProcessLookupError):
-            try:
-                signal.pidfd_send_signal(self._pidfd, number)
-            except PermissionError:  # another user's, where the engine gives ids away
-                with engine.errors_told(), suppress(NotFound):
-                    self._container.kill(signal=number)
+        """Not through the engine, which takes longer; and not from inside, where the first process would not hear."""
+        try:
+            super().signal(number)
+        except PermissionError:  # another user's, where the engine gives ids away
+            with engine.errors_told(), suppress(NotFound):
+                self._container.kill(signal=number)
 
     def _bury(self) -> Exit:
         """The engine notices some hundredths of a second later. Nothing of the container stays."""
@@ -102,10 +76,6 @@ class ContainerLife:
             code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])
             self._described.stop(force=True, delete_volume=True)
         return Exit(None, code - _SIGNAL_BASE) if code > _SIGNAL_BASE else Exit(code, None)
-
-    def __del__(self) -> None:
-        with suppress(OSError, AttributeError):
-            os.close(self._pidfd)
 
 
 class ContainerLauncher:
@@ -137,19 +107,16 @@ class ContainerLauncher:
             described = self._describe(launch, gate.command(launch.log, launch.stdin or Path(os.devnull), command))
             undo.callback(_discard, described)
             _start(described)
-            container = described.get_wrapped_container()
-            container.reload()
-            pidfd = _pidfd(container)
-            undo.callback(os.close, pidfd)
-            if not gate.wait(lambda: not _ended(pidfd, 0)):
+            life = _seen(launch, described)
+            if not gate.wait(lambda: not life.has_ended()):
                 raise ServerFailedError(
                     f"the container of {launch.build.image[:19]} ended before its server was run",
                     "the image needs a /bin/sh; see whether it starts: `docker run --entrypoint /bin/sh IMAGE`",
                 )
-            here_at = time.monotonic()
+            life.overhead_s = time.monotonic() - called_at
             if launch.group is not None:
-                launch.group.add(container.attrs["State"]["Pid"])
-            life = ContainerLife(launch, described, gate.open(), pidfd=pidfd, overhead_s=here_at - called_at)
+                launch.group.add(life.pid)
+            life.begin(gate)
             undo.pop_all()
             return life
 
@@ -191,21 +158,14 @@ def _start(described: DockerContainer) -> None:
         raise kind(f"the Docker engine cannot start the server's container: {said}", hint) from error
 
 
-def _pidfd(container: Container) -> int:
-    pid = container.attrs["State"]["Pid"]
+def _seen(launch: Launch, described: DockerContainer) -> ContainerLife:
     try:
-        return os.pidfd_open(pid)
+        return ContainerLife(launch, described)
     except (OSError, ValueError) as error:
         raise HostUnfitError(
-            f"the server's process {pid} cannot be seen from here",
+            "the process of the server's container cannot be seen from here",
             "it ended at once; or this tool runs in a container itself, which then needs --pid=host",
         ) from error
-
-
-def _ended(pidfd: int, timeout_s: float) -> bool:
-    poller = select.poll()
-    poller.register(pidfd, select.POLLIN)
-    return bool(poller.poll(max(0, int(timeout_s * 1000))))
 
 
 def _discard(described: DockerContainer) -> None:

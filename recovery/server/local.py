@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,37 +12,21 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.server.entering import spawn_in
+from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
 
 
-class LocalLife:
+class LocalLife(HeldProcess):
     """One child process. It leads a session of its own: a Ctrl-C at the terminal reaches the tool, never the server."""
 
     started_error_s = 0.0
     overhead_s: float | None = None
 
     def __init__(self, launch: Launch, process: subprocess.Popen[bytes], started_at: float) -> None:
-        self._launch = launch
-        self._process = process
-        self._started_at = started_at
         # Our child is not reaped before we ask, so its number can't have become another process' yet.
-        self._pidfd = os.pidfd_open(process.pid)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def started_at(self) -> float:
-        return self._started_at
-
-    @property
-    def launch(self) -> Launch:
-        return self._launch
-
-    def exit_fd(self) -> int:
-        return self._pidfd
+        super().__init__(launch, process.pid, started_at)
+        self._process = process
 
     def exited(self) -> Exit | None:
         code = self._process.poll()
@@ -54,19 +36,8 @@ class LocalLife:
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._process.returncode is None:
-            poller = select.poll()
-            poller.register(self._pidfd, select.POLLIN)
-            poller.poll(max(0, int(timeout_s * 1000)))
+            self.has_ended(timeout_s)
         return self.exited()
-
-    def signal(self, number: int) -> None:
-        """To this very process; nothing happens where it has ended already."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
-
-    def __del__(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            os.close(self._pidfd)
 
 
 class LocalLauncher:

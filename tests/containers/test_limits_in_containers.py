@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +9,12 @@ from pathlib import Path
 import docker
 import pytest
 from loopback import NOBODY
+from sessions import stored, why_not_limited
 
 from recovery.cli import run
-from recovery.errors import HostUnfitError
 from recovery.host import engine
 from recovery.host.cgroups import hierarchies
-from recovery.host.limitable import needed
 from recovery.host.owner import is_gone, is_orphan
-from recovery.model import Limits
 
 TABLES = 1000
 READ_IOPS = 500
@@ -25,26 +22,12 @@ MEMORY = 160 << 20
 LIMITS = ["--read-iops", str(READ_IOPS), "--memory", str(MEMORY), "--cpus", "0.5"]
 
 
-def _cannot() -> str | None:
-    try:
-        needed(Limits(read_iops=1, memory_bytes=1, cpus=0.1), Path(__file__).parent)
-    except HostUnfitError as error:
-        return error.message
-    return None
-
-
-pytestmark = [pytest.mark.containers, pytest.mark.skipif(_cannot() is not None, reason=str(_cannot()))]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
+pytestmark = [pytest.mark.containers, pytest.mark.skipif(why_not_limited() is not None, reason=str(why_not_limited()))]
 
 
 @pytest.fixture
-def asked(data: Path, tmp_path: Path) -> list[str]:
-    places = ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
-    return ["cold-recovery", "--engine", "docker", "--registry", NOBODY, "--version", "5.7.22", *places]
+def asked(at: list[str]) -> list[str]:
+    return ["cold-recovery", "--engine", "docker", "--registry", NOBODY, "--version", "5.7.22", *at]
 
 
 def left_behind() -> set[str]:
@@ -54,7 +37,7 @@ def left_behind() -> set[str]:
 
 def test_a_container_is_held_to_its_limits(asked: list[str], tmp_path: Path) -> None:
     assert run([*asked, "--runs", "1", *LIMITS]) == 0
-    (only,) = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())["runs"]
+    (only,) = stored(tmp_path)["runs"]
     assert only["verdict"] == "measured", only["reason"]
     assert only["read_requests"] > TABLES
     assert 0.5 * READ_IOPS <= only["reads_per_s"] <= 1.1 * READ_IOPS + 100

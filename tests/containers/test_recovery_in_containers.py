@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
 from loopback import NOBODY
+from sessions import stored
 
 from recovery.cli import run
 from recovery.host import engine
@@ -17,21 +16,6 @@ from recovery.host.owner import mark
 pytestmark = pytest.mark.containers
 TABLES = 300
 IN_CONTAINERS = ["--engine", "docker", "--registry", NOBODY]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture
-def at(data: Path, tmp_path: Path) -> list[str]:
-    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
-
-
-def stored(tmp_path: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
-    return report
 
 
 @pytest.mark.parametrize("version", ["5.6.24", "5.7.22", "8.0.31", "9.7", "mariadb-10.11.5"])

@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+from sessions import stored
 
 from recovery.builds import catalog
 from recovery.builds.resolve import Sources, resolve
@@ -25,22 +25,6 @@ pytestmark = pytest.mark.real
 
 CATALOG = [str(row.version) for row in catalog.rows()]
 TABLES = 300
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of data directories for this file: the second test finds what the first has built."""
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture
-def at(data: Path, tmp_path: Path) -> list[str]:
-    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
-
-
-def stored(tmp_path: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
-    return report
 
 
 @pytest.mark.parametrize("version", CATALOG)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,11 +14,10 @@ from typing import Any
 
 import psutil
 import pytest
+from sessions import stored, why_not_limited
 
 from recovery.cli import run
-from recovery.errors import HostUnfitError
 from recovery.host.cgroups import hierarchies
-from recovery.host.limitable import needed
 from recovery.host.limits import Group, limited
 from recovery.host.owner import is_orphan, own_name
 from recovery.host.pagecache import residency
@@ -33,15 +31,7 @@ READ_IOPS = 500
 MEMORY = 160 << 20
 
 
-def _cannot() -> str | None:
-    try:
-        needed(Limits(read_iops=1, memory_bytes=1, cpus=0.1), HERE)
-    except HostUnfitError as error:
-        return error.message
-    return None
-
-
-pytestmark = [pytest.mark.real, pytest.mark.skipif(_cannot() is not None, reason=str(_cannot()))]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(why_not_limited() is not None, reason=str(why_not_limited()))]
 
 
 def groups() -> set[str]:
@@ -54,21 +44,6 @@ def groups() -> set[str]:
 def no_group_is_left() -> Iterator[None]:
     yield
     assert groups() == set()
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture
-def at(data: Path, tmp_path: Path) -> list[str]:
-    return ["--tables", str(TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
-
-
-def stored(tmp_path: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((tmp_path / "results" / "latest" / "report.json").read_text())
-    return report
 
 
 def measured(tmp_path: Path, command: str, *arguments: str) -> dict[str, Any]:
