@@ -23,7 +23,8 @@ def render(session: Session, console: Console) -> None:
     console.print(Text(layout.printable(heading(session)), style="bold"))
     for paragraph in (session.question, state(session), *session.notes):
         console.print(Text(layout.printable(paragraph)))
-    console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=True)
+    # One line, to be copied as it is; a picture would cut it off.
+    console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=not console.record)
     for table in figures_of(session):
         console.print()
         for part in _grids(layout.cleaned(table), max(console.width, _LEAST_WIDTH)):
