@@ -134,6 +134,7 @@ class Stagehand:
                 say=self.narrator.say,
                 progress=progress,
                 settings=layout_options(dict(self.request.settings)),
+                tried=self.request.lasting_settings,
                 stall_s=self.request.stall_s,
             )
         self._built.add(stage.key)

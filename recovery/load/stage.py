@@ -44,6 +44,7 @@ class _Site:
     launcher: Launcher
     say: Callable[[str], None]
     settings: Mapping[str, str]
+    tried: Mapping[str, str]
     stall_s: float
 
     @property
@@ -76,13 +77,15 @@ def prepare_stage(
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
     settings: Mapping[str, str],
+    tried: Mapping[str, str] | None = None,
     stall_s: float = DEFAULT_STALL_S,
     stop: threading.Event | None = None,
 ) -> None:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
-    everything else that goes wrong leaves one that the next call begins anew."""
+    everything else that goes wrong leaves one that the next call begins anew. `settings` shape the files; `tried` are
+    those of later starts: one that the server refuses is told before the hour of building."""
     size = check_template(schema)
-    site = _Site(build, schema, target, launcher, say, settings, stall_s)
+    site = _Site(build, schema, target, launcher, say, settings, tried or {}, stall_s)
     done = _begin(site, size)
     try:
         _load(site, size, done=done, progress=progress, stop=stop or threading.Event())
@@ -111,7 +114,16 @@ def _begin(site: _Site, size: ScriptSize) -> int:
     site.target.save(_new_state(site))
     site.say(f"{version}: making a data directory in {site.target.path}")
     _initialise(site)
+    _try_settings(site)
     return 0
+
+
+def _try_settings(site: _Site) -> None:
+    """On the empty directory, where a start takes a second."""
+    if site.tried:
+        with site.server(merge(test_settings(site.build.version), site.tried)) as server:
+            server.start(log_name="settings.log")
+            server.stop()
 
 
 def _new_state(site: _Site) -> State:

@@ -124,6 +124,16 @@ def test_a_server_that_cannot_start_ends_the_session_at_once(
     assert {run["verdict"] for run in stored(tmp_path)["runs"]} <= {"failed"}
 
 
+def test_an_option_that_the_server_refuses_is_told_before_the_tables_are_built(
+    at: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--version", "5.7.22", "--database", "unbuilt", "--set", "innodb_no_such_thing=1"]
+    assert run(["cold-recovery", *arguments, *at]) == 1
+    said = capsys.readouterr().err
+    assert "unknown variable 'innodb_no_such_thing=1'" in said
+    assert "tables, 2 connections" not in said
+
+
 def test_a_damaged_data_directory_is_refused(data: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--database", "damaged", *at]
     assert run(arguments) == 0
