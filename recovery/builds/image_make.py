@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import tempfile
 import time
@@ -13,6 +12,7 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
+from recovery.builds.alone import alone
 from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME
@@ -26,13 +26,8 @@ _BETWEEN_SWEEPS_S = 0.2
 @contextmanager
 def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
     """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
-    images_dir().mkdir(parents=True, exist_ok=True)
-    with (images_dir() / f".lock-{plain(name)}").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another process that makes {name}")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    waiting = f"waiting for another process that makes {name}"
+    with alone(images_dir() / f".lock-{plain(name)}", lambda: say(waiting)):
         _sweep(client, name)
         try:
             yield

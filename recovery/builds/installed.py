@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from recovery.builds.alone import alone
 from recovery.files import write_atomically
 from recovery.paths import servers_dir
 
@@ -104,7 +103,8 @@ def obtain(job: Job, say: Callable[[str], None]) -> Installed:
         return found
     root = servers_dir()
     root.mkdir(parents=True, exist_ok=True)
-    with _lock(root / f".lock-{job.name}", job.name, say):
+    waiting = f"waiting for another process that fetches {job.name}"
+    with alone(root / f".lock-{job.name}", lambda: say(waiting)):
         found = find(job.accept)
         if found is not None:
             return found
@@ -126,14 +126,3 @@ def _fill(job: Job, part: Path, root: Path) -> Installed:
         target.rename(part / "old")
     whole.rename(target)
     return Installed(target, origin)
-
-
-@contextmanager
-def _lock(path: Path, name: str, say: Callable[[str], None]) -> Iterator[None]:
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another process that fetches {name}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

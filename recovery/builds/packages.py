@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from recovery.builds.alone import alone
 from recovery.builds.programs import ClientFailedError, run
 from recovery.errors import HostUnfitError
 from recovery.paths import cache_dir
@@ -72,7 +70,7 @@ def fetch(package: str, filename: str) -> Path:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
     root = cache_dir() / "libraries"
     root.mkdir(parents=True, exist_ok=True)
-    with _lock(root), tempfile.TemporaryDirectory(prefix=".part-", dir=root) as part:
+    with alone(root / ".lock"), tempfile.TemporaryDirectory(prefix=".part-", dir=root) as part:
         if (found := held(package, filename)) is not None:  # another process was faster
             return found
         tree = Path(part) / "tree"
@@ -119,10 +117,3 @@ def _refreshed() -> tuple[str, ...]:
     options = ("-o", f"Dir::State::Lists={root}/lists", "-o", f"Dir::Cache={root}/cache")
     run("apt-get", "-q", *options, "update", folder=root)
     return options
-
-
-@contextmanager
-def _lock(root: Path) -> Iterator[None]:
-    with (root / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
