@@ -17,10 +17,9 @@ from recovery.server.errorlog import is_error
 from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import last_lines
 from recovery.server.options import FLAG, Settings, base_settings, merge, test_settings
-from recovery.server.watcher import DEFAULT_STALL_S, Progress, died
+from recovery.server.watcher import DEFAULT_STALL_S, died, end_of
 from recovery.versions import can
 
-_LOOK_S = 2.0
 _LAST_BREATH_S = 60.0
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 # A missing one is no harm: 10.2 has no sys schema, and older servers have no performance tables.
@@ -118,10 +117,8 @@ def _find(build: Build, name: str) -> Path | None:
 
 
 def _wait_until_done(life: Life, stall_s: float) -> None:
-    progress = Progress(life.pid)
-    while (exited := life.wait(_LOOK_S)) is None:
-        if progress.still_for_s() > stall_s:
-            raise _failed(life, f"making a data directory hangs: nothing moved for {stall_s:.0f} s")
+    if (exited := end_of(life, stall_s)) is None:
+        raise _failed(life, f"making a data directory hangs: nothing moved for {stall_s:.0f} s")
     if exited != Exit(code=0, signal=None):
         raise _failed(life, f"no data directory could be made: {died(life, exited)}")
 

@@ -25,7 +25,7 @@ from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import Line, last_lines
 from recovery.server.options import base_settings, merge
 from recovery.server.rundirs import RunDirs
-from recovery.server.watcher import DEFAULT_STALL_S, Progress, died, failed, watch
+from recovery.server.watcher import DEFAULT_STALL_S, Progress, died, end_of, failed, watch
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -213,13 +213,11 @@ class Server:
     def stop(self) -> Exit:
         """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
         life = self._not_gone("stopped")
-        progress = Progress(life.pid)
         life.signal(signal.SIGTERM)
-        while (exited := life.wait(_LOOK_S)) is None:
-            if progress.still_for_s() >= self.stall_s:
-                hung = self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
-                self._end()
-                raise hung
+        if (exited := end_of(life, self.stall_s)) is None:
+            hung = self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
+            self._end()
+            raise hung
         if exited != Exit(code=0, signal=None):
             raise self._failed(f"the shutdown was not clean: {died(life, exited)}")
         if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):

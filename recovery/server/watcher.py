@@ -135,6 +135,15 @@ def watch(
             poller.poll(0 if tail.behind else look_ms)
 
 
+def end_of(life: Life, stall_s: float) -> Exit | None:
+    """However long it takes while the process moves; None once nothing of it has moved for `stall_s`."""
+    progress = Progress(life.pid)
+    while (exited := life.wait(_LOOK_S)) is None:
+        if progress.still_for_s() >= stall_s:
+            return None
+    return exited
+
+
 def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
     exited = life.wait(_LAST_WORDS_S)
     found.take(tail.read())
