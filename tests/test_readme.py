@@ -18,8 +18,8 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("make ")
 ]
-# What this machine cannot have: the vendor's archive, and a server of the user's own at that path.
-ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld"}
+# What this machine cannot have: the vendor's archive, a server of the user's own at that path, and his image.
+ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld", "IMAGE=my/mysql:patched"}
 
 
 def words(command: str) -> list[str]:
