@@ -52,6 +52,6 @@ def seconds_for(
 
 def duration_text(seconds: float) -> str:
     minutes = round(seconds / 60)
-    if minutes < 1:
+    if minutes <= 1:
         return "1 minute"
     return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"

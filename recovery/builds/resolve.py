@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, libraries, own, pinned, vendor
 from recovery.builds.checksum import remembered
+from recovery.builds.image_names import parse_wanted
 from recovery.builds.installed import Installed
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build, Flavor, Version
-from recovery.versions import parse_version
 
 Say = Callable[[str], None]
 
@@ -51,10 +51,14 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
 
 def known_version(text: str) -> Version:
     """Parsed; one that cannot be is answered with those that can be had."""
+    hint = f"can be had: {can_be_had()}; {OTHERS}"
     try:
-        return parse_version(text)
+        wanted = parse_wanted(text)
     except UsageError as error:
-        raise UsageError(error.message, f"can be had: {can_be_had()}; {OTHERS}") from None
+        raise UsageError(error.message, hint) from None
+    if wanted.release is None:
+        raise UsageError(f"{text} names no one release: only containers know it (ENGINE=docker)", hint)
+    return wanted.release
 
 
 def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:

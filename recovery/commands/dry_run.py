@@ -12,6 +12,7 @@ from rich.text import Text
 from recovery.builds.image import known_wanted
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
+from recovery.engines import DOCKER
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
 from recovery.host.limitable import needed
@@ -49,7 +50,7 @@ def _plan(request: Request) -> Iterator[str]:
             version, total, runs=request.runs, caches=scenario.caches, read_iops=request.limits.read_iops
         )
         time = duration_text(seconds)
-        server = request.mysqld or _whereabouts(version)
+        server = request.mysqld or ("an image" if request.engine == DOCKER else _whereabouts(version))
         yield f"  {version}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     if request.limits:
