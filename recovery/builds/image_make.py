@@ -15,7 +15,7 @@ from docker.errors import APIError, ImageNotFound
 
 from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
-from recovery.host.engine import MADE, NAME
+from recovery.host.engine import MADE, NAME, OWNER
 from recovery.paths import images_dir
 
 Say = Callable[[str], None]
@@ -89,9 +89,11 @@ def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
 
 
 def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
-    """Only now it gets its name, and the labels that say what it is."""
+    """Only now it gets its name, and the labels that say what it is: those of the container would stay otherwise, with
+    a mark of this process on all that is ever made of the image."""
     repository, _, tag = name.rpartition(":")
-    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
+    all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
+    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
     container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
     try:
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))

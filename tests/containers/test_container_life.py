@@ -157,7 +157,9 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
     datadir: Path, build: Build, client: docker.DockerClient, tmp_path: Path
 ) -> None:
     assert build.image is not None
-    stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels={"somebody": "else"})
+    # As a container that somebody makes of an image of ours, which may bear the mark of a process long gone.
+    labels = {engine.MADE: "image", engine.OWNER: f"boot-{mark()}"}
+    stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels=labels)
     try:
         done = subprocess.run([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)], check=False)
         assert done.returncode == -signal.SIGKILL
