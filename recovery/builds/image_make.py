@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any
 
 import docker
@@ -16,6 +16,7 @@ from docker.errors import APIError, ImageNotFound
 from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME, OWNER
+from recovery.host.signals import held_back
 from recovery.paths import images_dir
 
 Say = Callable[[str], None]
@@ -94,11 +95,11 @@ def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[s
     repository, _, tag = name.rpartition(":")
     all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
-    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
-    try:
+    with ExitStack() as undo:
+        with held_back():
+            container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
+            undo.callback(container.remove, v=True, force=True)
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
-    finally:
-        container.remove(v=True, force=True)
     return str(answer["Id"])
 
 

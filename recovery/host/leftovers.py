@@ -10,7 +10,6 @@ from docker.errors import NotFound
 from recovery.host import engine
 from recovery.host.owner import is_gone
 
-
 _KINDS = ("look", "server", "drop")
 """A container that somebody else has made of an image of ours bears the image's labels, and stays."""
 

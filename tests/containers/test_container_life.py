@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
-from docker.models.containers import Container
+from docker.models.containers import Container, ContainerCollection
 from loopback import ALONE
 
 from recovery.builds.image import resolve_image
+from recovery.builds.image_files import throw_away
 from recovery.errors import ServerFailedError
 from recovery.host import engine
 from recovery.host.dropping import Caches, cold_means
@@ -170,6 +172,25 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
         stranger.reload()
     finally:
         stranger.remove()
+
+
+def test_ctrl_c_while_a_container_is_made_leaves_none(
+    build: Build, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert build.image is not None
+    create = ContainerCollection.create
+
+    def interrupted(*arguments: Any, **given: Any) -> Container:
+        container = create(*arguments, **given)
+        signal.raise_signal(signal.SIGINT)
+        return container
+
+    monkeypatch.setattr(ContainerCollection, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        EngineDropper(client, build.image).drop(Caches.PAGES)
+    with pytest.raises(KeyboardInterrupt), throw_away(client, build.image, ["/nothing"]):
+        pass
+    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
 
 
 def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient, tmp_path: Path) -> None:
