@@ -14,11 +14,12 @@ from typing import Any
 import docker
 import pytest
 from docker.models.containers import Container, ContainerCollection
+from docker.types import Mount
 from loopback import ALONE
 
 from recovery.builds.image import resolve_image
 from recovery.builds.image_files import throw_away
-from recovery.errors import ServerFailedError
+from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.host import engine
 from recovery.host.dropping import Caches, cold_means
 from recovery.host.engine_drop import EngineDropper
@@ -29,7 +30,7 @@ from recovery.host.storage import device_of
 from recovery.model import Build
 from recovery.server.bootstrap import initialise
 from recovery.server.client import scalar
-from recovery.server.container import ContainerLauncher
+from recovery.server.container import ContainerLauncher, check_seen
 from recovery.server.launcher import Exit
 from recovery.server.options import test_settings as experiment_settings
 from recovery.server.rundirs import RunDirs
@@ -172,6 +173,30 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
         stranger.reload()
     finally:
         stranger.remove()
+
+
+def test_another_folder_under_the_same_path_is_refused(
+    build: Build, client: docker.DockerClient, tmp_path: Path
+) -> None:
+    """As it is where this tool runs in a container, and the folder was not mounted into it."""
+    known, other = tmp_path / "known", tmp_path / "other"
+    known.mkdir()
+    other.mkdir()
+    for source in (known, other):
+        container = client.containers.run(
+            str(build.image), ["60"], entrypoint="sleep", mounts=[Mount(str(known), str(source), type="bind")],
+            user=f"{os.geteuid()}:{os.getegid()}", cap_drop=["ALL"], network_mode="none", detach=True,
+            labels={engine.MADE: "look", engine.OWNER: mark()},
+        )  # fmt: skip
+        try:
+            container.reload()
+            if source is known:
+                check_seen(container, known)
+            else:
+                with pytest.raises(HostUnfitError, match="sees another folder"):
+                    check_seen(container, known)
+        finally:
+            container.remove(force=True)
 
 
 def test_ctrl_c_while_a_container_is_made_leaves_none(
