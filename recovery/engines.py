@@ -81,5 +81,5 @@ def _docker(request: Request, say: Say, client: docker.DockerClient, at: engine.
         lambda version: resolve_image(version, sources, say, client),
         ContainerLauncher(at.url),
         dropper,
-        engine.facts(client, at),
+        engine.facts(client, at) | ({} if own_dropper() else {"cold_means": EngineDropper.means}),
     )

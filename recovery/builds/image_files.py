@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,6 +15,7 @@ from docker.models.containers import Container
 
 from recovery.host.engine import MADE, OWNER
 from recovery.host.owner import mark
+from recovery.host.signals import held_back
 
 _GO_FOLDER_OR_LINK = 27
 """Go's mode bits from this one on: links, and folders."""
@@ -29,14 +30,18 @@ def labels_of_a_look() -> dict[str, str]:
 def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> Iterator[Container]:
     """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
     the image's entrypoint, which would begin with a data directory of its own."""
-    container = client.containers.create(
-        image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look()
-    )
-    try:
+    with ExitStack() as undo:
+        with held_back():
+            container = client.containers.create(
+                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look()
+            )
+            undo.callback(_remove, container)
         yield container
-    finally:
-        with suppress(NotFound):
-            container.remove(v=True, force=True)
+
+
+def _remove(container: Container) -> None:
+    with suppress(NotFound):
+        container.remove(v=True, force=True)
 
 
 def real_path(container: Container, path: str) -> str | None:

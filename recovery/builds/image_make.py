@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any
 
 import docker
@@ -15,7 +15,8 @@ from docker.errors import APIError, ImageNotFound
 from recovery.builds.alone import alone
 from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
-from recovery.host.engine import MADE, NAME
+from recovery.host.engine import MADE, NAME, OWNER
+from recovery.host.signals import held_back
 from recovery.paths import images_dir
 
 Say = Callable[[str], None]
@@ -84,14 +85,16 @@ def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
 
 
 def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
-    """Only now it gets its name, and the labels that say what it is."""
+    """Only now it gets its name, and the labels that say what it is: those of the container would stay otherwise, with
+    a mark of this process on all that is ever made of the image."""
     repository, _, tag = name.rpartition(":")
-    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in {**labels, MADE: "image", NAME: name}.items()]
-    container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
-    try:
+    all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
+    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
+    with ExitStack() as undo:
+        with held_back():
+            container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
+            undo.callback(container.remove, v=True, force=True)
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
-    finally:
-        container.remove(v=True, force=True)
     return str(answer["Id"])
 
 

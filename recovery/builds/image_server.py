@@ -20,13 +20,14 @@ from recovery.model import Build
 
 Say = Callable[[str], None]
 
-# What servers of all ages are linked against; the last is what builds data directories fast.
-_LIBRARIES = (
+# What servers of all ages are linked against; the last is what builds data directories fast. docker/recovery.Dockerfile
+# has the same.
+LIBRARIES = (
     "libaio1", "libnuma1", "libncurses5", "libncurses6", "libtinfo5", "libtinfo6", "libatomic1", "libssl3", "libcrypt1",
     "libstdc++6", "libgcc-s1", "liblz4-1", "libzstd1", "libsnappy1v5", "libsystemd0", "libpam0g", "libwrap0",
     "liburing2", "libtirpc3", "libeatmydata1",
 )  # fmt: skip
-_BASE = Recipe(BASE, SUITE, _LIBRARIES)
+_BASE = Recipe(BASE, SUITE, LIBRARIES)
 _DEBIAN = {
     "debian-sid": Recipe(
         image_ours.debian_name("debian-sid"), "sid", ("libeatmydata1", "mysql-client-core", "mysql-server-core")
@@ -34,7 +35,7 @@ _DEBIAN = {
     "debian-mariadb": Recipe(
         image_ours.debian_name("debian-mariadb"),
         SUITE,
-        (*_LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
+        (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
     ),
 }
 

@@ -54,8 +54,10 @@ def _privileges(data: Path) -> Iterator[Check]:
     yield Check(
         "drop_caches",
         True if drop else None,
-        "may be written" if drop else "may not be written: files are put out of the cache one by one",
-        "" if drop else "inodes and names stay warm that way; run as root for a start as cold as after a reboot",
+        "may be written" if drop else "may not be written: a container of the engine does it, where there is one",
+        ""
+        if drop
+        else "without one, inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
     )
     told = cachestat_works(nearest(data))
     yield Check(

@@ -20,8 +20,8 @@ from recovery.errors import HostUnfitError
 # Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
 LABEL = "recovery-tester."
 MADE = LABEL + "made"
-"""`image`, or `part` for what is not ready yet; `look` for the containers in which an image is looked
-at, `server` for those that run one, `drop` for those that drop the host's caches."""
+"""Of an image: `image`, or `part` for what is not ready yet, or `tool` for that of this tool itself. Of a container:
+`look` where an image is looked at, `server` where one runs, `drop` where the host's caches are dropped."""
 NAME = LABEL + "name"
 """Of an image: what it is, or becomes."""
 SERVER_VERSION = LABEL + "version"

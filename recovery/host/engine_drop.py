@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import docker
 import requests
 from docker.errors import DockerException
+from docker.models.containers import Container
 
 from recovery.host import engine
 from recovery.host.dropping import DROP_CACHES, Caches
 from recovery.host.owner import mark
+from recovery.host.signals import held_back
 
 _LIMIT_S = 300
 _INSIDE = "/drop_caches"
@@ -37,23 +39,23 @@ class EngineDropper:
 
     def _drop(self, caches: Caches, way: dict[str, Any]) -> bool:
         target = DROP_CACHES if "privileged" in way else _INSIDE
-        try:
-            container = self._client.containers.create(
-                self._image,
-                entrypoint=["/bin/sh", "-c", f"echo {caches.value} > {target}"],
-                command=[],
-                user="0:0",
-                network_mode="none",
-                labels={engine.MADE: "drop", engine.OWNER: mark()},
-                **way,
-            )
-        except (DockerException, requests.RequestException):
-            return False
-        try:
+        with suppress(DockerException, requests.RequestException), ExitStack() as undo:
+            with held_back():  # Ctrl-C while the engine makes it would leave it there
+                container = self._client.containers.create(
+                    self._image,
+                    entrypoint=["/bin/sh", "-c", f"echo {caches.value} > {target}"],
+                    command=[],
+                    user="0:0",
+                    network_mode="none",
+                    labels={engine.MADE: "drop", engine.OWNER: mark()},
+                    **way,
+                )
+                undo.callback(_remove, container)
             container.start()
             return int(container.wait(timeout=_LIMIT_S)["StatusCode"]) == 0
-        except (DockerException, requests.RequestException):
-            return False
-        finally:
-            with suppress(DockerException, requests.RequestException):
-                container.remove(v=True, force=True)
+        return False
+
+
+def _remove(container: Container) -> None:
+    with suppress(DockerException, requests.RequestException):
+        container.remove(v=True, force=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import requests
 from docker.errors import APIError, DockerException, NotFound
-from docker.types import LogConfig, Ulimit
+from docker.types import LogConfig, Mount, Ulimit
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
@@ -30,6 +30,10 @@ from recovery.server.runfiles import environment, new_log, open_files_limit, wri
 testcontainers_config.ryuk_disabled = True
 testcontainers_config.hub_image_name_prefix = ""
 
+_SEE = (
+    "let the engine see the folders of DATA, RESULTS and TMPDIR: where this tool runs in a container itself, they are "
+    "mounted into it under the same paths, as docker/recovery does"
+)
 _REMOVED_S = 120
 _FEW_FILES = 2048
 _SIGNAL_BASE = 128
@@ -114,6 +118,7 @@ class ContainerLauncher:
                     "the image needs a /bin/sh; see whether it starts: `docker run --entrypoint /bin/sh IMAGE`",
                 )
             life.overhead_s = time.monotonic() - called_at
+            check_seen(life.pid, launch.datadir)
             if launch.group is not None:
                 launch.group.add(life.pid)
             life.begin(gate)
@@ -125,12 +130,13 @@ class ContainerLauncher:
         described = DockerContainer(
             str(launch.build.image), docker_client_kw={"environment": {"DOCKER_HOST": self._url}}
         ).with_command(command[1:])
-        for path in filter(None, (launch.datadir, launch.rundir, launch.log, launch.stdin)):
-            described.with_volume_mapping(path, str(path), "rw")
+        # As mounts, not as volumes: a folder that the engine does not see would be made, empty, on its side.
+        paths = filter(None, (launch.datadir, launch.rundir, launch.log, launch.stdin))
         return described.with_envs(**environment(launch)).with_kwargs(
             entrypoint=command[:1],
             user=f"{os.geteuid()}:{os.getegid()}",
             working_dir=str(launch.rundir),
+            mounts=[Mount(str(path), str(path), type="bind") for path in paths],
             network="none",
             read_only=True,
             cap_drop=["ALL"],
@@ -153,8 +159,8 @@ def _start(described: DockerContainer) -> None:
         kind, hint = HostUnfitError, "see the engine's log; ENGINE=local runs the server without it"
         if "rlimit" in said:
             kind, hint = _TooManyFilesError, "let the engine open more files"
-        elif "mounts denied" in said or "not shared" in said:
-            hint = "let the engine see the folders of DATA and TMPDIR"
+        elif any(words in said for words in ("mounts denied", "not shared", "source path does not exist")):
+            hint = _SEE
         raise kind(f"the Docker engine cannot start the server's container: {said}", hint) from error
 
 
@@ -166,6 +172,16 @@ def _seen(launch: Launch, described: DockerContainer) -> ContainerLife:
             "the process of the server's container cannot be seen from here",
             "it ended at once; or this tool runs in a container itself, which then needs --pid=host",
         ) from error
+
+
+def check_seen(pid: int, folder: Path) -> None:
+    """Where this tool runs in a container itself, the engine may know another folder by the same path."""
+    try:
+        there = Path(f"/proc/{pid}/root{folder}").stat()
+    except OSError:  # another user's process, or one that has just ended
+        return
+    if not os.path.samestat(there, folder.stat()):
+        raise HostUnfitError(f"the Docker engine sees another folder than this tool as {folder}", _SEE)
 
 
 def _discard(described: DockerContainer) -> None:

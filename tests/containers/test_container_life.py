@@ -9,14 +9,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
-from docker.models.containers import Container
+from docker.models.containers import Container, ContainerCollection
+from docker.types import Mount
 from loopback import ALONE
 
 from recovery.builds.image import resolve_image
-from recovery.errors import ServerFailedError
+from recovery.builds.image_files import throw_away
+from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.host import engine
 from recovery.host.dropping import Caches, cold_means
 from recovery.host.engine_drop import EngineDropper
@@ -27,7 +30,7 @@ from recovery.host.storage import device_of
 from recovery.model import Build
 from recovery.server.bootstrap import initialise
 from recovery.server.client import scalar
-from recovery.server.container import ContainerLauncher
+from recovery.server.container import ContainerLauncher, check_seen
 from recovery.server.launcher import Exit
 from recovery.server.options import test_settings as experiment_settings
 from recovery.server.rundirs import RunDirs
@@ -157,7 +160,9 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
     datadir: Path, build: Build, client: docker.DockerClient, tmp_path: Path
 ) -> None:
     assert build.image is not None
-    stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels={"somebody": "else"})
+    # As a container that somebody makes of an image of ours, which may bear the mark of a process long gone.
+    labels = {engine.MADE: "image", engine.OWNER: f"boot-{mark()}"}
+    stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels=labels)
     try:
         done = subprocess.run([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)], check=False)
         assert done.returncode == -signal.SIGKILL
@@ -168,6 +173,49 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
         stranger.reload()
     finally:
         stranger.remove()
+
+
+def test_another_folder_under_the_same_path_is_refused(
+    build: Build, client: docker.DockerClient, tmp_path: Path
+) -> None:
+    """As it is where this tool runs in a container, and the folder was not mounted into it."""
+    known, other = tmp_path / "known", tmp_path / "other"
+    known.mkdir()
+    other.mkdir()
+    for source in (known, other):
+        container = client.containers.run(
+            str(build.image), ["60"], entrypoint="sleep", mounts=[Mount(str(known), str(source), type="bind")],
+            user=f"{os.geteuid()}:{os.getegid()}", cap_drop=["ALL"], network_mode="none", detach=True,
+            labels={engine.MADE: "look", engine.OWNER: mark()},
+        )  # fmt: skip
+        try:
+            container.reload()
+            if source is known:
+                check_seen(container.attrs["State"]["Pid"], known)
+            else:
+                with pytest.raises(HostUnfitError, match="sees another folder"):
+                    check_seen(container.attrs["State"]["Pid"], known)
+        finally:
+            container.remove(force=True)
+
+
+def test_ctrl_c_while_a_container_is_made_leaves_none(
+    build: Build, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert build.image is not None
+    create = ContainerCollection.create
+
+    def interrupted(*arguments: Any, **given: Any) -> Container:
+        container = create(*arguments, **given)
+        signal.raise_signal(signal.SIGINT)
+        return container
+
+    monkeypatch.setattr(ContainerCollection, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        EngineDropper(client, build.image).drop(Caches.PAGES)
+    with pytest.raises(KeyboardInterrupt), throw_away(client, build.image, ["/nothing"]):
+        pass
+    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
 
 
 def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient, tmp_path: Path) -> None:

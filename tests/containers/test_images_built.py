@@ -138,6 +138,7 @@ def test_two_at_once_make_one_image(client: docker.DockerClient) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert [out for out, _ in said] == [f"{name}  mariadb-10.2.11 (10.2.11-MariaDB)\n"] * 2
     assert sum("building the image" in told for _, told in said) == 1
+    assert client.images.get(name).labels[labels.OWNER] == "", "all that is made of it would bear the mark"
 
 
 def test_ctrl_c_in_a_build_leaves_nothing(client: docker.DockerClient) -> None:

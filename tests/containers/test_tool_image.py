@@ -1,0 +1,200 @@
+"""The tool in an image of its own: does docker/recovery measure, limit, refuse and end as the command itself does?"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from loopback import ALONE, NOBODY, quiet
+
+from recovery.builds import image_debian, image_make, image_server
+from recovery.builds.image import resolve_image
+from recovery.builds.image_debian import Recipe
+from recovery.builds.image_names import SUITE
+from recovery.errors import HostUnfitError
+from recovery.host import engine
+from recovery.host.limitable import needed
+from recovery.host.owner import is_gone
+from recovery.model import Limits
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
+ROOT = Path(__file__).parent.parent.parent
+# Stands for the official image of Python, which a test cannot count on; kept, like the base of the servers' images.
+PYTHON = Recipe(f"recovery-test/python:{SUITE}", SUITE, (*image_server.LIBRARIES, "python3", "python3-venv"))
+NAME = f"recovery-test/tool:{os.getpid()}"
+TABLES = 200
+COLD = ("cold-recovery", "--version", "5.7.22", "--tables", str(TABLES), "--data", "data")
+
+Called = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def python(client: docker.DockerClient) -> str:
+    with image_make.making(client, PYTHON.name, quiet):
+        if image_make.id_of(client, PYTHON.name) is None:
+            part, origin = image_debian.obtain(client, PYTHON, ALONE, quiet)
+            image_make.finish(client, part, PYTHON.name, {engine.SOURCE: f"debian {SUITE} ({origin})"})
+    return PYTHON.name
+
+
+def checkout(folder: Path) -> None:
+    """What the build needs, with the packages of the lock beside it: inside no index can be reached."""
+    for name in re.findall(r"^!/(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif name != "wheels":
+            shutil.copy(ROOT / name, folder)
+    lock = folder / "requirements/run.lock"
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
+    for_base = ["--python-version", "3.11", "--only-binary", ":all:"]
+    subprocess.run([*pip, *for_base, "--require-hashes", "-r", lock, "-d", folder / "wheels"], check=True)
+
+
+@pytest.fixture(scope="module")
+def script(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """docker/recovery, with its image built."""
+    assert shutil.which("docker"), "the engine's own client is missing"
+    folder = tmp_path_factory.mktemp("checkout")
+    checkout(folder)
+    words = ["docker", "build", "--build-arg", f"BASE={python(client)}", "--build-arg", "PACKAGES=", "-t", NAME]
+    file = folder / "docker/recovery.Dockerfile"
+    done = subprocess.run([*words, "-f", file, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    resolve_image("5.7.22", ALONE, quiet, client)
+    yield folder / "docker/recovery"
+    client.images.remove(NAME)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the user stands: data directory and results of one test serve the next."""
+    return tmp_path_factory.mktemp("here")
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TOOL_IMAGE": NAME, "RECOVERY_ENGINE": "docker", "RECOVERY_REGISTRY": NOBODY}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def call(script: Path, here: Path, settings: None) -> Called:
+    def called(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [script, *words], cwd=here, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+    return called
+
+
+def newest(here: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((here / "results/latest/report.json").read_text())
+    return report
+
+
+def left(client: docker.DockerClient) -> list[str]:
+    """The tool's own container, and those whose owner has ended; another session's are in use."""
+    mine = client.containers.list(all=True, ignore_removed=True, filters={"ancestor": NAME})
+    marked = client.containers.list(all=True, ignore_removed=True, filters={"label": engine.OWNER})
+    return [str(one.name) for one in (*mine, *(one for one in marked if is_gone(one.labels[engine.OWNER])))]
+
+
+def test_a_recovery_is_measured_as_outside(call: Called, here: Path, client: docker.DockerClient) -> None:
+    done = call(*COLD, "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "servers run in containers of the Docker engine at unix://" in done.stderr
+    assert "Startup after SIGKILL" in done.stdout
+    report = newest(here)
+    assert report["settings"]["engine"] == "docker"
+    (one,) = report["runs"]
+    assert one["verdict"] == "measured", one["reason"]
+    assert one["tables"] == TABLES
+    assert one["exit_signal"] == "signal 9"
+    assert one["rows_found"] == one["rows_expected"] >= 100
+    assert one["read_bytes"] > 0
+    assert one["resident_before_bytes"] == 0
+    host = report["environment"]
+    assert host["cold_means"] == one["cold_means"] == "drop_caches (by a container)"
+    assert host["os"] == platform.freedesktop_os_release()["PRETTY_NAME"], "the host's, not the image's"
+    assert host["filesystem"] != "overlay", "data directories lie on the host's disk"
+    assert left(client) == []
+
+
+def test_limits_hold(call: Called, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        needed(Limits(read_iops=500), here)
+    except HostUnfitError as error:
+        pytest.skip(f"not on this host: {error.message}")
+    monkeypatch.setenv("RECOVERY_READ_IOPS", "500")
+    done = call(*COLD, "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    (one,) = newest(here)["runs"]
+    assert one["read_requests"] > 0
+    assert one["reads_per_s"] < 550
+
+
+@pytest.mark.parametrize("means", ["a key", "SIGINT", "SIGTERM"])
+def test_interrupted_it_leaves_nothing(
+    means: str, script: Path, here: Path, settings: None, client: docker.DockerClient
+) -> None:
+    """With a terminal the key goes into the container; without one docker passes the signal on."""
+    output, its_end = pty.openpty() if means == "a key" else os.pipe()
+    source = its_end if means == "a key" else subprocess.DEVNULL
+    process = subprocess.Popen(
+        [script, *COLD, "--runs", "3"], cwd=here, stdin=source, stdout=its_end, stderr=its_end, start_new_session=True
+    )
+    os.close(its_end)
+    said = b""
+    with suppress(OSError):  # as a terminal ends
+        while chunk := os.read(output, 4096):
+            said += chunk
+            if b"[1/3]" in said and means:
+                time.sleep(1)
+                os.write(output, b"\x03") if means == "a key" else process.send_signal(signal.Signals[means])
+                means = ""
+    os.close(output)
+    assert process.wait(60) == 130, said.decode()
+    assert b"error: interrupted" in said
+    assert left(client) == []
+    assert [one["verdict"] for one in newest(here)["runs"]][:1] == ["measured"], "what was finished is kept"
+
+
+def test_a_run_inside_and_one_outside_exclude_each_other(call: Called) -> None:
+    with Path(os.environ["RECOVERY_HOST_LOCK"]).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = call(*COLD, "--runs", "1")
+    assert done.returncode == 3
+    assert "another timed run is going on" in done.stderr
+
+
+def test_a_folder_that_the_engine_does_not_see_is_refused(call: Called, here: Path, tmp_path: Path) -> None:
+    """Only the tool reads recovery.toml: what it names is not mounted."""
+    config = here / "recovery.toml"
+    config.write_text('data = "/not-on-this-host/data"\n')
+    try:
+        done = call("cold-recovery", "--version", "5.7.22", "--tables", str(TABLES), "--runs", "1")
+    finally:
+        config.unlink()
+    assert done.returncode == 3
+    assert "source path does not exist" in done.stderr
+    assert "mounted into it under the same paths" in done.stderr
+    assert not Path("/not-on-this-host").exists()
+
+
+def test_errors_have_the_exit_codes_of_the_command(call: Called) -> None:
+    assert call("cold-recovery", "--tables", "none").returncode == 2
+    assert call("--version").stdout.startswith("recovery, version ")
