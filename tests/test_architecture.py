@@ -41,8 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "model", "versions", "summary", "limited", "phases", "plan", "results", "estimate", "server/options",
-    "server/errorlog", "server/marks", "server/phases", "server/passage", "load/profile", "report/figures",
-    "report/layout", "report/tables", "report/limited", "report/phases", "report/text", "report/markdown",
+    "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
+    "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
+    "report/phases", "report/text", "report/markdown",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

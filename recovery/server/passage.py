@@ -1,8 +1,8 @@
 """How far has this start come, by the arrival of its lines? And did the server hold lines back before it wrote them?
 
 Arrival is what counts: it is one monotonic clock for every server. But a server can keep its lines to itself (8.0.15
-does, while it waits for a lock of another process) and write them together. Where its own stamps are fine enough to
-show that, the lines are put back to where they say they were made."""
+does so at every start, nearly until it is ready) and write them together. Where its own stamps are fine enough to show
+that, the lines are put back to where they say they were made."""
 
 from __future__ import annotations
 
