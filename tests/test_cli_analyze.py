@@ -29,7 +29,7 @@ def test_for_programs_and_from_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = io.BytesIO(gzip.compress(CRASH_57.read_bytes()))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(packed)))  # type: ignore[type-var]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(packed)))
     assert run(["analyze", "--json", "-"]) == 0
     stored = json.loads(capsys.readouterr().out)
     (start,) = stored["logs"][0]["starts"]

@@ -123,6 +123,13 @@ def test_a_log_that_begins_in_the_middle() -> None:
     assert (start.kind, start.outcome, start.startup_s) == ("crash", "ready", None)
 
 
+def test_a_ready_line_in_another_language() -> None:
+    whole = TEXTS["mysql-5.7.22-crash"].replace(b": ready for connections.", ": bereit f\xfcr Verbindungen.".encode())
+    (start,) = starts(whole)
+    assert (start.outcome, start.version) == ("ready", "5.7.22")
+    assert start.startup_s == pytest.approx(0.705, abs=0.01)
+
+
 def test_a_failed_start_has_its_reason() -> None:
     head = TEXTS["mysql-5.7.22-clean"].split(b"\n")[:12]
     (start,) = starts(b"\n".join([*head, b"2026-11-20T20:28:52.1Z 0 [ERROR] Aborting", b""]))

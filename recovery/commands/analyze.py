@@ -55,7 +55,8 @@ def to_json(found: Sequence[tuple[str, Sequence[Start]]]) -> str:
 
 
 def _stored(start: Start) -> dict[str, object]:
-    return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds_by_name(start.phases)}
+    seconds = {name: round(value, 6) for name, value in seconds_by_name(start.phases).items()}
+    return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds}
 
 
 def page(name: str, starts: Sequence[Start]) -> str:

@@ -94,7 +94,7 @@ class Starts:
         return self._open is None
 
     def take(self, number: int, text: str) -> list[Start]:
-        mark = mark_of(text)
+        mark = mark_of(text) or self._ready_in_any_language(text)
         given = self._begin(number, mark) if mark is not None else []
         start = self._open
         if start is None:
@@ -108,6 +108,11 @@ class Starts:
         _note_text(start, text)
         self._judge(start, mark, text)
         return given
+
+    def _ready_in_any_language(self, text: str) -> Mark | None:
+        """Up to 5.7 and in MariaDB the ready line is translated, and this one, which follows it, is not."""
+        under_way = self._open is not None and Mark.READY not in self._open.seen
+        return Mark.READY if under_way and text.startswith("Version: '") else None
 
     def finish(self) -> list[Start]:
         """The log ends here."""
