@@ -45,6 +45,13 @@ def test_lines_that_arrive_together_are_put_back_to_where_they_were_made() -> No
     assert spans(passage)["discovery"] == (0.5, 2.5)
 
 
+def test_where_some_lines_were_held_the_others_are_not_taken_for_late() -> None:
+    last = (3.05, "1 [Note] [MY-012357] [InnoDB] Reading DD tablespace files")
+    done = (3.09, "1 [Note] [MY-012356] [InnoDB] Validated 26/26  tablespaces")
+    passage = passed(*((3.1, at_s, text) for at_s, text in (*LINES_80, last, done)))
+    assert spans(passage)["validation"] == (3.05, 3.09)
+
+
 def test_stamps_before_the_exec_do_not_make_phases_begin_before_it() -> None:
     passage = passed(*((3.0, at_s - 10, text) for at_s, text in LINES_80))
     found = passage.phases(startup_s=4.0, first_query_s=4.0, crashed=True)

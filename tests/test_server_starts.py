@@ -100,6 +100,13 @@ def test_5_5_has_what_its_stamps_bound_and_no_more() -> None:
     assert seconds_by_name(start.phases)["redo scan + discovery"] == 390.0
 
 
+def test_what_mysqld_safe_takes_is_not_the_server_s() -> None:
+    safe = b"2026-11-10T03:46:20.000000Z mysqld_safe Starting mysqld daemon with databases from /d\n"
+    announced = b"2026-11-10T11:46:29.750000+08:00 0 [System] [MY-015015] [Server] MySQL Server - start.\n"
+    (start,) = starts(safe, announced, PERCONA_84_QUIET)
+    assert (start.line, start.startup_s, start.at) == (1, 2.75, "2026-11-10T11:46:29.750000+08:00")
+
+
 def test_a_quiet_server_is_neither_called_clean_nor_guessed_at() -> None:
     (start,) = starts(PERCONA_84_QUIET)
     assert (start.version, start.kind, start.startup_s) == ("percona-8.4.6", "not told", 2.5)
@@ -180,6 +187,9 @@ def test_counts_and_progress() -> None:
         "tablespaces_validated": 25,
     }
     assert progress_of("[InnoDB] Thread# 0 - Checked 15615/20298 files") == "Checked 15615/20298"
+    assert dict(counts_of("[InnoDB] 8threads have validated 622649 out of 1000006 tablespaces so far.")) == {
+        "validation_threads": 8
+    }
     assert progress_of("InnoDB: Progress in percent: 1 2 3") == "3 %"
     assert progress_of("InnoDB: x") is None
 

@@ -77,5 +77,5 @@ def _held(runs: Iterable[Run]) -> tuple[str, ...]:
     numbers = ", ".join(str(number) for number, _ in held)
     return (
         f"The server held lines of its log back, by {figures.seconds(max(seconds for _, seconds in held))} s at most, "
-        f"in run {numbers}: these are placed by its own stamps.",
+        f"in run {numbers}: these starts go by its own stamps.",
     )

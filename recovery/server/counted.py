@@ -9,6 +9,7 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
     (r"Found (\d+) '\.ibd'", "files_found"),
     (r"Using (\d+) threads? to scan \d+ tablespace files", "scan_threads"),
     (r"Completed space ID check of (\d+) files", "tablespaces_scanned"),
+    (r"(\d+) ?threads? have validated", "validation_threads"),
     (r"Scanned (\d+) tablespaces\. Validated (\d+)", "tablespaces_in_dictionary", "tablespaces_validated"),
     (r"Validated (\d+)/(\d+)  tablespaces", "tablespaces_validated", "tablespaces_in_dictionary"),
     (r"batch to recover\s+(\d+) pages|To recover: (?:LSN \S+ )?(\d+) pages", "pages_to_recover", "pages_to_recover"),
@@ -18,7 +19,8 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
 )
 _PATTERNS = tuple((re.compile(pattern, re.ASCII), names) for pattern, *names in _COUNTS)
 _PROGRESS = re.compile(
-    r"Checked \d+/\d+|Validated \d+/\d+ |Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+.{0,8}"
+    r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ "
+    r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+.{0,8}"
     r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}",
     re.ASCII,
 )

@@ -22,7 +22,8 @@ _LONGEST_LINE_BYTES = 1 << 16
 """A longer one is cut, so that no log fills the memory by leaving out its newlines."""
 _OVERLAP_BYTES = 1 << 10
 _ANCHORS = (
-    b"as process ", b"mysqld_safe", b"initializ", b"Initializ", b"Directories to scan", b"Completed init",
+    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"initializ", b"Initializ",
+    b"Directories to scan", b"Completed init",
     b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
     b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
     b"Rollback of non", b"Version: ",

@@ -14,6 +14,7 @@ class Mark(Enum):
     """In the order in which a start usually comes by."""
 
     SAFE = "mysqld_safe starts a server"
+    ANNOUNCED = "the server says that it starts"
     STARTING = "the server names itself"
     INITIALIZING = "the server makes a new data directory"
     INNODB = "InnoDB begins"
@@ -48,6 +49,7 @@ class Mark(Enum):
 
 _SPELLINGS: tuple[tuple[Mark, str], ...] = (
     (Mark.SAFE, r"mysqld_safe Starting \S+ daemon"),
+    (Mark.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
     (Mark.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
     (Mark.INITIALIZING, r"initializing of server in progress"),
     (Mark.INNODB, r"InnoDB initialization has started"),

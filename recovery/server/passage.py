@@ -2,7 +2,7 @@
 
 Arrival is what counts: it is one monotonic clock for every server. But a server can keep its lines to itself (8.0.15
 does so at every start, nearly until it is ready) and write them together. Where its own stamps are fine enough to show
-that, the lines are put back to where they say they were made."""
+that, all lines of the start are put back to where they say they were made."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ class Passage:
     def __init__(self, version: Version, started_s: float) -> None:
         self._version = version
         self._started_s = started_s
-        self._sightings: list[Sighting] = []
-        self.held_s: float | None = None
-        """By how much the line that was held back longest was late; None where none was."""
+        self._arrivals: list[tuple[Mark, float, float]] = []
+        """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
         mark = mark_of(text)
-        if mark is None:
-            return
-        stamp = stamp_of(text)
-        late_s = 0.0 if stamp is None else wall_s - stamp
-        if late_s <= HELD_S or mark is Mark.READY:
-            late_s = 0.0
-        else:
-            self.held_s = max(self.held_s or 0.0, late_s)
-        self._sightings.append(Sighting(mark, arrived_s - late_s - self._started_s))
+        if mark is not None and mark is not Mark.READY:
+            stamp = stamp_of(text)
+            late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
+            self._arrivals.append((mark, arrived_s - self._started_s, late_s))
+
+    @property
+    def held_s(self) -> float | None:
+        """By how much the line that was held back longest was late; None where none was."""
+        latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
+        return latest_s if latest_s > HELD_S else None
 
     def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
         """They add up to the startup, and with the last one to the first answered query."""
+        held = self.held_s is not None
+        sightings = [Sighting(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
         server = Server(generation_of(self._version), crashed)
-        return with_first_query(phases_of(self._sightings, (0.0, startup_s), server=server), first_query_s)
+        return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)

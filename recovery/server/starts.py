@@ -23,7 +23,9 @@ _VERSION = re.compile(
     r"|Starting MariaDB (\d+\.\d+\.\d+\S*)|Version: '(\d+\.\d+\.\d+[^']*)'",
     re.ASCII,
 )
-_BEGIN = {Mark.SAFE, Mark.STARTING, Mark.INITIALIZING}
+_BEGIN = {Mark.SAFE, Mark.ANNOUNCED, Mark.STARTING, Mark.INITIALIZING}
+_BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
+"""Followed by the server's own first word, which is of the same start."""
 _EARLY = (Mark.INNODB, Mark.SCAN, Mark.POOL)
 _WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.READY}
 """Marks of no running server: one that comes by itself is the rest of a start whose beginning is not in the log."""
@@ -40,7 +42,7 @@ _MOST_TEXT = 300
 @dataclass(frozen=True)
 class Start:
     line: int
-    """Where it begins."""
+    """Where it begins: what mysqld_safe says before it is in no time."""
     at: str | None
     """Its first stamp, as it stands there."""
     version: str | None
@@ -64,6 +66,8 @@ class Start:
 class _Open:
     line: int
     headless: bool = False
+    by_safe: bool = False
+    """Only mysqld_safe has said something so far."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -100,6 +104,8 @@ class Starts:
         if start is None:
             self._after(mark, text)
             return given
+        if start.by_safe and mark is not Mark.SAFE and "mysqld_safe" not in text:
+            start.by_safe, start.first, start.sightings = False, None, []
         stamp = _note_stamp(start, text)
         if mark is not None and len(start.sightings) < _MOST_SIGHTINGS:
             start.seen.add(mark)
@@ -125,13 +131,13 @@ class Starts:
             begins = mark in _BEGIN or mark in _EARLY or mark in _WITHIN
             headless = mark in _WITHIN
         else:
-            # mysqld_safe's line comes first, then the server's own: both are of one start.
-            begins = (mark in _BEGIN and not start.seen <= {Mark.SAFE}) or (mark is Mark.POOL and mark in start.seen)
+            begins = mark in _BEGIN and (mark in start.seen or not start.seen <= _BEFORE)
+            begins = begins or (mark is Mark.POOL and mark in start.seen)
             headless = False
         if not begins:
             return []
         given = [*self._close(), *self._give()]
-        self._open = _Open(number, headless)
+        self._open = _Open(number, headless, by_safe=mark is Mark.SAFE)
         return given
 
     def _after(self, mark: Mark | None, text: str) -> None:
