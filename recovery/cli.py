@@ -12,6 +12,7 @@ import click
 
 import recovery
 from recovery.commands import look, measure
+from recovery.commands.analyze import analyze
 from recovery.commands.images import images
 from recovery.commands.options import load_config, refuse_empty_and_unknown, refuse_empty_words
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -28,7 +29,7 @@ def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
 
-for command in (*measure.commands(), *look.COMMANDS, images, bench):
+for command in (*measure.commands(), *look.COMMANDS, analyze, images, bench):
     cli.add_command(command)
 
 

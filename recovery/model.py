@@ -168,6 +168,10 @@ class Startup:
     """By how much later than assumed the exec may have been; None where this tool itself called it."""
     engine_overhead_s: float | None = None
     """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
+    phases: tuple[Phase, ...] = ()
+    """Where the time went, up to the first answered query."""
+    log_held_s: float | None = None
+    """How long the server kept lines of its log to itself; None where it did not."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,8 @@ class Run:
     """`read_requests` over the time in which they were counted, from exec to the first answered query."""
     group_memory_bytes: int | None = None
     """What the server's control group held at the first answered query, page cache included; None without limits."""
+    log_held_s: float | None = None
+    """How long the server kept lines of its log to itself, so that its own stamps bound the phases; None where not."""
 
 
 @dataclass(frozen=True)

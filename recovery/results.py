@@ -32,6 +32,7 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         verdict=Verdict.MEASURED,
         startup_s=startup.startup_s,
         first_query_s=startup.first_query_s,
+        phases=startup.phases,
         tables=outcome.tables_found,
         read_bytes=startup.usage.read_bytes,
         read_requests=startup.usage.read_requests,
@@ -49,6 +50,7 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         exit_signal=outcome.previous_exit,
         reads_per_s=_rate(startup.usage.read_requests, startup.first_query_s),
         group_memory_bytes=startup.usage.group_memory_bytes,
+        log_held_s=startup.log_held_s,
     )
 
 

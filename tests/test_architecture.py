@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "model", "paths", "files"}
-FIGURES = {"versions", "summary", "limited"}
+FIGURES = {"versions", "summary", "limited", "phases"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load"}
 PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
@@ -40,9 +40,10 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 PURE = [
-    "errors", "model", "versions", "summary", "limited", "plan", "results", "estimate", "server/options",
-    "server/errorlog", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
-    "report/text", "report/markdown",
+    "errors", "model", "versions", "summary", "limited", "phases", "plan", "results", "estimate", "server/options",
+    "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
+    "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
+    "report/phases", "report/text", "report/markdown",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

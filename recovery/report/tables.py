@@ -8,6 +8,7 @@ from recovery.limited import limits_of
 from recovery.model import Limits, Run, Session, Summary, Table, Verdict
 from recovery.report import figures
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
+from recovery.report.phases import phase_table
 from recovery.summary import mean, summarise
 
 _FINGERPRINTS = ("sha256", "fingerprint")
@@ -27,7 +28,8 @@ def tables(session: Session) -> tuple[Table, ...]:
 
 def figures_of(session: Session) -> tuple[Table, ...]:
     """What was measured: the part that a terminal shows."""
-    found = [_timing(session), _runs(session)]
+    where = phase_table(session)
+    found = [_timing(session), *([where] if where is not None else []), _runs(session)]
     if any(run.verdict is not Verdict.MEASURED for run in session.runs):
         found.append(_not_counted(session))
     return tuple(found)

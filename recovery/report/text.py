@@ -51,6 +51,11 @@ def _command(command: str) -> Iterator[str]:
     yield from textwrap.wrap(line, WIDTH, initial_indent="", drop_whitespace=False) if len(line) > WIDTH else [line]
 
 
+def render_table(table: Table) -> str:
+    """One table by itself, without a line end at its end."""
+    return "\n".join(line.rstrip() for line in _table(_ascii_table(table)))
+
+
 def _table(table: Table) -> Iterator[str]:
     yield from layout.wrapped(table.title, WIDTH)
     yield "-" * min(WIDTH, len(table.title))

@@ -107,15 +107,20 @@ class Server:
         except BaseException:
             self._end()
             raise
+        startup_s, first_query_s = ready.at_s - life.started_at, answered_at - life.started_at
         return Startup(
-            startup_s=ready.at_s - life.started_at,
-            first_query_s=answered_at - life.started_at,
+            startup_s=startup_s,
+            first_query_s=first_query_s,
             crash_proof=ready.crash_proof,
             usage=usage,
             log=log,
             ready_lag_s=ready.lag_s,
             start_error_s=None if life.overhead_s is None else life.started_error_s,
             engine_overhead_s=life.overhead_s,
+            phases=ready.passage.phases(
+                startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
+            ),
+            log_held_s=ready.passage.held_s,
         )
 
     def _meter(self, life: Life) -> Meter:

@@ -18,6 +18,7 @@ from recovery.model import Version
 from recovery.server.errorlog import Kind, classify, is_error, stamp_of
 from recovery.server.launcher import Exit, Life
 from recovery.server.logtail import Line, LogTail, last_lines
+from recovery.server.passage import Passage
 from recovery.versions import can
 
 Activity = Callable[[int], tuple[int, ...] | None]
@@ -35,6 +36,8 @@ class Ready:
     line: str
     crash_proof: str | None
     lag_s: float | None
+    passage: Passage
+    """Which marks were seen on the way, and when."""
 
 
 class Progress:
@@ -64,6 +67,7 @@ class _Watch:
         self._life = life
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
+        self._passage = Passage(version, life.started_at)
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.failure: str | None = None
@@ -73,6 +77,8 @@ class _Watch:
         for line in lines:
             if self._on_line is not None:
                 self._on_line(line)
+            if line.complete and self.ready is None:
+                self._passage.see(line.text, line.arrived_s, line.wall_s)
             event = classify(line.text)
             if not line.complete:
                 # A torn line may still become anything, except that the ready text is already all it needs to be.
@@ -91,7 +97,7 @@ class _Watch:
     def _ready(self, line: Line) -> Ready:
         stamp = stamp_of(line.text) if self._stamped else None
         lag_s = None if stamp is None else line.wall_s - stamp
-        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s)
+        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s, self._passage)
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure

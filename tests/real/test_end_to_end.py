@@ -25,6 +25,15 @@ pytestmark = pytest.mark.real
 
 CATALOG = [str(row.version) for row in catalog.rows()]
 TABLES = 300
+EVERY_FILE = {
+    "5.6.24": {"discovery"},
+    "5.7.22": {"validation"},
+    "8.0.15": {"discovery", "validation"},
+    "8.0.31": {"discovery", "validation"},
+    "mariadb-10.2.11": {"redo apply + validation"},
+    "mariadb-10.11.5": set(),
+}
+"""The phases in which a server goes over all files at a crash start."""
 
 
 @pytest.mark.parametrize("version", CATALOG)
@@ -43,6 +52,12 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
         assert one["rows_found"] == one["rows_expected"]
         assert one["rows_found"] >= 100 * (number + 1)
         assert 0 < one["startup_s"] <= one["first_query_s"]
+        names = {phase["name"] for phase in one["phases"]}
+        assert EVERY_FILE[version] <= names
+        assert EVERY_FILE[version] or not {"discovery", "validation", "redo apply + validation"} & names
+        ends = [phase["end_s"] for phase in one["phases"]]
+        assert [phase["start_s"] for phase in one["phases"]] == [0.0, *ends[:-1]]
+        assert ends[-2:] == [one["startup_s"], one["first_query_s"]]
         assert "ready for connections" in (tmp_path / "results" / "latest" / one["log"]).read_text(errors="replace")
     cold = next(one for one in report["runs"] if one["variant"] == "cold")
     warm = next(one for one in report["runs"] if one["variant"] == "warm")

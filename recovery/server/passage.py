@@ -1,0 +1,45 @@
+"""How far has this start come, by the arrival of its lines? And did the server hold lines back before it wrote them?
+
+Arrival is what counts: it is one monotonic clock for every server. But a server can keep its lines to itself (8.0.15
+does so at every start, nearly until it is ready) and write them together. Where its own stamps are fine enough to show
+that, all lines of the start are put back to where they say they were made."""
+
+from __future__ import annotations
+
+from recovery.model import Phase, Version
+from recovery.server.errorlog import stamp_of
+from recovery.server.marks import Mark, mark_of
+from recovery.server.phases import Server, Sighting, generation_of, phases_of, with_first_query
+
+HELD_S = 0.1
+"""A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
+
+
+class Passage:
+    """Of one Life, from its exec to its ready line. `see` gets every line as it arrives."""
+
+    def __init__(self, version: Version, started_s: float) -> None:
+        self._version = version
+        self._started_s = started_s
+        self._arrivals: list[tuple[Mark, float, float]] = []
+        """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
+
+    def see(self, text: str, arrived_s: float, wall_s: float) -> None:
+        mark = mark_of(text)
+        if mark is not None and mark is not Mark.READY:
+            stamp = stamp_of(text)
+            late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
+            self._arrivals.append((mark, arrived_s - self._started_s, late_s))
+
+    @property
+    def held_s(self) -> float | None:
+        """By how much the line that was held back longest was late; None where none was."""
+        latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
+        return latest_s if latest_s > HELD_S else None
+
+    def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
+        """They add up to the startup, and with the last one to the first answered query."""
+        held = self.held_s is not None
+        sightings = [Sighting(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
+        server = Server(generation_of(self._version), crashed)
+        return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)

@@ -1,0 +1,172 @@
+"""Do the phases of every generation have the right names, and do they always add up?"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery.model import Phase
+from recovery.phases import UNNAMED, in_order, named_share, seconds_by_name
+from recovery.server.marks import Mark, mark_of
+from recovery.server.phases import Generation, Server, Sighting, generation_of, phases_of, standing, with_first_query
+from recovery.versions import parse_version
+
+CRASH = {generation: Server(generation, crashed=True) for generation in Generation}
+
+
+def names(*marks: Mark, generation: Generation, crashed: bool = True) -> list[str]:
+    """Of a start that comes by these marks a second apart."""
+    sightings = [Sighting(mark, float(number)) for number, mark in enumerate(marks, 1)]
+    server = Server(generation, crashed)
+    return [phase.name for phase in phases_of(sightings, (0.0, len(marks) + 1.0), server=server)]
+
+
+@pytest.mark.parametrize(
+    ("line", "mark"),
+    [
+        ("150807  2:04:00  InnoDB: Database was not shut down normally!", Mark.REDO),
+        ("InnoDB: Starting crash recovery.", Mark.REDO),
+        ("InnoDB: Reading tablespace information from the .ibd files...", Mark.DISCOVER),
+        ("InnoDB: Restoring possible half-written data pages from the doublewrite", Mark.RESTORE),
+        ("150807  2:04:01  InnoDB: Waiting for the background threads to start", Mark.UNDO),
+        ("150807  2:04:02 InnoDB: 1.1.8 started; log sequence number 1595685", Mark.STARTED),
+        ("150807  2:04:02  InnoDB: highest supported file format is Barracuda.", Mark.SYSTEM),
+        ("2026-11-20T20:29:15.1Z 1 [Note] [MY-012206] [InnoDB] Found 324780 '.ibd' and 0 undo files", None),
+        ("2026-11-20T20:29:15.1Z 1 [Note] [MY-012356] [InnoDB] Scanned 26 tablespaces. Validated 26.", Mark.VALIDATED),
+        ("2026-11-20T20:29:15.1Z 1 [Note] [MY-012356] [InnoDB] Validated 26/26  tablespaces", Mark.VALIDATED),
+        ("2026-11-20T20:29:15.1Z 1 [Note] [MY-013627] [InnoDB] Scanning temp tablespace dir:'./#innodb_temp/'", None),
+        (
+            "2026-11-20T20:29:15.1Z 1 [Note] [MY-012976] [InnoDB] Percona XtraDB (http://www.percona.com) 8.4.6-6 "
+            "started; log sequence number 30303797",
+            Mark.STARTED,
+        ),
+        ("2026-11-20  4:14:43 0 [Note] InnoDB: Starting final batch to recover  3 pages from redo log.", Mark.APPLY),
+        ("2026-11-20  4:14:43 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=4529,4529", Mark.CHECKPOINT),
+        ("2026-11-20  4:14:43 0 [Note] InnoDB: 128 rollback segments in 3 undo tablespaces are active.", Mark.UNDO),
+        ("2026-11-20  4:14:43 0 [Note] InnoDB: Opened 3 undo tablespaces", None),
+        ("2026-11-20  4:14:43 0 [Note] Starting crash recovery...", None),
+        ("2026-11-20  4:14:43 0 [Note] Crash recovery finished.", Mark.BINLOG_READ),
+        ("2026-11-20T20:29:15.1Z 0 [Note] [MY-013911] [Server] Crash recovery finished in InnoDB engine.", None),
+        ("2026-11-20T20:29:15.1Z 0 [System] [MY-011323] [Server] X Plugin ready for connections. Bind-address", None),
+        ("InnoDB: Progress in percent: 1 2 3", None),
+        ("", None),
+    ],
+)
+def test_marks(line: str, mark: Mark | None) -> None:
+    assert mark_of(line) is mark
+
+
+@pytest.mark.parametrize(
+    ("version", "generation"),
+    [
+        ("5.5.62", Generation.BEFORE_REDO),
+        ("5.6.24", Generation.BEFORE_REDO),
+        ("5.7.22", Generation.SILENT),
+        ("8.0.39-30", Generation.DICTIONARY),
+        ("26.7.0", Generation.DICTIONARY),
+        ("mariadb-10.1.48", Generation.BEFORE_REDO),
+        ("mariadb-10.2.11", Generation.SILENT),
+        ("mariadb-10.2.23", Generation.NONE),
+        ("mariadb-10.3.13", Generation.SILENT),
+        ("mariadb-11.4.2", Generation.NONE),
+    ],
+)
+def test_what_a_release_does(version: str, generation: Generation) -> None:
+    assert generation_of(parse_version(version)) is generation
+
+
+def test_an_unknown_release_is_told_by_its_lines() -> None:
+    assert generation_of(None, [Mark.POOL, Mark.DISCOVER]) is Generation.BEFORE_REDO
+    assert generation_of(None, [Mark.SCAN]) is Generation.DICTIONARY
+    assert generation_of(None, [Mark.POOL, Mark.APPLIED]) is Generation.NONE
+
+
+def test_a_silent_validation_is_named_by_its_gap() -> None:
+    marks = (Mark.POOL, Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.APPLY, Mark.APPLIED, Mark.UNDO, Mark.STARTED)
+    before = ["process start", "buffer pool", "system files", "redo scan", "redo apply"]
+    after = ["undo and temp", "rest to ready"]
+    assert names(*marks, generation=Generation.SILENT) == [*before, "validation", *after]
+    assert names(*marks, generation=Generation.SILENT, crashed=False) == [*before, "dictionary", *after]
+    assert names(*marks, generation=Generation.NONE) == [*before, "unnamed", *after]
+
+
+def test_redo_that_comes_in_batches_is_no_validation() -> None:
+    marks = (Mark.REDO, Mark.APPLY, Mark.APPLIED, Mark.REDO, Mark.APPLY, Mark.APPLIED, Mark.UNDO, Mark.STARTED)
+    found = names(*marks, generation=Generation.SILENT)
+    assert found == [
+        "process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
+        "rest to ready",
+    ]  # fmt: skip
+
+
+def test_what_no_line_parts_has_both_names() -> None:
+    assert names(Mark.CHECKPOINT, Mark.APPLY, Mark.UNDO, generation=Generation.SILENT)[2] == "redo apply + validation"
+    assert names(Mark.REDO, Mark.UNDO, Mark.STARTED, generation=Generation.SILENT)[1] == "redo scan + validation"
+    assert names(Mark.CHECKPOINT, Mark.RESTORE, generation=Generation.BEFORE_REDO)[1] == "discovery"
+    assert names(Mark.CHECKPOINT, Mark.RESTORE, generation=Generation.NONE)[1] == "redo scan"
+
+
+def test_a_server_that_says_little_is_not_guessed_at() -> None:
+    found = names(Mark.STARTING, Mark.INNODB, Mark.STARTED, generation=Generation.DICTIONARY)
+    assert found == ["process start", "unnamed"]
+
+
+def test_undo_made_anew_within_validation_does_not_end_it() -> None:
+    marks = (Mark.STARTED, Mark.DICTIONARY, Mark.VALIDATE, Mark.UNDO, Mark.VALIDATED, Mark.DICTIONARY_READ)
+    found = names(*marks, generation=Generation.DICTIONARY)
+    assert found == ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"]
+
+
+def test_marks_without_a_time_join_what_lies_around_them() -> None:
+    sightings = [Sighting(Mark.APPLY, 1.0), Sighting(Mark.APPLIED, None), Sighting(Mark.UNDO, 3.0)]
+    found = phases_of(sightings, (0.0, 4.0), server=CRASH[Generation.BEFORE_REDO])
+    assert found[1] == Phase("redo apply + dictionary", 1.0, 3.0)
+
+
+def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
+    for generation, marks, where in (
+        (Generation.SILENT, [Mark.APPLY, Mark.APPLIED], "validation"),
+        (Generation.SILENT, [Mark.CHECKPOINT, Mark.APPLY], "redo apply + validation"),
+        (Generation.DICTIONARY, [Mark.INNODB, Mark.SCAN], "discovery"),
+        (Generation.DICTIONARY, [Mark.STARTED], "dictionary"),
+        (Generation.BEFORE_REDO, [Mark.CHECKPOINT], "discovery"),
+        (Generation.NONE, [], "process start"),
+    ):
+        sightings = [Sighting(mark, 1.0) for mark in marks]
+        assert standing(sightings, CRASH[generation]) == where
+        assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == where
+
+
+def test_first_query_and_share() -> None:
+    phases = with_first_query((Phase("redo scan", 0.0, 3.0), Phase(UNNAMED, 3.0, 4.0)), 5.0)
+    assert phases[-1] == Phase("first query", 4.0, 5.0)
+    assert named_share(phases) == 0.75
+    assert named_share(()) is None
+    assert seconds_by_name([Phase("a", 0, 1), Phase("b", 1, 2), Phase("a", 2, 4)]) == {"a": 3, "b": 1}
+    assert in_order(["unnamed", "discovery", "redo scan + x", "redo scan", "?"]) == (
+        "discovery", "redo scan", "redo scan + x", "unnamed", "?",
+    )  # fmt: skip
+
+
+times = st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from([float("inf"), float("-inf")]))
+any_sightings = st.lists(st.builds(Sighting, st.sampled_from(Mark), times), max_size=40)
+
+
+@given(any_sightings, st.floats(0, 1e6), st.sampled_from(Generation), st.booleans(), st.booleans())
+def test_phases_never_overlap_nor_go_backwards_and_add_up(
+    sightings: list[Sighting], end_s: float, generation: Generation, crashed: bool, ready: bool
+) -> None:
+    phases = phases_of(sightings, (0.0, end_s), server=Server(generation, crashed), ready=ready)
+    at_s = 0.0
+    for phase in phases:
+        assert phase.start_s == at_s
+        assert phase.end_s > phase.start_s
+        at_s = phase.end_s
+    assert at_s == (end_s if phases else 0.0)
+    assert phases or end_s == 0.0
+
+
+@given(st.text())
+def test_any_text_has_a_mark_or_none(text: str) -> None:
+    assert mark_of(text) is None or isinstance(mark_of(text), Mark)

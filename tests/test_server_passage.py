@@ -1,0 +1,63 @@
+"""Do phases come from arrivals, and from the server's stamps only where it held its lines back?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from recovery.server.passage import Passage
+from recovery.versions import parse_version
+
+STARTED_S, WALL_S = 1000.0, 1_700_000_000.0
+LINES_80 = (
+    (0.5, "1 [Note] [MY-012203] [InnoDB] Directories to scan './'"),
+    (2.5, "1 [Note] [MY-012208] [InnoDB] Completed space ID check of 24 files."),
+    (2.6, "1 [Note] [MY-012955] [InnoDB] Initializing buffer pool, total size = 128.000000M"),
+)
+
+
+def line(at_s: float, text: str) -> str:
+    return f"{datetime.fromtimestamp(WALL_S + at_s, UTC):%Y-%m-%dT%H:%M:%S.%fZ} {text}"
+
+
+def passed(*arrivals: tuple[float, float, str], version: str = "8.0.15") -> Passage:
+    passage = Passage(parse_version(version), STARTED_S)
+    for arrived_s, made_s, text in arrivals:
+        passage.see(line(made_s, text), STARTED_S + arrived_s, WALL_S + arrived_s)
+    return passage
+
+
+def spans(passage: Passage) -> dict[str, tuple[float, float]]:
+    found = passage.phases(startup_s=4.0, first_query_s=4.5, crashed=True)
+    return {phase.name: (round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found}
+
+
+def test_by_arrival() -> None:
+    passage = passed(*((at_s, at_s - 0.001, text) for at_s, text in LINES_80))
+    assert passage.held_s is None
+    assert spans(passage)["discovery"] == (0.5, 2.5)
+    assert spans(passage)["first query"] == (4.0, 4.5)
+
+
+def test_lines_that_arrive_together_are_put_back_to_where_they_were_made() -> None:
+    passage = passed(*((3.0, at_s, text) for at_s, text in LINES_80))
+    assert passage.held_s is not None
+    assert round(passage.held_s, 3) == 2.5
+    assert spans(passage)["discovery"] == (0.5, 2.5)
+
+
+def test_where_some_lines_were_held_the_others_are_not_taken_for_late() -> None:
+    last = (3.05, "1 [Note] [MY-012357] [InnoDB] Reading DD tablespace files")
+    done = (3.09, "1 [Note] [MY-012356] [InnoDB] Validated 26/26  tablespaces")
+    passage = passed(*((3.1, at_s, text) for at_s, text in (*LINES_80, last, done)))
+    assert spans(passage)["validation"] == (3.05, 3.09)
+
+
+def test_stamps_before_the_exec_do_not_make_phases_begin_before_it() -> None:
+    passage = passed(*((3.0, at_s - 10, text) for at_s, text in LINES_80))
+    found = passage.phases(startup_s=4.0, first_query_s=4.0, crashed=True)
+    assert found[0].start_s == 0.0
+    assert all(phase.start_s <= phase.end_s for phase in found)
+
+
+def test_a_start_without_any_mark_is_unnamed() -> None:
+    assert spans(passed()) == {"unnamed": (0.0, 4.0), "first query": (4.0, 4.5)}
