@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import docker
 
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError
 from recovery.host import engine
 from recovery.host.dropping import Dropper, own_dropper
 from recovery.host.engine_drop import EngineDropper
@@ -39,6 +41,8 @@ class Engine:
 def choose(request: Request, say: Say) -> Engine:
     """Docker where an engine answers, local processes otherwise; a remote engine is refused, not passed over."""
     if request.engine == LOCAL:
+        with suppress(HostUnfitError):  # no engine, so no containers of an earlier run either
+            _clear_up(engine.connect(), say)
         return _local(request, say)
     try:
         at = engine.endpoint()
@@ -49,9 +53,13 @@ def choose(request: Request, say: Say) -> Engine:
         say(f"{error.message}: servers run as local processes")
         return _local(request, say)
     say(f"servers run in containers of the Docker engine at {at}")
+    _clear_up(client, say)
+    return _docker(request, say, client, at)
+
+
+def _clear_up(client: docker.DockerClient, say: Say) -> None:
     for name in remove_leftovers(client):
         say(f"removed the container {name}, which a killed run had left behind")
-    return _docker(request, say, client, at)
 
 
 def _sources(request: Request) -> Sources:

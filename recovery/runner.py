@@ -14,6 +14,7 @@ import recovery
 from recovery.builds.image import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper
 from recovery.host.facts import environment
@@ -105,6 +106,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
+        tempfolders.sweep(Path(tempfile.gettempdir()))
         for name in end_left_groups():
             narrator.say(f"removed the control group {name}, which a killed run had left behind")
         with ExitStack() as stack:
@@ -113,7 +115,8 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             builds = resolve_builds(request, engine, narrator.say)
             dropper = _dropper(request, engine, builds, narrator.say)
             prepared = replace(prepare(request, builds, statements), dropper=dropper)
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-logs-")))
+            scratch = tempfolders.make()
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
                 Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group)
             )
@@ -200,7 +203,8 @@ class _Loop:
         except (ServerFailedError, TrialVoidError) as error:
             void = isinstance(error, TrialVoidError | ServerKilledError)
             verdict = Verdict.VOID if void else Verdict.FAILED
-            run = replace(empty_run(trial), verdict=verdict, reason=error.message)
+            reason = f"{error.message}; {error.hint}" if error.hint else error.message
+            run = replace(empty_run(trial), verdict=verdict, reason=reason)
         else:
             run = run_of(trial, outcome)
             doubt = limits_not_held(bench.server.group, run)

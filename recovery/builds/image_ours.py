@@ -34,9 +34,9 @@ class Listed:
 def labels_of(build: Build) -> dict[str, str]:
     """What `build_of` makes the same build of again."""
     return {
-        # with the words around it, as --version has them: flavor and numbers are read from those
         engine.SERVER_VERSION: str(build.version),
         engine.FLAVOR: str(build.version.flavor),
+        # with the words around it, as --version has them: flavor and numbers are read from those
         engine.SAID: f"Ver {build.version.text} ({build.version.flavor})",
         engine.FINGERPRINT: build.fingerprint,
         engine.MYSQLD: str(build.mysqld),

@@ -80,6 +80,7 @@ def _from_url(url: str, *, offline: bool, say: Callable[[str], None]) -> Install
         file, warnings = vendor.fetch(url, part, say)
         sha256, size = digest(file), file.stat().st_size
         mysqld = vendor.unpack_server(file, part / "tree", say)
+        vendor.record(url, sha256)
         return Origin("url", "", f"own {url}", url, sha256, size, mysqld, warnings)
 
     job = Job(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, fill)

@@ -124,7 +124,8 @@ def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Bui
     build = _assemble(found, offline=sources.offline, say=say)
     if not _agree(wanted, build.version):
         server.remove()
-        raise RecoveryError(
+        vendor.forget(server.origin.where)
+        raise HostUnfitError(
             f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
             "it was removed again; the archive it came from is wrongly named",
         )

@@ -63,6 +63,7 @@ def obtain(version: Version, url: str, say: Callable[[str], None]) -> Installed:
         file, warnings = fetch(url, part, say)
         sha256, size = digest(file), file.stat().st_size
         mysqld = unpack_server(file, part / "tree", say)
+        record(url, sha256)
         return Origin("archive", str(version), f"archive {url}", url, sha256, size, mysqld, warnings)
 
     job = Job(f"archive-{version}", lambda origin: _fits(origin, version, url.rpartition("/")[0]), fill)
@@ -89,17 +90,30 @@ def _published(url: str, digits: int) -> str | None:
 
 
 def _against_record(url: str, file: Path) -> str:
-    """Without a published sum the first download is believed, and every later one must equal it."""
-    key = hashlib.sha256(url.encode()).hexdigest()[:8]
-    record = servers_dir() / "recorded" / f"{file.name}-{key}.sha256"
-    sha256 = digest(file)
-    if record.is_file():
-        hint = f"it is not what came from there before; if that is right, remove {record}"
-        verify(file, record.read_text(encoding="ascii").strip(), hint=hint)
-    else:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(record, f"{sha256}\n".encode())
-    return f"no checksum is published for {file.name}: its SHA-256 {sha256} was recorded at the first download"
+    """Without a published sum the first download that held a server is believed, and every later one must equal it."""
+    recorded = _record(url)
+    if recorded.is_file():
+        hint = f"it is not what came from there before; if that is right, remove {recorded}"
+        verify(file, recorded.read_text(encoding="ascii").strip(), hint=hint)
+    return f"no checksum is published for {file.name}: its SHA-256 {digest(file)} was recorded at the first download"
+
+
+def _record(url: str) -> Path:
+    name, key = urlsplit(url).path.rpartition("/")[2], hashlib.sha256(url.encode()).hexdigest()[:8]
+    return servers_dir() / "recorded" / f"{name}-{key}.sha256"
+
+
+def record(url: str, sha256: str) -> None:
+    """Once it was unpacked: a download that was cut short must not become the measure of the next."""
+    path = _record(url)
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, f"{sha256}\n".encode())
+
+
+def forget(url: str) -> None:
+    """It held another server than its name says."""
+    _record(url).unlink(missing_ok=True)
 
 
 def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:

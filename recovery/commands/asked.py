@@ -38,7 +38,7 @@ def newest(results: Path) -> Path | None:
     """The newest session's folder, where there is one."""
     try:
         return find(results, None).resolve()
-    except RecoveryError:
+    except (RecoveryError, OSError):
         return None
 
 
@@ -81,8 +81,13 @@ def _engine(given: Given) -> str:
     for name in ("image", "registry"):
         if given[name] and given["engine"] == "local":
             raise UsageError(f"{name.upper()} is for containers, but ENGINE says local", "leave one of them out")
-    if given["image"] and given["mysqld"]:
-        raise UsageError("IMAGE and MYSQLD name two servers", "leave one of them out")
+    for other in ("mysqld", "archive"):
+        if given["image"] and given[other]:
+            raise UsageError(f"IMAGE and {other.upper()} name two servers", "leave one of them out")
+    if given["image"] and given["registry"]:
+        raise UsageError(
+            "REGISTRY does not hold for IMAGE", "write it into the image's name: localhost:5000/my/server:1"
+        )
     return given["engine"] or "auto"
 
 

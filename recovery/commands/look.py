@@ -14,7 +14,7 @@ from rich.text import Text
 from recovery.builds.listing import offers
 from recovery.commands.asked import asked_schema
 from recovery.commands.grids import grid_of, page, size_text
-from recovery.commands.options import PREFIX
+from recovery.commands.options import FOLDER, PREFIX
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.host.doctor import examine
@@ -26,12 +26,8 @@ from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES
 from recovery.store import REPORT, find, load
 
-DATA = click.option(
-    "--data", type=click.Path(path_type=Path), envvar=PREFIX + "DATA", help="The folder of the data directories."
-)
-RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True
-)
+DATA = click.option("--data", type=FOLDER, envvar=PREFIX + "DATA", help="The folder of the data directories.")
+RESULTS = click.option("--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True)
 
 
 @click.command()
@@ -95,9 +91,11 @@ def datadirs_list(directories: DataDirs) -> int:
 @datadirs.command("remove")
 @click.argument("keys", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
+@DATA
 @click.pass_obj
-def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool) -> int:
+def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
+    directories = DataDirs(data.expanduser().absolute()) if data else directories
     if bool(keys) == everything:
         raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
     found = directories.list() if everything else ()

@@ -24,6 +24,9 @@ NOT_YET = ("SECONDS",)
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
+FOLDER = click.Path(path_type=Path, readable=False)
+"""What a folder is good for is looked at later, where it can be said what to do."""
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OPTIONS: tuple[Decorator, ...] = (
@@ -38,11 +41,11 @@ OPTIONS: tuple[Decorator, ...] = (
     click.option("--database", metavar="NAME", envvar=PREFIX + "DATABASE", help="Schema's name. [default: discovery]"),
     click.option("--runs", metavar="N", envvar=PREFIX + "RUNS", help="Runs of every variant. [default: 5]"),
     click.option(
-        "--data", type=click.Path(path_type=Path), envvar=PREFIX + "DATA",
+        "--data", type=FOLDER, envvar=PREFIX + "DATA",
         help="Where data directories live: a folder on the volume under test.",
     ),
     click.option(
-        "--results", type=click.Path(path_type=Path), envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS,
+        "--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS,
         show_default=True, help="Where sessions are stored.",
     ),
     click.option(

@@ -197,7 +197,7 @@ def prove_intact(dd: DataDir, databases: tuple[str, ...], *, fingerprint: str | 
     if wrong:
         raise HostUnfitError(
             f"the data directory {dd.path.name} is damaged: {wrong}",
-            f"`recovery datadirs remove {dd.path.name}` removes it; the next run builds it again",
+            state.removal(dd.path),
         )
 
 

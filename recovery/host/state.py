@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError
 from recovery.files import sync_folder, write_atomically
+from recovery.paths import default_data_dir
 
 FORMAT = 1
 STATUSES = ("new", "building", "whole", "in_use")
@@ -40,9 +42,15 @@ _ADAPTER = TypeAdapter(State)
 NEW = State("new")
 
 
+def removal(folder: Path) -> str:
+    """What to do about a data directory that is not what it should be."""
+    where = "" if folder.parent == default_data_dir() else f"--data {shlex.quote(str(folder.parent))} "
+    return f"`recovery datadirs {where}remove {folder.name}` removes it; the next run builds it again"
+
+
 def load(folder: Path) -> State:
     """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
-    hint = f"`recovery datadirs remove {folder.name}` removes it; the next run builds it again"
+    hint = removal(folder)
     try:
         stored = json.loads((folder / _FILE).read_bytes())
     except FileNotFoundError:

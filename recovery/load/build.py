@@ -10,7 +10,7 @@ from typing import Protocol
 import pymysql
 from pymysql.connections import Connection
 
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
 from recovery.load.insert import shortened
 from recovery.load.packets import Packet, packets
 from recovery.load.statements import Kind
@@ -39,7 +39,7 @@ class BuildInterruptedError(RecoveryError):
         self.done = done
 
 
-class StatementFailedError(RecoveryError):
+class StatementFailedError(UsageError):
     """The server refused a statement of the script."""
 
 

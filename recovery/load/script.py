@@ -85,5 +85,6 @@ def _mistake(name: str, line: int | None, what: str) -> UsageError:
     where = name if line is None else f"{name}, line {line}"
     return UsageError(
         f"the template {where}: {what}",
-        "it is Jinja2 with the variables databases, tables, columns and rows; start from `recovery schema`'s own",
+        "it is Jinja2 with the variables databases, tables, columns and rows, for inserts count as well; the tool's "
+        "own are schema.sql.j2 and insert.sql.j2 in templates/",
     )

@@ -15,7 +15,6 @@ from types import FrameType
 
 import recovery
 from recovery.builds.libraries import eatmydata
-from recovery.errors import RecoveryError
 from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
 from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for
@@ -64,7 +63,7 @@ class _Site:
         )
 
 
-class StageDiffersError(RecoveryError):
+class StageDiffersError(UsageError):
     """What was built is not what was asked."""
 
 
@@ -120,10 +119,16 @@ def _begin(site: _Site, size: ScriptSize) -> int:
 
 def _try_settings(site: _Site) -> None:
     """On the empty directory, where a start takes a second."""
-    if site.tried:
-        with site.server(merge(test_settings(site.build.version), site.tried)) as server:
+    if not site.tried:
+        return
+    with site.server(merge(test_settings(site.build.version), site.tried)) as server:
+        try:
             server.start(log_name="settings.log")
-            server.stop()
+        except ServerFailedError as error:
+            raise UsageError(
+                f"with the options asked for, {error.message}", "see --set, and the server's manual of this version"
+            ) from error
+        server.stop()
 
 
 def _new_state(site: _Site) -> State:

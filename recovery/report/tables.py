@@ -43,7 +43,11 @@ def heading(session: Session) -> str:
 def state(session: Session) -> str:
     """When it was, by which tool, and how far it came."""
     ended = len(session.runs)
-    progress = f"{ended} of {session.planned_runs} runs" if ended != session.planned_runs else f"{ended} runs"
+    progress = (
+        f"{ended} of {session.planned_runs} runs"
+        if ended != session.planned_runs
+        else f"{ended} run{'' if ended == 1 else 's'}"
+    )
     return f"{session.status}, {progress}; started {session.started_at}; tool version {session.tool_version}"
 
 

@@ -11,6 +11,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.host.datadir import DataDir
 from recovery.host.dropping import Dropper
 from recovery.host.pagecache import flush_caches, make_cold
+from recovery.host.state import removal
 from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
 from recovery.model import ColdProof, Schema, Startup
 from recovery.scenarios.description import describe, of_build
@@ -171,7 +172,7 @@ class Bench:
                 raise RecoveryError(
                     f"the data directory {self.datadir.path} holds {found} tables instead of "
                     f"{self.datadir.state.tables}",
-                    f"remove it with `recovery datadirs remove {self.datadir.path.name}` and run again",
+                    removal(self.datadir.path),
                 )
             try:
                 rows = count_rows(connection, tables)

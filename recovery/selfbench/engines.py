@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import closing
 from dataclasses import dataclass
 
 import docker
@@ -33,8 +34,8 @@ class Pair:
 def pairs(site: Site, build: Build, staged: DataDir, cache: Cache, *, count: int) -> list[Pair]:
     """Crash recoveries, alternately as a local process and in a container of an image of the same server; the order
     within a pair alternates too."""
-    client = engine.connect()
-    image = _image(build, client)
+    with closing(engine.connect()) as client:
+        image = _image(build, client)
     assert image.fingerprint == build.fingerprint, "the same executable"
     found = []
     with (
@@ -48,7 +49,6 @@ def pairs(site: Site, build: Build, staged: DataDir, cache: Cache, *, count: int
             seconds = {name: _recover(servers[name], staged, cache) for name in order}
             if number:  # the first pair warms the files
                 found.append(Pair(seconds["local"][0], *seconds["container"]))
-    client.close()
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # 95th percentiles by degrees of freedom; between two rows the smaller number of degrees is the safe one.
 _T95 = {
@@ -19,8 +19,8 @@ _T975 = {
 }  # fmt: skip
 
 
-def t95(degrees: int) -> float:
-    return _T95[max(known for known in _T95 if known <= degrees)]
+def t95(degrees: int, table: Mapping[int, float] = _T95) -> float:
+    return table[max(known for known in table if known <= degrees)]
 
 
 def upper_bound_95(values: Sequence[float]) -> float:
@@ -29,8 +29,7 @@ def upper_bound_95(values: Sequence[float]) -> float:
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    degrees = len(values) - 1
-    half = _T975[max(known for known in _T975 if known <= degrees)] * _error(values)
+    half = t95(len(values) - 1, _T975) * _error(values)
     mean = statistics.mean(values)
     return mean - half, mean + half
 

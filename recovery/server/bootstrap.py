@@ -126,6 +126,4 @@ def _wait_until_done(life: Life, stall_s: float) -> None:
 def _failed(life: Life, what: str) -> ServerFailedError:
     tail = last_lines(life.launch.log)
     reason = next((line[line.find("[ERROR]") :] for line in tail if is_error(line)), tail[-1] if tail else "")
-    return ServerFailedError(
-        f"{what}: {reason}" if reason else what, "the last lines of its log say more", log_tail=tail
-    )
+    return ServerFailedError(f"{what}: {reason}" if reason else what, log_tail=tail)

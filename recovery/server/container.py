@@ -9,7 +9,8 @@ import os
 import shutil
 import signal
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import requests
@@ -36,6 +37,7 @@ _SEE = (
 )
 _REMOVED_S = 120
 _FEW_FILES = 2048
+_CONFLICT = 409
 _SIGNAL_BASE = 128
 """What the engine adds to the number of the signal that a process died of."""
 
@@ -76,10 +78,22 @@ class ContainerLife(HeldProcess):
     def _bury(self) -> Exit:
         """The engine notices some hundredths of a second later. Nothing of the container stays."""
         code = _SIGNAL_BASE + signal.SIGKILL  # as it is for one that somebody else has removed
-        with engine.errors_told(), suppress(NotFound):
+        with engine.errors_told(), _gone_already():
             code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])
             self._described.stop(force=True, delete_volume=True)
         return Exit(None, code - _SIGNAL_BASE) if code > _SIGNAL_BASE else Exit(code, None)
+
+
+@contextmanager
+def _gone_already() -> Iterator[None]:
+    """Somebody else has removed it, or is about to."""
+    try:
+        yield
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != _CONFLICT:
+            raise
 
 
 class ContainerLauncher:

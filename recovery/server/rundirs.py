@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
+from recovery.host import tempfolders
 
 _LONGEST_BASE_BYTES = 60
 """A socket's path holds 107 bytes; the rest is for our own names."""
@@ -25,7 +26,7 @@ class RunDirs:
         if len(os.fsencode(base)) > _LONGEST_BASE_BYTES:
             base = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
         try:
-            return Path(tempfile.mkdtemp(prefix="recovery-", dir=base))
+            return tempfolders.make(base)
         except OSError as error:
             raise HostUnfitError(
                 f"no folder for temporary files can be made in {base}: {error.strerror}", "set TMPDIR to one that can"

@@ -192,7 +192,6 @@ class Server:
                 raise
             raise ServerFailedError(
                 f"the server hangs: nothing moved for {self.stall_s:.0f} s",
-                "the last lines of its log say more",
                 log_tail=last_lines(life.launch.log),
             ) from error
         finally:

@@ -161,12 +161,12 @@ def failed(life: Life, what: str) -> ServerFailedError:
     exited = life.exited()
     tail = last_lines(life.launch.log)
     if exited is None or exited.signal != signal.SIGKILL:
-        return ServerFailedError(what, "the last lines of its log say more", log_tail=tail)
+        return ServerFailedError(what, log_tail=tail)
     group = life.launch.group
     if group is not None and group.counted().oom_kills:
         what = f"{what}: MEMORY={compact(group.limits.memory_bytes or 0)} is too little for it"
         return ServerKilledError(what, "give it more MEMORY, or a smaller innodb_buffer_pool_size", log_tail=tail)
-    return ServerKilledError(what, "the last lines of its log say more", log_tail=tail)
+    return ServerKilledError(what, log_tail=tail)
 
 
 def died(life: Life, exited: Exit) -> str:
