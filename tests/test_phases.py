@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.model import Phase
 from recovery.phases import UNNAMED, in_order, named_share, seconds_by_name
+from recovery.server import marks
 from recovery.server.marks import Mark, mark_of
 from recovery.server.phases import Generation, Server, Sighting, generation_of, phases_of, standing, with_first_query
 from recovery.versions import parse_version
@@ -125,7 +128,7 @@ def test_marks_without_a_time_join_what_lies_around_them() -> None:
 
 
 def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
-    for generation, marks, where in (
+    for generation, seen, where in (
         (Generation.SILENT, [Mark.APPLY, Mark.APPLIED], "validation"),
         (Generation.SILENT, [Mark.CHECKPOINT, Mark.APPLY], "redo apply + validation"),
         (Generation.DICTIONARY, [Mark.INNODB, Mark.SCAN], "discovery"),
@@ -133,7 +136,7 @@ def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
         (Generation.BEFORE_REDO, [Mark.CHECKPOINT], "discovery"),
         (Generation.NONE, [], "process start"),
     ):
-        sightings = [Sighting(mark, 1.0) for mark in marks]
+        sightings = [Sighting(mark, 1.0) for mark in seen]
         assert standing(sightings, CRASH[generation]) == where
         assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == where
 
@@ -170,3 +173,14 @@ def test_phases_never_overlap_nor_go_backwards_and_add_up(
 @given(st.text())
 def test_any_text_has_a_mark_or_none(text: str) -> None:
     assert mark_of(text) is None or isinstance(mark_of(text), Mark)
+
+
+def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
+    logs = (Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err")
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    assert all((marks._ANY.search(line) is None) is (mark_of(line) is None) for line in lines)
+    for mark, spelling in marks._SPELLINGS:
+        # Every way to spell a mark, as far as its letters go, is found by a hint of its own or of another.
+        for one in spelling.split("|") if "(" not in spelling else ():
+            plain = one.replace("\\", "")
+            assert any(hint in plain for hint in marks._HINTS), (mark, one)

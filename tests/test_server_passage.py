@@ -59,5 +59,15 @@ def test_stamps_before_the_exec_do_not_make_phases_begin_before_it() -> None:
     assert all(phase.start_s <= phase.end_s for phase in found)
 
 
+def test_a_long_redo_log_does_not_crowd_out_what_comes_after_it() -> None:
+    scanned = (
+        (0.5 + number / 1e5, "InnoDB: Doing recovery: scanned up to log sequence number 1") for number in range(9999)
+    )
+    later = (2.0, "1 [Note] [MY-012535] [InnoDB] Apply batch completed!")
+    undo = (3.0, "1 [Note] [MY-013252] [InnoDB] Using undo tablespace './undo_001'.")
+    passage = passed(*((at_s, at_s, text) for at_s, text in (*scanned, later, undo)), version="5.7.22")
+    assert spans(passage)["validation"] == (2.0, 3.0)
+
+
 def test_a_start_without_any_mark_is_unnamed() -> None:
     assert spans(passed()) == {"unnamed": (0.0, 4.0), "first query": (4.0, 4.5)}

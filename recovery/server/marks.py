@@ -105,6 +105,15 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
         r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
     ),
 )
+# Every spelling has one of these: a quick test for the many lines that say nothing of interest.
+_HINTS = (
+    "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
+    "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "file format is", "rash recovery",
+    "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number", "was not shut", "checkpoint", "redo log",
+    "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
+    "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
+    "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
+)  # fmt: skip
 _ANY = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _SPELLINGS))
 _LONGEST = 2000
 """No mark stands further right, and no line of megabytes is worth a search."""
@@ -112,5 +121,11 @@ _LONGEST = 2000
 
 def mark_of(line: str) -> Mark | None:
     """None for the many lines that bound nothing."""
-    match = _ANY.search(line[:_LONGEST].rstrip())
+    text = line[:_LONGEST]
+    for hint in _HINTS:
+        if hint in text:
+            break
+    else:
+        return None
+    match = _ANY.search(text.rstrip())
     return Mark[match.lastgroup] if match is not None and match.lastgroup else None

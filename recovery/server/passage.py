@@ -9,7 +9,7 @@ from __future__ import annotations
 from recovery.model import Phase, Version
 from recovery.server.errorlog import stamp_of
 from recovery.server.marks import Mark, mark_of
-from recovery.server.phases import Server, Sighting, generation_of, phases_of, with_first_query
+from recovery.server.phases import Server, Sighting, generation_of, is_news, phases_of, with_first_query
 
 HELD_S = 0.1
 """A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
@@ -26,7 +26,8 @@ class Passage:
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
         mark = mark_of(text)
-        if mark is not None and mark is not Mark.READY:
+        last = self._arrivals[-1][0] if self._arrivals else None
+        if mark is not None and mark is not Mark.READY and is_news(mark, last):
             stamp = stamp_of(text)
             late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
             self._arrivals.append((mark, arrived_s - self._started_s, late_s))

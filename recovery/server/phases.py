@@ -116,6 +116,11 @@ def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Genera
     return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
 
 
+def is_news(mark: Mark, last: Mark | None) -> bool:
+    """A mark that comes again and again (how far redo was scanned, every few megabytes) says nothing new."""
+    return mark is not last
+
+
 def phases_of(
     sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: Server, ready: bool = True
 ) -> tuple[Phase, ...]:

@@ -14,7 +14,7 @@ from recovery.phases import BUFFER_POOL_LOAD, ROLLBACK
 from recovery.server.counted import counts_of, progress_of
 from recovery.server.errorlog import Kind, classify
 from recovery.server.marks import Mark, mark_of
-from recovery.server.phases import Generation, Server, Sighting, generation_of, phases_of, standing
+from recovery.server.phases import Generation, Server, Sighting, generation_of, is_news, phases_of, standing
 from recovery.server.stamps import Stamp, stamp_of_any
 from recovery.versions import parse_version
 
@@ -23,6 +23,7 @@ _VERSION = re.compile(
     r"|Starting MariaDB (\d+\.\d+\.\d+\S*)|Version: '(\d+\.\d+\.\d+[^']*)'",
     re.ASCII,
 )
+_VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
 _BEGIN = {Mark.SAFE, Mark.ANNOUNCED, Mark.STARTING, Mark.INITIALIZING}
 _BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
 """Followed by the server's own first word, which is of the same start."""
@@ -36,6 +37,7 @@ _BESIDE = {
     Mark.ROLLED_BACK: (ROLLBACK, False),
 }
 _MOST_SIGHTINGS = 4096
+"""Of one start: more come only from a log that is not one server's."""
 _MOST_TEXT = 300
 
 
@@ -107,10 +109,8 @@ class Starts:
         if start.by_safe and mark is not Mark.SAFE and "mysqld_safe" not in text:
             start.by_safe, start.first, start.sightings = False, None, []
         stamp = _note_stamp(start, text)
-        if mark is not None and len(start.sightings) < _MOST_SIGHTINGS:
-            start.seen.add(mark)
-            start.sightings.append(Sighting(mark, None if stamp is None else stamp.at_s))
-            _note_beside(start, mark, stamp)
+        if mark is not None:
+            _note_mark(start, mark, stamp)
         _note_text(start, text)
         self._judge(start, mark, text)
         return given
@@ -187,6 +187,15 @@ def _note_stamp(start: _Open, text: str) -> Stamp | None:
     return stamp
 
 
+def _note_mark(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
+    start.seen.add(mark)
+    last = start.sightings[-1] if start.sightings else None
+    news = last is None or last.at_s is None or is_news(mark, last.mark)
+    if news and len(start.sightings) < _MOST_SIGHTINGS:
+        start.sightings.append(Sighting(mark, None if stamp is None else stamp.at_s))
+    _note_beside(start, mark, stamp)
+
+
 def _note_text(start: _Open, text: str) -> None:
     for name, count in counts_of(text):
         start.counts[name] = count
@@ -205,6 +214,8 @@ def _note_beside(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
 
 
 def _version_of(text: str) -> Version | None:
+    if not any(hint in text for hint in _VERSION_HINTS):
+        return None
     match = _VERSION.search(text[:_MOST_TEXT])
     try:
         return parse_version(next(filter(None, match.groups()))) if match is not None else None
