@@ -203,8 +203,8 @@ class _Loop:
         except (ServerFailedError, TrialVoidError) as error:
             void = isinstance(error, TrialVoidError | ServerKilledError)
             verdict = Verdict.VOID if void else Verdict.FAILED
-            reason = f"{error.message}; {error.hint}" if error.hint else error.message
-            run = replace(empty_run(trial), verdict=verdict, reason=reason)
+            told = f"{error.message}; {error.hint}" if error.hint else error.message
+            run = replace(empty_run(trial), verdict=verdict, reason=told)
         else:
             run = run_of(trial, outcome)
             doubt = limits_not_held(bench.server.group, run)

@@ -15,6 +15,7 @@ from types import FrameType
 
 import recovery
 from recovery.builds.libraries import eatmydata
+from recovery.errors import ServerFailedError, UsageError
 from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
 from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for

@@ -43,11 +43,8 @@ def heading(session: Session) -> str:
 def state(session: Session) -> str:
     """When it was, by which tool, and how far it came."""
     ended = len(session.runs)
-    progress = (
-        f"{ended} of {session.planned_runs} runs"
-        if ended != session.planned_runs
-        else f"{ended} run{'' if ended == 1 else 's'}"
-    )
+    all_of_them = "1 run" if ended == 1 else f"{ended} runs"
+    progress = all_of_them if ended == session.planned_runs else f"{ended} of {session.planned_runs} runs"
     return f"{session.status}, {progress}; started {session.started_at}; tool version {session.tool_version}"
 
 

@@ -19,7 +19,10 @@ from types import TracebackType
 # $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. Nothing is left to be opened once
 # the word has come, and the first pipe is closed by the very last redirection before the exec. Where no word comes any
 # more, since this tool has died, the shell ends.
-SCRIPT = 'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; (exec /bin/sh -c : 3>&- 4<&-); echo here >&3; read -r go <&4 && exec "$@" 4<&- 3>&-'
+SCRIPT = (
+    'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; (exec /bin/sh -c : 3>&- 4<&-); '
+    'echo here >&3; read -r go <&4 && exec "$@" 4<&- 3>&-'
+)
 _LOOK_S = 0.1
 
 
