@@ -224,7 +224,7 @@ def test_hierarchies_of_a_host_without_any(tmp_path: Path) -> None:
 
 def test_the_doctor_tells_which_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {check.name: check for check in doctor.examine(tmp_path)}
-    assert {"READ_IOPS, READ_BPS", "MEMORY", "CPUS"} <= set(told)
+    assert {"limit on reads", "limit on memory", "limit on CPUs"} <= set(told)
     lie_on(Device(filesystem="overlay"), monkeypatch)
     check = next(check for check in doctor.examine(tmp_path) if check.name.startswith("READ_IOPS"))
     assert check.ok is None

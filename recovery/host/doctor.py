@@ -49,7 +49,9 @@ def examine(data: Path) -> tuple[Check, ...]:
 
 def _privileges(data: Path) -> Iterator[Check]:
     root = os.geteuid() == 0
-    yield Check("root", True if root else None, "yes" if root else "no", "" if root else "needed for drop_caches only")
+    yield Check(
+        "root", True if root else None, "yes" if root else "no", "" if root else "needed for drop_caches and for limits"
+    )
     drop = own_dropper() is not None
     yield Check(
         "drop_caches",
@@ -124,9 +126,9 @@ def _device(data: Path) -> Iterator[Check]:
 def _settable(data: Path) -> Iterator[Check]:
     """Whether the measured server can be held to less than this host has: asked, not tried."""
     wishes = {
-        "READ_IOPS, READ_BPS": Limits(read_iops=1, read_bps=1),
-        "MEMORY": Limits(memory_bytes=1),
-        "CPUS": Limits(cpus=1),
+        "limits on reads": Limits(read_iops=1, read_bps=1),
+        "limit on memory": Limits(memory_bytes=1),
+        "limit on CPUs": Limits(cpus=1),
     }
     for name, limits in wishes.items():
         try:

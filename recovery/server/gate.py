@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-# An exec in a child first: what the shell itself needs for one is in the cache then, which has just been emptied.
-# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. Nothing is left to be opened once
-# the word has come, and the first pipe is closed by the very last redirection before the exec. Where no word comes any
-# more, since this tool has died, the shell ends.
+# A word is read and an exec is made in a child first: what the shell needs for both is in the cache then, which has
+# just been emptied.
+# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. Once the word has come nothing is
+# left to be opened, and the last thing that is done before the exec is to say so: the exec itself reads the server's
+# file from a cold disk, which is part of the start. Where no word comes any more, since this tool has died, the shell
+# ends.
 SCRIPT = (
-    'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; (exec /bin/sh -c : 3>&- 4<&-); '
-    'echo here >&3; read -r go <&4 && exec "$@" 4<&- 3>&-'
+    'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; read -r _ <&4; (exec /bin/sh -c : 3>&- 4<&-); '
+    'echo here >&3; read -r _ <&4 && echo going >&3 && exec "$@" 4<&- 3>&-'
 )
 _LOOK_S = 0.1
 
@@ -31,7 +33,7 @@ class Opening:
     released_at: float
     """On the monotonic clock, right before the word to go: the exec comes after it."""
     error_s: float
-    """Until the process was seen to let go of the gate, which is the last it does before its exec."""
+    """Until the process was heard to go, which is the last it does before its exec."""
 
 
 class Gate:
@@ -43,6 +45,7 @@ class Gate:
         for path, mode in ((self.here, os.O_RDONLY), (self.go, os.O_RDWR)):
             os.mkfifo(path, 0o600)
             self._fds.append(os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC))
+        os.write(self._fds[1], b"for practice\n")
 
     def command(self, log: Path, source: Path, command: list[str]) -> list[str]:
         """What the engine has to start in place of the command."""

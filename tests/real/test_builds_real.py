@@ -212,6 +212,7 @@ def test_a_wrongly_named_server(tarball: Path, mirror: Mirror, fresh_cache: Path
     with pytest.raises(RecoveryError, match=r"is 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
         resolve("5.7.9", Sources(archive=mirror.base), _quiet)
     assert installed.every() == ()
+    assert not list((fresh_cache / "servers").glob("recorded/*")), "nor is what had the wrong name"
 
 
 def test_a_mirror_without_it(mirror: Mirror, fresh_cache: Path) -> None:
@@ -235,6 +236,8 @@ def test_a_truncated_download(tarball: Path, mirror: Mirror, fresh_cache: Path, 
         resolve("5.7.22", Sources(archive=mirror.base), _quiet)
     assert installed.every() == ()
     assert not list((fresh_cache / "servers").glob(".part-*"))
+    mirror.publish(TRUE_NAME, tarball)
+    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet), "what was cut short is no measure of what is whole"
 
 
 def test_an_own_executable_folder_tarball_and_url(
