@@ -126,7 +126,7 @@ def _device(data: Path) -> Iterator[Check]:
 def _settable(data: Path) -> Iterator[Check]:
     """Whether the measured server can be held to less than this host has: asked, not tried."""
     wishes = {
-        "limits on reads": Limits(read_iops=1, read_bps=1),
+        "limit on reads": Limits(read_iops=1, read_bps=1),
         "limit on memory": Limits(memory_bytes=1),
         "limit on CPUs": Limits(cpus=1),
     }
