@@ -57,6 +57,20 @@ def choose(request: Request, say: Say) -> Engine:
     return _docker(request, say, client, at)
 
 
+def where(request: Request) -> str:
+    """In words, with nothing started; what `choose` would refuse is refused here too."""
+    if request.engine == LOCAL:
+        return "as local processes"
+    try:
+        at = engine.endpoint()
+        engine.connect(at).close()
+    except engine.NoEngineError as error:
+        if request.engine == DOCKER or request.image:
+            raise
+        return f"as local processes, for {error.message}"
+    return f"in containers of the Docker engine at {at}"
+
+
 def _clear_up(client: docker.DockerClient, say: Say) -> None:
     for name in remove_leftovers(client):
         say(f"removed the container {name}, which a killed run had left behind")

@@ -96,6 +96,21 @@ def test_an_unknown_version_is_told_with_those_that_can_be_had(
     assert all(version in said for version in ("5.6.24", "8.0.31", "mariadb-10.11.5"))
 
 
+def test_the_plan_refuses_what_the_run_would(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = ("cold-recovery", "--dry-run", "--data", str(tmp_path))
+    assert complaint(capsys, *plan, "--engine", "local", "--version", "9.7")[0] == 2
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    code, said = complaint(capsys, *plan, "--engine", "auto")
+    assert code == 3
+    assert "is not reached by a socket of this host" in said
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    assert complaint(capsys, *plan, "--engine", "docker")[0] == 3
+    assert run([*plan, "--engine", "auto"]) == 0
+    assert "servers run as local processes, for there is no Docker engine at" in capsys.readouterr().out
+
+
 def test_the_layers_of_settings(
     in_an_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from recovery.builds.image import known_wanted
 from recovery.builds.listing import offers
-from recovery.builds.resolve import Sources, resolve
-from recovery.engines import DOCKER
+from recovery.builds.resolve import Sources, known_version, resolve
+from recovery.engines import DOCKER, LOCAL, where
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
 from recovery.host.limitable import needed
@@ -36,10 +36,15 @@ def tell_plan(request: Request, console: Console) -> None:
 def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
     wanted = [known_wanted(text) for text in request.versions]
+    if request.engine == LOCAL:
+        for text in request.versions:
+            known_version(text)
     versions = [one.release for one in wanted if one.release is not None] or _asked(request.mysqld)
     total = request.schema.total_tables
     room = free(request.data)
+    place = where(request)
     yield scenario.question
+    yield f"  servers run {place}"
     for name in [one.text for one in wanted if one.release is None] or (() if versions else (request.mysqld,)):
         yield f"  server {name or request.image}; it is asked for its version at the start"
     needs = [need_for(version, request.schema) for version in versions]
