@@ -128,6 +128,7 @@ def test_as_published_says_so(at: list[str], tmp_path: Path) -> None:
 def test_a_server_that_cannot_start_ends_the_session_at_once(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", *at]) == 0  # the directory is there
     began = time.monotonic()
     code = run(["cold-recovery", "--version", "5.7.22", "--runs", "2", "--set", "innodb_no_such_thing=1", *at])
     assert code == 1
