@@ -56,7 +56,9 @@ def test_what_is_no_log_is_told_in_one_line_and_a_hint(
     assert run(["analyze", str(tmp_path / name)]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    error, hint = told.err.splitlines()
+    lines = told.err.splitlines()
+    assert len(lines) == 2, told.err
+    error, hint = lines
     assert error.startswith("error: ")
     assert what in error
     assert hint.startswith("hint: ")
