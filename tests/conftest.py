@@ -31,6 +31,8 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
             monkeypatch.delenv(name)
+    # Under make the command tells itself, which is tested apart.
+    monkeypatch.delenv("MAKELEVEL", raising=False)
     monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
     # What a host's engine does is tested apart, where one is asked for.
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
