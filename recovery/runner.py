@@ -106,10 +106,11 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
-        tempfolders.sweep(Path(tempfile.gettempdir()))
         for name in end_left_groups():
             narrator.say(f"removed the control group {name}, which a killed run had left behind")
         with ExitStack() as stack:
+            # At the end: a server that a killed run has left is ended first, and must not lose its folder before.
+            stack.callback(tempfolders.sweep, Path(tempfile.gettempdir()))
             # Before the hour of building: a limit that cannot be set is refused at once.
             group = stack.enter_context(limited(request.limits, request.data))
             builds = resolve_builds(request, engine, narrator.say)
