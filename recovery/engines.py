@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import docker
@@ -22,7 +22,7 @@ from recovery.server.launcher import Launcher
 from recovery.server.local import LocalLauncher
 
 Say = Callable[[str], None]
-LOCAL, DOCKER, AUTO = "local", "docker", "auto"
+LOCAL, DOCKER = "local", "docker"
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,14 @@ class Engine:
 def choose(request: Request, say: Say) -> Engine:
     """Docker where an engine answers, local processes otherwise; a remote engine is refused, not passed over."""
     if request.engine == LOCAL:
-        with suppress(HostUnfitError):  # no engine, so no containers of an earlier run either
-            _clear_up(engine.connect(), say)
+        with suppress(HostUnfitError), closing(engine.connect()) as client:  # none: no containers of an earlier run
+            _clear_up(client, say)
         return _local(request, say)
-    try:
-        at = engine.endpoint()
-        client = engine.connect(at)
-    except engine.NoEngineError as error:
-        if request.engine == DOCKER or request.image:
-            raise
-        say(f"{error.message}: servers run as local processes")
+    reached = _reach(request)
+    if isinstance(reached, engine.NoEngineError):
+        say(f"{reached.message}: servers run as local processes")
         return _local(request, say)
+    at, client = reached
     say(f"servers run in containers of the Docker engine at {at}")
     _clear_up(client, say)
     return _docker(request, say, client, at)
@@ -61,14 +58,23 @@ def where(request: Request) -> str:
     """In words, with nothing started; what `choose` would refuse is refused here too."""
     if request.engine == LOCAL:
         return "as local processes"
+    reached = _reach(request)
+    if isinstance(reached, engine.NoEngineError):
+        return f"as local processes, for {reached.message}"
+    at, client = reached
+    client.close()
+    return f"in containers of the Docker engine at {at}"
+
+
+def _reach(request: Request) -> tuple[engine.Endpoint, docker.DockerClient] | engine.NoEngineError:
+    """The engine, or why there is none, where the request can do without."""
     try:
         at = engine.endpoint()
-        engine.connect(at).close()
+        return at, engine.connect(at)
     except engine.NoEngineError as error:
         if request.engine == DOCKER or request.image:
             raise
-        return f"as local processes, for {error.message}"
-    return f"in containers of the Docker engine at {at}"
+        return error
 
 
 def _clear_up(client: docker.DockerClient, say: Say) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.builds.image import known_wanted
+from recovery.builds.resolve import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host import tempfolders

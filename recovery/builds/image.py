@@ -13,8 +13,8 @@ from recovery.builds.image_look import look, with_eatmydata, with_scripts
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
 from recovery.builds.image_pull import NotPulledError, pull
-from recovery.builds.listing import OTHERS, can_be_had
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.listing import can_be_had
+from recovery.builds.resolve import Sources, known_wanted, resolve
 from recovery.errors import RecoveryError, UsageError
 from recovery.host import engine
 from recovery.model import Build, Flavor
@@ -41,14 +41,6 @@ def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.Doc
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
     return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
-
-
-def known_wanted(version: str) -> Wanted:
-    """Parsed; one that cannot be is answered with those that can be had."""
-    try:
-        return parse_wanted(version)
-    except UsageError as error:
-        raise UsageError(error.message, f"can be had: {can_be_had()}, debian-sid, debian-mariadb; {OTHERS}") from None
 
 
 def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, libraries, own, pinned, vendor
 from recovery.builds.checksum import remembered
-from recovery.builds.image_names import parse_wanted
+from recovery.builds.image_names import Wanted, parse_wanted
 from recovery.builds.installed import Installed
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -49,15 +49,22 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
         ) from error
 
 
-def known_version(text: str) -> Version:
+def known_wanted(text: str) -> Wanted:
     """Parsed; one that cannot be is answered with those that can be had."""
-    hint = f"can be had: {can_be_had()}; {OTHERS}"
     try:
-        wanted = parse_wanted(text)
+        return parse_wanted(text)
     except UsageError as error:
-        raise UsageError(error.message, hint) from None
+        raise UsageError(error.message, f"can be had: {can_be_had()}, debian-sid, debian-mariadb; {OTHERS}") from None
+
+
+def known_version(text: str) -> Version:
+    """One release, as a server of this host must be named."""
+    wanted = known_wanted(text)
     if wanted.release is None:
-        raise UsageError(f"{text} names no one release: only containers know it (ENGINE=docker)", hint)
+        raise UsageError(
+            f"{text} names no one release: only containers know it (ENGINE=docker)",
+            f"can be had: {can_be_had()}; {OTHERS}",
+        )
     return wanted.release
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.image import known_wanted
+from recovery.builds.resolve import known_wanted
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
 from recovery.limited import parse_limits, repeated

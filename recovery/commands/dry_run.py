@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from recovery.builds.image import known_wanted
 from recovery.builds.listing import offers
-from recovery.builds.resolve import Sources, known_version, resolve
+from recovery.builds.resolve import Sources, known_version, known_wanted, resolve
 from recovery.engines import DOCKER, LOCAL, where
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for

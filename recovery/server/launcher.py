@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recovery.host.limits import Group
-from recovery.model import NO_LIMITS, Build, Limits
+from recovery.model import Build
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,6 @@ class Launch:
     """A file of statements for a server that bootstraps; None is an empty input."""
     group: Group | None = None
     """The control group that the process must be in from its first instruction on; None is no limit."""
-
-    @property
-    def limits(self) -> Limits:
-        """What the group holds it to."""
-        return NO_LIMITS if self.group is None else self.group.limits
 
     @property
     def socket(self) -> Path:
