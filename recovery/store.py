@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,16 @@ from pydantic import TypeAdapter, ValidationError
 from recovery import __version__
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sync_folder, write_atomically
+from recovery.host import flock
 from recovery.model import Run, Session, Summary
 from recovery.summary import summarise
 
 FORMAT = 1
 REPORT = "report.json"
 LATEST = "latest"
+_LOCK = "running.lock"
+"""Held while the session runs: one that nobody holds tells of a tool that was killed."""
+_KILLED = "The tool was killed before the session ended; what had ended until then is kept."
 
 _SESSION = TypeAdapter(Session)
 _RUN = TypeAdapter(Run)
@@ -36,6 +40,7 @@ class SessionStore:
         self.folder = folder
         self.logs = folder / "logs"
         self._session = session
+        self._lock: flock.Lock | None = None
 
     @classmethod
     def create(cls, results: Path, session: Session) -> SessionStore:
@@ -43,6 +48,8 @@ class SessionStore:
         with keeping_in(results):
             results.mkdir(parents=True, exist_ok=True)
             store = cls(_new_folder(results, session.scenario), _stamped(session))
+            with suppress(OSError):  # a filesystem without locks
+                store._lock = flock.take(store.folder / _LOCK, mode=0o644)
             store.logs.mkdir()
             (store.folder / "runs").mkdir()
             store._write_report()
@@ -67,6 +74,8 @@ class SessionStore:
     def finish(self, session: Session) -> None:
         """The last update: a session that was not interrupted or aborted is finished."""
         self.update(replace(session, status="finished") if session.status == "running" else session)
+        if self._lock is not None:
+            self._lock.release(unlink=True)
 
     @property
     def session(self) -> Session:
@@ -94,6 +103,8 @@ def load(folder: Path) -> Session:
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = _read(path, _SESSION)
+    if session.status == "running" and (folder / _LOCK).exists() and flock.holder(folder / _LOCK) is None:
+        session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}
     late = [run for file in (folder / "runs").glob("*.json") if (run := _read(file, _RUN)).number not in known]
     return replace(session, runs=tuple(sorted((*session.runs, *late), key=lambda run: run.number)))

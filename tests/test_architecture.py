@@ -26,7 +26,7 @@ BENCH = {"selfbench"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     **dict.fromkeys(FIGURES, LOW),
-    "store": LOW,
+    "store": LOW | {"host"},
     "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},

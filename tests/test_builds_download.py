@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds.download import UnreachableError, download, exists, small_text
-from recovery.errors import RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -74,6 +74,13 @@ def test_a_small_text(base: str) -> None:
 def test_a_download(base: str, tmp_path: Path) -> None:
     download(base + "/file", tmp_path / "file", lambda _: None)
     assert (tmp_path / "file").read_bytes() == b"text" * 100
+
+
+def test_a_download_of_what_is_not_there(base: str, tmp_path: Path) -> None:
+    with pytest.raises(HostUnfitError, match=r"nothing to be had at .*/status/404: 404") as caught:
+        download(base + "/status/404", tmp_path / "file", lambda _: None)
+    assert caught.value.hint == "check the address"
+    assert not (tmp_path / "file").exists()
 
 
 def test_a_download_that_breaks_off(base: str, tmp_path: Path) -> None:

@@ -232,6 +232,9 @@ def test_a_session_of_a_newer_format(in_an_empty_folder: Path, capsys: pytest.Ca
     code, said = complaint(capsys, "report", folder.name)
     assert code == 1
     assert "newer version" in said
+    code, said = complaint(capsys, "warm-recovery")
+    assert code == 2
+    assert "give VERSION=" in said
 
 
 def test_schema_is_streamed_as_published(capsys: pytest.CaptureFixture[str]) -> None:

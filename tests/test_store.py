@@ -134,7 +134,15 @@ def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
     assert ended.returncode == -9
     session = load(find(tmp_path, None))
     assert [run.startup_s for run in session.runs] == [2.5]
-    assert session.status == "running"
+    assert session.status == "aborted"
+    assert "was killed" in session.notes[-1]
+
+
+def test_a_session_under_way_is_said_to_run(store: SessionStore) -> None:
+    assert load(store.folder).status == "running"
+    store.finish(SESSION)
+    assert load(store.folder).status == "finished"
+    assert not (store.folder / "running.lock").exists()
 
 
 def test_folders_are_never_shared_and_latest_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,9 @@ def _reading(url: str) -> Iterator[None]:
 
 def _refused(url: str, error: urllib.error.HTTPError) -> RecoveryError:
     error.close()
-    return UnreachableError(f"{url} was refused: {error.code} {error.reason}", "try later, or give another ARCHIVE=")
+    if error.code in _ABSENT:
+        return HostUnfitError(f"there is nothing to be had at {url}: {error.code} {error.reason}", "check the address")
+    return UnreachableError(f"{url} was refused: {error.code} {error.reason}", "try later, or take another address")
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:

@@ -15,7 +15,7 @@ from recovery.builds.image_names import Wanted, check_registry, parse_wanted, re
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.builds.listing import can_be_had
 from recovery.builds.resolve import Sources, known_wanted, resolve
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host import engine
 from recovery.model import Build, Flavor
 
@@ -83,10 +83,9 @@ def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
 
 
 def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
-    if not sources.offline:
-        pulled = _pulled(wanted, sources, say, client)
-        if pulled is not None:
-            return pulled
+    pulled = None if sources.offline else _pulled(wanted, sources, say, client)
+    if isinstance(pulled, Build):
+        return pulled
     problem: RecoveryError
     if (release := _release(wanted)) is None:
         problem = UsageError(f"no image of {wanted.text} was found", f"can be had: {can_be_had()}, debian-sid; IMAGE=")
@@ -97,6 +96,9 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
             problem = error
         else:
             return image_server.of_server(client, server, sources, say)
+    if pulled is not None and isinstance(problem, UsageError):
+        # The registry may well have it: nothing is wrong with the request.
+        problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
     return _from_debian(wanted, sources, say, client, problem)
 
 
@@ -108,7 +110,8 @@ def _release(wanted: Wanted) -> str | None:
     return str(max(pinned)) if pinned else None
 
 
-def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
+def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | NotPulledError | None:
+    """The error is that of a registry that answers nobody; None is a registry without it."""
     for name in registry_names(wanted, sources.registry):
         try:
             image = pull(client, name, say)
@@ -117,7 +120,7 @@ def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCli
                 raise
             say(f"{error.message}: {_AHEAD}")
             if error.why in (Why.UNREACHABLE, Why.LIMITED):
-                return None
+                return error
             continue
         build = _looked_at(client, name, image)
         if wanted.fits(build.version):

@@ -130,7 +130,12 @@ def _gone_on_with(given: Given) -> Given:
     folder = None if given["versions"] or given["mysqld"] or given["image"] else newest(_path(given["results"]))
     if folder is None:
         return given
-    session = load(folder)
+    try:
+        session = load(folder)
+    except RecoveryError as error:
+        raise UsageError(
+            f"the newest session is no guide: {error.message}", f"give VERSION=, or {error.hint}"
+        ) from None
     asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
     stored: dict[str, Any] = {
         name: asked.get(name)

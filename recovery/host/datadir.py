@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -63,7 +63,10 @@ class DataDir:
         self.state = state.NEW
 
     def release(self) -> None:
-        self._lock.release()
+        """One in which nothing was made goes again."""
+        with suppress(OSError):
+            self.path.rmdir()
+        self._lock.release(unlink=not self.path.exists())
 
     def __enter__(self) -> Self:
         return self

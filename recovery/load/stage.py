@@ -122,14 +122,15 @@ def _try_settings(site: _Site) -> None:
     """On the empty directory, where a start takes a second."""
     if not site.tried:
         return
-    with site.server(merge(test_settings(site.build.version), site.tried)) as server:
-        try:
+    try:
+        with site.server(merge(test_settings(site.build.version), site.tried)) as server:
             server.start(log_name="settings.log")
-        except ServerFailedError as error:
-            raise UsageError(
-                f"with the options asked for, {error.message}", "see --set, and the server's manual of this version"
-            ) from error
-        server.stop()
+            server.stop()
+    except ServerFailedError as error:
+        site.target.wipe()
+        raise UsageError(
+            f"with the options asked for, {error.message}", "see --set, and the server's manual of this version"
+        ) from error
 
 
 def _new_state(site: _Site) -> State:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
 from recovery.host.dropping import Dropper
 from recovery.host.pagecache import flush_caches, make_cold
@@ -66,9 +66,13 @@ class Bench:
     # -- the server
 
     def start(self) -> None:
-        """A start that is not measured."""
+        """A start that is not measured: where it fails, what lies in the directory may be to blame."""
         self._untimed += 1
-        self._start(f"untimed-{self._untimed}.err")
+        try:
+            self._start(f"untimed-{self._untimed}.err")
+        except ServerFailedError as error:
+            error.hint = error.hint or f"if its files are damaged, {removal(self.datadir.path)}"
+            raise
 
     def timed_start(self, log_name: str) -> Startup:
         startup = self._start(log_name, dict(self.conditions.timed_settings))

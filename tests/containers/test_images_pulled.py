@@ -22,7 +22,7 @@ from recovery.builds.image_make import id_of
 from recovery.builds.image_names import SUITE, own_name, parse_wanted
 from recovery.builds.image_pull import NotPulledError
 from recovery.builds.resolve import Sources, resolve
-from recovery.errors import UsageError
+from recovery.errors import HostUnfitError, UsageError
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 
@@ -129,6 +129,14 @@ def test_a_registry_that_does_not_answer(client: docker.DockerClient, without: C
     lines: list[str] = []
     assert str(resolve_image("5.6.24", ALONE, lines.append, client).version) == "5.6.24"
     assert "the registry does not answer (connection refused)" in lines[1]
+
+
+def test_a_registry_that_does_not_answer_and_a_server_that_nobody_else_has(client: docker.DockerClient) -> None:
+    """It may well be in the registry: the host's network is to blame, not the request."""
+    with pytest.raises(
+        HostUnfitError, match=r"mariadb:10\.6\.1 .* does not answer .*; elsewhere .* not in the catalog"
+    ):
+        resolve_image("mariadb-10.6.1", ALONE, quiet, client)
 
 
 def test_nothing_is_asked_while_offline(client: docker.DockerClient, registry: str, publish: Publish) -> None:

@@ -141,7 +141,7 @@ def test_a_server_that_cannot_start_ends_the_session_at_once(
 
 
 def test_an_option_that_the_server_refuses_is_told_before_the_tables_are_built(
-    at: list[str], capsys: pytest.CaptureFixture[str]
+    data: Path, at: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--version", "5.7.22", "--database", "unbuilt", "--set", "innodb_no_such_thing=1"]
     assert run(["cold-recovery", *arguments, *at]) == 2
@@ -149,6 +149,26 @@ def test_an_option_that_the_server_refuses_is_told_before_the_tables_are_built(
     assert "with the options asked for" in said
     assert "unknown variable 'innodb_no_such_thing=1'" in said
     assert "tables, 2 connections" not in said
+    assert not list(data.glob("*-unbuilt-*")), "nothing half-made is kept"
+
+
+def test_files_that_only_the_server_finds_damaged(
+    data: Path, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--database", "torn", *at]
+    assert run(arguments) == 0
+    (folder,) = data.glob(f"5.7.22-torn-{TABLES}-*/")
+    with (folder / "mysql" / "ibdata1").open("r+b") as file:
+        file.write(b"\xff" * 65536)
+    assert run(arguments) == 1
+    (failed,) = stored(tmp_path)["runs"]
+    assert failed["verdict"] == "failed"
+    assert f"if its files are damaged, `recovery datadirs --data {data} remove {folder.name}`" in failed["reason"]
+    capsys.readouterr()
+    assert run(arguments) == 1, "the failed trial left it in use, so it is looked at before the first trial"
+    assert f"remove {folder.name}`" in capsys.readouterr().err
+    assert run(["datadirs", "--data", str(data), "remove", folder.name]) == 0
+    assert run(arguments) == 0
 
 
 def test_a_damaged_data_directory_is_refused(data: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
