@@ -12,12 +12,23 @@ VENV := .venv
 RECOVERY := $(VENV)/bin/recovery
 
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
+# These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
+GIVEN_TO_MAKE := ROWS COLUMNS DATABASE SET TEMPLATE INSERT_TEMPLATE AS_PUBLISHED NO_DROP_CACHES KEEP OFFLINE STALL
 define pass_on
-ifneq ($(origin $(1)),undefined)
+ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
 endif
 endef
-$(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name))))
+$(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
+$(foreach name,$(GIVEN_TO_MAKE),$(eval $(call pass_on,$(name),command)))
+
+# `make cold-recovery TABELS=5` would measure something else than was meant.
+given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
+unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) ARGS PYTHON,$(sort $(given))),$(if \
+    $(filter command,$(origin $(name))),$(name)))
+ifneq ($(strip $(unknown)),)
+$(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
+endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs images image report \
         test test-fast lint bench lock clean

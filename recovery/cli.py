@@ -14,7 +14,13 @@ import recovery
 from recovery.commands import look, measure
 from recovery.commands.analyze import analyze
 from recovery.commands.images import images
-from recovery.commands.options import load_config, refuse_empty_and_unknown, refuse_empty_words
+from recovery.commands.options import (
+    FROM_ENVIRONMENT,
+    PREFIX,
+    load_config,
+    refuse_empty_and_unknown,
+    refuse_empty_words,
+)
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.signals import end_like_an_interrupt
 from recovery.selfbench.command import bench
@@ -43,8 +49,7 @@ def run(arguments: list[str]) -> int:
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
-        # Every command takes of the file what it has an option for.
-        default_map = dict.fromkeys(cli.commands, load_config())
+        default_map = _defaults()
         _tell_caller_of_make(arguments)
         result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=default_map)
         return result if isinstance(result, int) else 0
@@ -88,7 +93,21 @@ def measuring_commands() -> tuple[str, ...]:
 def _tell_caller_of_make(arguments: list[str]) -> None:
     """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
     if "MAKELEVEL" in os.environ and arguments and arguments[0] not in measuring_commands():
-        click.echo("$ " + shlex.join(["recovery", *arguments]), err=True)
+        given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
+        click.echo("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(PREFIX) and name.removeprefix(PREFIX) in FROM_ENVIRONMENT
+
+
+def _defaults() -> dict[str, object]:
+    """Every command, and every command of a group, takes of the file what it has an option for."""
+    config = load_config()
+    return {
+        name: config | (dict.fromkeys(command.commands, config) if isinstance(command, click.Group) else {})
+        for name, command in cli.commands.items()
+    }
 
 
 def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:

@@ -44,7 +44,9 @@ class Build:
     library_dirs: tuple[Path, ...] = ()
     """Folders of shared libraries the host lacks, put in front of the loader's own."""
     eatmydata: Path | None = None
-    """libeatmydata inside its image; a server of this host takes the host's."""
+    """libeatmydata for a server in an image, by its path inside; a server of this host takes the host's."""
+    mounted: tuple[Path, ...] = ()
+    """Files of this host that its containers see, under the same path."""
     image: str | None = None
     """Id of the image that holds it: then `mysqld` and `basedir` are paths inside. None is a server of this host."""
     warnings: tuple[str, ...] = ()

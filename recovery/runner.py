@@ -16,11 +16,11 @@ from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
-from recovery.host.dropping import Dropper
+from recovery.host.dropping import Dropper, cold_means
 from recovery.host.facts import environment
 from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
-from recovery.host.orphans import end_left_groups
+from recovery.host.orphans import end_left_groups, end_left_servers
 from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
@@ -108,6 +108,8 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     with host_lock():
         for name in end_left_groups():
             narrator.say(f"removed the control group {name}, which a killed run had left behind")
+        for pid in end_left_servers():
+            narrator.say(f"ended server {pid}, which a killed run had left behind")
         with ExitStack() as stack:
             # At the end: a server that a killed run has left is ended first, and must not lose its folder before.
             stack.callback(tempfolders.sweep, Path(tempfile.gettempdir()))
@@ -138,7 +140,9 @@ class _Loop:
             request,
             prepared.scenario,
             prepared.plan,
-            environment=environment(request.data) | dict(stagehand.engine.facts),
+            environment=environment(request.data)
+            | dict(stagehand.engine.facts)
+            | {"cold_means": cold_means(prepared.dropper)},
             engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sessions import need_limits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,6 +55,8 @@ def test_there_are_commands() -> None:
     "command", [command for command in COMMANDS if command != "make test" and not ELSEWHERE & set(words(command))]
 )
 def test_a_command_of_the_readme(command: str, tmp_path: Path, data: Path) -> None:
+    if "READ_IOPS" in command:
+        need_limits()
     if words(command)[1] in ("report", "warm-recovery"):
         # These go on from an earlier session.
         assert run_make(["cold-recovery"], tmp_path, data).returncode == 0

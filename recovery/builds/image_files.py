@@ -27,13 +27,13 @@ def labels_of_a_look() -> dict[str, str]:
 
 
 @contextmanager
-def throw_away(client: docker.DockerClient, image: str, command: list[str]) -> Iterator[Container]:
+def throw_away(client: docker.DockerClient, image: str, command: list[str], **more: Any) -> Iterator[Container]:
     """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
     the image's entrypoint, which would begin with a data directory of its own."""
     with ExitStack() as undo:
         with held_back():
             container = client.containers.create(
-                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look()
+                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look(), **more
             )
             undo.callback(_remove, container)
         yield container

@@ -12,9 +12,11 @@ from pathlib import Path, PurePosixPath
 import docker
 from docker.errors import APIError
 from docker.models.containers import Container
+from docker.types import Mount
 
 from recovery.builds.executable import version_said
 from recovery.builds.image_files import read_file, read_folder, real_path, status_of, throw_away
+from recovery.builds.libraries import eatmydata
 from recovery.errors import HostUnfitError, UsageError
 from recovery.files import write_atomically
 from recovery.model import Build, Version
@@ -128,12 +130,33 @@ def with_scripts(client: docker.DockerClient, build: Build) -> Build:
 
 
 def with_eatmydata(client: docker.DockerClient, build: Build) -> Build:
-    """Looked for anew each time, which takes some hundredths of a second."""
+    """Looked for anew each time, which takes some hundredths of a second. Where the image has none, as those of the
+    vendors, the host's is shown to it, if the image's C library can load that."""
     assert build.image is not None
     with throw_away(client, build.image, ["/nothing"]) as container:
         places = (f"{folder}/libeatmydata.so" for folder in _LIBRARY_FOLDERS)
         found = next((path for path in places if status_of(container, path) is not None), None)
-    return replace(build, eatmydata=None if found is None else Path(found))
+    if found is not None:
+        return replace(build, eatmydata=Path(found))
+    ours = eatmydata()
+    if ours is None or not _loads(client, build, ours):
+        return build
+    return replace(build, eatmydata=ours, mounted=(ours,))
+
+
+def _loads(client: docker.DockerClient, build: Build, library: Path) -> bool:
+    """The loader says so where it cannot: it ends, or goes on without."""
+    mount = Mount(str(library), str(library), type="bind", read_only=True)
+    command = [str(build.mysqld), "--no-defaults", "--version"]
+    environment = {"LD_PRELOAD": str(library)}
+    with (
+        suppress(APIError),  # an engine that sees no such file
+        throw_away(client, str(build.image), command, environment=environment, mounts=[mount]) as container,
+    ):
+        container.start()
+        ended = container.wait(timeout=_ANSWER_S)["StatusCode"]
+        return bool(ended == 0 and b"ld.so" not in container.logs())
+    return False
 
 
 _COMPLETE = ".complete"

@@ -98,7 +98,7 @@ def debian_name(name: str) -> str:
 
 
 def every(client: docker.DockerClient) -> list[Listed]:
-    """Ours, and the servers' own official ones that a VERSION would find."""
+    """Ours, that of this tool among them, and the servers' own official ones that a VERSION would find."""
     ours = {str(image.id) for image in made_here(client)}
     rows = []
     for image in _images(client):
@@ -106,6 +106,9 @@ def every(client: docker.DockerClient) -> list[Listed]:
         # What the user has named anew is the user's.
         shown = [name for name in image.tags if (name == image.labels.get(engine.NAME) if mine else _official(name))]
         rows += [_listed(image, name, mine=mine) for name in shown]
+    for image in _images(client, {"label": [f"{engine.MADE}=tool"]}):
+        size = int(image.attrs.get("Size", 0))
+        rows += [Listed(name, "-", size, "docker/recovery.Dockerfile", True, str(image.id)) for name in image.tags]
     return sorted(rows, key=lambda row: (not row.ours, row.name))
 
 

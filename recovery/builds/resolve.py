@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.builds import catalog, download, executable, libraries, own, pinned, vendor
+from recovery.builds import catalog, clients, download, executable, libraries, own, pinned, vendor
 from recovery.builds.checksum import remembered
 from recovery.builds.image_names import Wanted, parse_wanted
 from recovery.builds.installed import Installed
@@ -91,11 +91,25 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
     row = catalog.find(wanted)
     takes_mirror = sources.archive is not None and wanted.flavor is Flavor.MYSQL
     if row is not None and not takes_mirror:
-        found = pinned.cached(row)
+        found = pinned.cached(row) or (vendor.cached(wanted, None) if sources.offline else None)
         if found is None and sources.offline:
             raise _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
-        return found or pinned.obtain(row, say)
+        return found or _pinned_or_archived(wanted, row, sources, say)
     return _from_archive(wanted, row, sources, say)
+
+
+def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say: Say) -> Installed:
+    """The vendor has these releases too: a host without the registry's client need not have one."""
+    try:
+        return pinned.obtain(row, say)
+    except clients.UnobtainableError as error:
+        if wanted.flavor is not Flavor.MYSQL:
+            raise
+        say(f"{error.message}: looking in the vendor's archive")
+        try:
+            return _from_archive(wanted, None, sources, say)
+        except RecoveryError:
+            raise error from None
 
 
 def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, say: Say) -> Installed:

@@ -11,7 +11,8 @@ from recovery.builds.resolve import Sources
 from recovery.commands.grids import grid_of, page, size_text
 from recovery.commands.options import PREFIX
 from recovery.errors import UsageError
-from recovery.host.engine import connect
+from recovery.host.engine import connect, endpoint
+from recovery.request import split_versions
 
 
 @click.group(invoke_without_command=True)
@@ -52,11 +53,14 @@ def images_build(
     versions: tuple[str, ...], mysqld: str | None, archive: str | None, registry: str | None, offline: bool
 ) -> int:
     """Have the image of each VERSION on this host: pulled, or built here."""
+    versions = split_versions(versions)
     if not versions and mysqld is None:
         raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
     if mysqld is not None and len(versions) > 1:
         raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
-    client = connect()
+    at = endpoint()
+    client = connect(at)
+    click.echo(f"the Docker engine at {at}", err=True)
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
     for version in versions or (None,):
         build = resolve_image(version, sources, lambda line: click.echo(line, err=True), client)

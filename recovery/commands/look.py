@@ -41,6 +41,10 @@ def versions() -> int:
     console.print(
         "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
     )
+    console.print(
+        "With a Docker engine also what a registry has (mysql:, mariadb:, percona:; REGISTRY=), debian-sid and "
+        "debian-mariadb (what Debian carries now), and IMAGE= (your own): `recovery images`."
+    )
     return 0
 
 

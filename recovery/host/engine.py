@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import docker
 import requests
@@ -40,6 +41,9 @@ OWNER = LABEL + "owner"
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
 _START = "start one (as root: `dockerd`), or take ENGINE=local"
+_BY_SOCKET = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
+_MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
+"""Then no container can be run as the owner of the data directory."""
 HERE = (
     "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
     "or take ENGINE=local"
@@ -88,7 +92,8 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     """A client of the engine of this host; NoEngineError and RemoteEngineError say why there is none."""
     at = at or endpoint()
     if not at.url.startswith("unix://"):
-        raise RemoteEngineError(f"the Docker engine {at} is not reached by a socket of this host", HERE)
+        hint = _BY_SOCKET if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else HERE
+        raise RemoteEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
     try:
         client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
         info = client.info()
@@ -100,6 +105,13 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
         raise RemoteEngineError(
             f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})", HERE
         )
+    for option in info.get("SecurityOptions") or ():
+        if (why := _MAPS_USERS.get(str(option).partition(",")[0])) is not None:
+            client.close()
+            raise NoEngineError(
+                f"the Docker engine {at} {why}: no container of it can be given the data directory",
+                "take an engine of the system's own, or ENGINE=local",
+            )
     return client
 
 

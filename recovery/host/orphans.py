@@ -7,10 +7,12 @@ from pathlib import Path
 import psutil
 
 from recovery.errors import HostUnfitError
+from recovery.host import tempfolders
 from recovery.host.cgroups import MOUNTS, hierarchies, processes_in, remove
 from recovery.host.owner import is_orphan
 
 _PATIENCE_S = 60.0
+_OPTIONS = "--defaults-file="
 
 
 def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
@@ -39,6 +41,23 @@ def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> 
         return process.cwd() == str(folder.resolve()) and process.name() in names
     except psutil.Error:  # gone, or another user's
         return False
+
+
+def end_left_servers() -> tuple[int, ...]:
+    """Servers whose options lie in the run folder of a killed run: they would work beside what is timed, whatever data
+    directory is theirs. SIGKILL; returns their ids, once gone."""
+    found = [process for process in psutil.process_iter() if _is_left(process) and _killed(process)]
+    gone, _ = psutil.wait_procs(found, timeout=_PATIENCE_S)
+    return tuple(process.pid for process in gone)
+
+
+def _is_left(process: psutil.Process) -> bool:
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    options = next((word.removeprefix(_OPTIONS) for word in words if word.startswith(_OPTIONS)), None)
+    return options is not None and tempfolders.is_left(Path(options).parent.parent)
 
 
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
@@ -78,6 +97,6 @@ def _killed(process: psutil.Process) -> bool:
 def _is_a_server(process: psutil.Process) -> bool:
     """Or the shell that waits to become one."""
     try:
-        return any(word.startswith("--defaults-file=") for word in " ".join(process.cmdline()).split())
+        return any(word.startswith(_OPTIONS) for word in " ".join(process.cmdline()).split())
     except psutil.Error:
         return True  # it has just gone

@@ -23,9 +23,17 @@ def make(base: str | None = None) -> Path:
 def sweep(base: Path) -> int:
     """Removes those whose owner is gone; how many. What bears no mark, or is another user's, is left alone."""
     removed = 0
-    for folder in base.glob(f"{PREFIX}*"):
+    for folder in filter(is_left, base.glob(f"{PREFIX}*")):
         with suppress(OSError):
-            if is_gone((folder / _OWNER).read_text(encoding="ascii", errors="replace")):
-                shutil.rmtree(folder)
-                removed += 1
+            shutil.rmtree(folder)
+            removed += 1
     return removed
+
+
+def is_left(folder: Path) -> bool:
+    """By an owner that is gone."""
+    with suppress(OSError):
+        return folder.name.startswith(PREFIX) and is_gone(
+            (folder / _OWNER).read_text(encoding="ascii", errors="replace")
+        )
+    return False

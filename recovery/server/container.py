@@ -117,10 +117,13 @@ class ContainerLauncher:
 
     def _launch(self, launch: Launch) -> ContainerLife:
         assert launch.build.image is not None, "this server is in no image"
-        options_file = write_options(launch, open_files=self._open_files)
+        uid, gid = _owner_of(launch.datadir)
+        options_file = write_options(launch, open_files=self._open_files, uid=uid)
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         os.close(new_log(launch.log))
         with Gate(launch.rundir) as gate, engine.errors_told(), ExitStack() as undo:
+            for path in (launch.log, launch.rundir, *launch.rundir.iterdir()):
+                os.chown(path, uid, gid)
             called_at = time.monotonic()
             described = self._describe(launch, gate.command(launch.log, launch.stdin or Path(os.devnull), command))
             undo.callback(_discard, described)
@@ -148,9 +151,12 @@ class ContainerLauncher:
         paths = filter(None, (launch.datadir, launch.rundir, launch.log, launch.stdin))
         return described.with_envs(**environment(launch)).with_kwargs(
             entrypoint=command[:1],
-            user=f"{os.geteuid()}:{os.getegid()}",
+            user="{}:{}".format(*_owner_of(launch.datadir)),
             working_dir=str(launch.rundir),
-            mounts=[Mount(str(path), str(path), type="bind") for path in paths],
+            mounts=[
+                *(Mount(str(path), str(path), type="bind") for path in paths),
+                *(Mount(str(path), str(path), type="bind", read_only=True) for path in launch.build.mounted),
+            ],
             network="none",
             read_only=True,
             cap_drop=["ALL"],
@@ -159,6 +165,14 @@ class ContainerLauncher:
             log_config=LogConfig(type=LogConfig.types.NONE),
             labels={engine.MADE: "server", engine.OWNER: mark()},
         )
+
+
+def _owner_of(datadir: Path) -> tuple[int, int]:
+    """Who runs the server: without capabilities root itself may not enter what is another's."""
+    if os.geteuid() != 0:
+        return os.geteuid(), os.getegid()
+    status = datadir.stat()
+    return status.st_uid, status.st_gid
 
 
 class _TooManyFilesError(HostUnfitError):

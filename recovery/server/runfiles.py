@@ -17,15 +17,15 @@ _OPEN_FILES = 20_000
 """More, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion descriptors one by one."""
 
 
-def write_options(launch: Launch, *, open_files: int) -> Path:
-    """my.cnf in the run folder, which is made for it."""
+def write_options(launch: Launch, *, open_files: int, uid: int | None = None) -> Path:
+    """my.cnf in the run folder, which is made for it; for a server that runs as the user of the tool, or as `uid`."""
     _check_socket_path(launch.socket)
     try:
         launch.rundir.mkdir(mode=0o700, parents=True)
         options_file = launch.rundir / "my.cnf"
         template = (template_dir() / "my.cnf.j2").read_text(encoding="utf-8")
         options_file.write_text(
-            render_cnf(merge(_places(launch, open_files), launch.settings), template), encoding="utf-8"
+            render_cnf(merge(_places(launch, open_files, uid), launch.settings), template), encoding="utf-8"
         )
     except OSError as error:
         raise RecoveryError(
@@ -34,7 +34,7 @@ def write_options(launch: Launch, *, open_files: int) -> Path:
     return options_file
 
 
-def _places(launch: Launch, open_files: int) -> Settings:
+def _places(launch: Launch, open_files: int, uid: int | None) -> Settings:
     """The options that say where things are."""
     build = launch.build
     settings = {
@@ -44,7 +44,7 @@ def _places(launch: Launch, open_files: int) -> Settings:
     }
     if build.messages is not None:
         settings["lc_messages_dir"] = str(build.messages)
-    if os.geteuid() == 0:
+    if (os.geteuid() if uid is None else uid) == 0:
         # mysqld refuses to run as root unless it is told to.
         settings["user"] = "root"
     return settings

@@ -10,24 +10,20 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import docker
 import pytest
+from sessions import left_out
 
+from recovery.builds.image_make import id_of
+from recovery.builds.image_names import BASE
 from recovery.errors import RecoveryError
 from recovery.host.engine import MADE, connect
 
 REGISTRY_PROGRAM = "docker-registry"
+_ADMINS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _START_S = 20
 _GONE_S = 20
-
-
-def left_out(why: str) -> NoReturn:
-    """Here it is skipped, and said; in CI it counts as a failure, or nobody would ever see that nothing was tested."""
-    if os.environ.get("CI", "").lower() in ("true", "1"):
-        pytest.fail(f"CI must not leave this out: {why}", pytrace=False)
-    pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +32,8 @@ def client() -> Iterator[docker.DockerClient]:
         found = connect()
     except RecoveryError as error:
         left_out(f"{error.message} ({error.hint})")
+    if id_of(found, BASE) is None and (os.geteuid() != 0 or shutil.which("debootstrap", path=_ADMINS) is None):
+        left_out(f"there is no {BASE}, and without a registry only root can make it, by debootstrap")
     yield found
     found.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,6 +98,27 @@ def test_a_server_may_do_no_more_than_it_needs(server: Server, datadir: Path, cl
     assert int(files.split()[3]) == int(server.variables(["open_files_limit"])["open_files_limit"]) <= 20_000
     server.stop()
     assert of_this_test(client) == [], "nothing is left of a server that has ended"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_server_runs_as_the_owner_of_its_files(server: Server, datadir: Path) -> None:
+    """A user of the engine built it, and root goes on with it: without capabilities root may not enter."""
+    try:
+        give(datadir, 4711)
+        server.start()
+        status = Path(f"/proc/{server.life.pid}/status").read_text()
+        assert re.search(r"^Uid:\t4711\t", status, re.MULTILINE)
+        assert server.variables(["version"])["version"].startswith("5.7.22")
+        server.stop()
+        assert {path.stat().st_uid for path in datadir.rglob("*")} == {4711}
+    finally:
+        server.close()
+        give(datadir, 0)
+
+
+def give(folder: Path, uid: int) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, uid, uid)
 
 
 def test_the_exec_is_timed_and_what_the_engine_takes_is_not(server: Server) -> None:

@@ -7,12 +7,14 @@ import tarfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Protocol
 
 import docker
 import pytest
 from docker.errors import APIError
 from loopback import ALONE, quiet
+from sessions import stored
 
 from recovery.builds import image_debian, image_make, image_ours, image_server
 from recovery.builds.image import resolve_image
@@ -22,6 +24,7 @@ from recovery.builds.image_make import id_of
 from recovery.builds.image_names import SUITE, own_name, parse_wanted
 from recovery.builds.image_pull import NotPulledError
 from recovery.builds.resolve import Sources, resolve
+from recovery.cli import run
 from recovery.errors import HostUnfitError, UsageError
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
@@ -111,6 +114,51 @@ def test_pulled_and_looked_at(client: docker.DockerClient, registry: str, publis
     lines.clear()
     assert resolve_image(VERSION, Sources(registry=registry, offline=True), lines.append, client) == build
     assert lines == [f"{VERSION}: the image {name} is on this host"]
+
+
+AS_SHIPPED = """
+FROM {server}
+RUN mkdir -p /usr/share/mysql-5.7 && cp -r {messages}/* /usr/share/mysql-5.7/ && cp {mysqld} /usr/sbin/mysqld \\
+    && rm -rf {basedir} && find / -xdev -name 'libeatmydata*' -delete
+LABEL {labels}
+VOLUME /var/lib/mysql
+ENTRYPOINT ["/bin/false"]
+"""
+
+
+def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
+    client: docker.DockerClient,
+    registry: str,
+    publish: Publish,
+    without: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A real one: no labels of ours, messages named by the series, nothing that we would have put into the image."""
+    ours = resolve_image("5.7.22", ALONE, quiet, client)
+    labels = " ".join(f'{name}=""' for name in client.images.get(str(ours.image)).labels)
+    text = AS_SHIPPED.format(
+        server=ours.image, messages=ours.messages, mysqld=ours.mysqld, basedir=ours.basedir, labels=labels
+    )
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        member = tarfile.TarInfo("Dockerfile")
+        member.size = len(text.encode())
+        tar.addfile(member, io.BytesIO(text.encode()))
+    shipped = image_make.build(client, "Dockerfile", context, {})
+    name = publish("mysql:5.7.22", shipped)
+    without("5.7.22")
+    where = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--tables", "200", "--runs", "1"]
+    try:
+        assert run(["crash-recovery", "--engine", "docker", "--registry", registry, "--version", "5.7.22", *where]) == 0
+    finally:
+        client.images.remove(shipped, force=True)
+    said = capsys.readouterr().err
+    assert f"pulling {name}" in said
+    assert "without libeatmydata" not in said, "this host's is shown to it"
+    report = stored(tmp_path)
+    assert report["servers"]["5.7.22"]["source"] == f"image {name}"
+    assert [one["verdict"] for one in report["runs"]] == ["measured"] * 2
 
 
 def test_a_tag_that_is_missing(

@@ -21,16 +21,14 @@ from typing import Any
 import docker
 import pytest
 from loopback import ALONE, NOBODY, quiet
+from sessions import need_limits
 
 from recovery.builds import image_debian, image_make, image_server
 from recovery.builds.image import resolve_image
 from recovery.builds.image_debian import Recipe
 from recovery.builds.image_names import SUITE
-from recovery.errors import HostUnfitError
 from recovery.host import engine
-from recovery.host.limitable import needed
 from recovery.host.owner import is_gone
-from recovery.model import Limits
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parent.parent.parent
@@ -135,10 +133,7 @@ def test_a_recovery_is_measured_as_outside(call: Called, here: Path, client: doc
 
 
 def test_limits_hold(call: Called, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        needed(Limits(read_iops=500), here)
-    except HostUnfitError as error:
-        pytest.skip(f"not on this host: {error.message}")
+    need_limits()
     monkeypatch.setenv("RECOVERY_READ_IOPS", "500")
     done = call(*COLD, "--runs", "1")
     assert done.returncode == 0, done.stderr

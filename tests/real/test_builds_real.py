@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from recovery.builds import catalog, installed, libraries
+from recovery.builds import archive, catalog, clients, installed, libraries
 from recovery.builds.executable import environment
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, resolve
@@ -316,3 +316,20 @@ def test_eatmydata_can_be_preloaded() -> None:
     env = environment(()) | {"LD_PRELOAD": str(library)}
     done = subprocess.run(("/bin/true",), env=env, capture_output=True, check=True)
     assert done.stderr == b""
+
+
+def test_a_pinned_server_without_its_client_comes_from_the_vendor(
+    mirror: Mirror, tarball: Path, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror.publish(f"archives/mysql-5.7/{TRUE_NAME}", tarball)
+    monkeypatch.setattr(
+        archive, "VENDOR", (f"{mirror.base}/new", f"{mirror.base}/archives", f"{mirror.base}/downloads")
+    )
+    monkeypatch.setitem(clients._PROGRAMS, "maven", ("no-such-client", "maven"))
+    lines: list[str] = []
+    build = resolve("5.7.22", Sources(), lines.append)
+    assert build.source == f"archive {mirror.base}/archives/mysql-5.7/{TRUE_NAME}"
+    assert any(
+        "no-such-client is missing" in line and line.endswith("looking in the vendor's archive") for line in lines
+    )
+    assert resolve("5.7.22", Sources(), lines.append) == build, "and is found the next time"

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from sessions import stored, why_not_limited
+from sessions import need_limits, stored
 
 from recovery.cli import run
 from recovery.host.cgroups import hierarchies
@@ -31,7 +31,12 @@ READ_IOPS = 500
 MEMORY = 160 << 20
 
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(why_not_limited() is not None, reason=str(why_not_limited()))]
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def limits() -> None:
+    need_limits()
 
 
 def groups() -> set[str]:

@@ -51,7 +51,8 @@ def test_watching(tmp_path: Path) -> None:
     assert not list((tmp_path / "d").iterdir())
 
 
-def test_full_size(tmp_path: Path) -> None:
+def test_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_ENGINE", "docker")  # as where an engine answers
     with scratch(tmp_path / "d") as site:
         found = fullsize.measure(site, "5.7.22", 100)
         assert found is not None
