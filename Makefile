@@ -30,7 +30,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start versions doctor datadirs images image report \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -56,6 +56,9 @@ recovery: env ## cold, then warm, over the same data directory
 
 clean-start: env ## the baseline: a start without a crash, cold and warm
 	@$(RECOVERY) clean-start $(ARGS)
+
+scale: env ## startup against the number of tables: TABLES="1000 10000 50000 200000"
+	@$(RECOVERY) scale $(ARGS)
 
 versions: env ## which servers can be had, from where, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)

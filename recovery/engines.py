@@ -25,6 +25,7 @@ from recovery.server.local import LocalLauncher
 
 Say = Callable[[str], None]
 LOCAL, DOCKER = "local", "docker"
+IN_CONTAINERS = "in containers"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def where(request: Request) -> str:
         return f"as local processes, for {reached.message}"
     at, client = reached
     client.close()
-    return f"in containers of the Docker engine at {at}"
+    return f"{IN_CONTAINERS} of the Docker engine at {at}"
 
 
 def _reach(request: Request) -> tuple[engine.Endpoint, docker.DockerClient] | engine.NoEngineError:

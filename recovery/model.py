@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from recovery.measured import Floor, Phase
+
 
 class Flavor(StrEnum):
     MYSQL = "mysql"
@@ -102,13 +104,21 @@ class Cache(StrEnum):
     WARM = "warm"
 
 
+Named = tuple[str, tuple[tuple[str, str], ...]]
+"""Settings of a server, and before them what the user calls them."""
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One way to measure the same server: the cache's state, and the settings that differ."""
+    """One way to measure the same server: the cache's state, the settings that differ, and how many tables."""
 
     name: str
     cache: Cache
     settings: tuple[tuple[str, str], ...] = ()
+    label: str = ""
+    """What the user calls these settings."""
+    tables: int | None = None
+    """None: as many as the schema says."""
 
 
 @dataclass(frozen=True)
@@ -127,64 +137,6 @@ class Verdict(StrEnum):
     MEASURED = "measured"
     FAILED = "failed"
     VOID = "void"
-
-
-@dataclass(frozen=True)
-class Phase:
-    name: str
-    start_s: float
-    end_s: float
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a process and its storage did between two moments; None is a figure that could not be taken."""
-
-    read_bytes: int | None = None
-    """Fetched from storage for the process (/proc/PID/io)."""
-    read_requests: int | None = None
-    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
-    reads those of the server's control group, as the limit counts them: before neighbours are merged."""
-    cpu_s: float | None = None
-    cache_grown_bytes: int | None = None
-    """Growth of the host's page cache meanwhile."""
-    group_memory_bytes: int | None = None
-    """Of the server's control group at the end, page cache included; None without limits."""
-
-
-@dataclass(frozen=True)
-class Startup:
-    """One timed start of a server, from just before exec. Raw: nothing here is judged or averaged."""
-
-    startup_s: float
-    """Until the server's own ready line."""
-    first_query_s: float
-    """Until the first answered query."""
-    crash_proof: str | None
-    """The log line that proves a crash recovery; None where there was none."""
-    usage: Usage
-    log: Path
-    ready_lag_s: float | None = None
-    """Arrival of the ready line minus the server's own stamp on it; None where the stamp is too coarse to tell."""
-    start_error_s: float | None = None
-    """By how much later than assumed the exec may have been; None where this tool itself called it."""
-    engine_overhead_s: float | None = None
-    """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
-    phases: tuple[Phase, ...] = ()
-    """Where the time went, up to the first answered query."""
-    log_held_s: float | None = None
-    """How long the server kept lines of its log to itself; None where it did not."""
-
-
-@dataclass(frozen=True)
-class ColdProof:
-    """How the cache was emptied, and what was found left in it."""
-
-    means: str
-    """`drop_caches` (the whole host's), or `fadvise` (file by file; inodes and names stay warm)."""
-    resident_bytes: int | None
-    """Bytes of the data directory still resident after the first drop; None where the host cannot tell."""
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -207,6 +159,7 @@ class Run:
     tables: int | None = None
     tablespaces_opened: int | None = None
     tablespaces_modified: int | None = None
+    """Since the last checkpoint before the start."""
     read_bytes: int | None = None
     read_requests: int | None = None
     cpu_s: float | None = None
@@ -231,6 +184,17 @@ class Run:
     """What the server's control group held at the first answered query, page cache included; None without limits."""
     log_held_s: float | None = None
     """How long the server kept lines of its log to itself, so that its own stamps bound the phases; None where not."""
+    tablespace_opens: int | None = None
+    opened_unmodified: int | None = None
+    """Tablespaces that were opened though nothing in them had been modified since the checkpoint."""
+    tablespaces_read: int | None = None
+    read_unmodified: int | None = None
+    """Those of which contents were read, too."""
+    traced_by: str | None = None
+    """`fanotify` or `inotify`; None where nothing was traced."""
+    resident_after_bytes: int | None = None
+    scan_threads: int | None = None
+    """With which the server says it has scanned its files."""
 
 
 @dataclass(frozen=True)
@@ -271,9 +235,12 @@ class Session:
     variants: tuple[str, ...]
     planned_runs: int
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By version: source, fingerprint, options given, and the effective values asked from the server."""
+    """By version, and by the variant's name where settings are compared: source, fingerprint, options given, and the
+    effective values asked from the server."""
     notes: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    """One for each data directory, where they were asked for."""
     tool_version: str = ""
     title: str = "Startup after SIGKILL"
     """What was timed, in words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recovery.model import Phase
+from recovery.measured import Phase
 
 PROCESS_START = "process start"
 BUFFER_POOL = "buffer pool"

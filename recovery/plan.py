@@ -1,38 +1,97 @@
-"""Which trials, in which order? Pure: the same request gives the same plan."""
+"""Which trials, over which data directories, in which order? Pure: the same request gives the same plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from recovery.model import Trial, Variant, Version
+from recovery.model import Cache, Named, Schema, Trial, Variant, Version
+from recovery.server.options import layout_options
+
+
+@dataclass(frozen=True)
+class Place:
+    """One data directory, before it is known which build of the server it belongs to: what the files are made of."""
+
+    version: Version
+    tables: int | None = None
+    """None: as many as the schema says."""
+    layout: tuple[tuple[str, str], ...] = ()
+    """Settings of a variant that shape the files."""
+
+    def schema(self, asked: Schema) -> Schema:
+        return asked if self.tables is None else replace(asked, tables=self.tables)
+
+    def grows_into(self, later: Place) -> bool:
+        """The same but for more tables."""
+        return self != later and None not in (self.tables, later.tables) and replace(self, tables=later.tables) == later
+
+
+def place_of(version: Version, variant: Variant) -> Place:
+    return Place(version, variant.tables, tuple(sorted(layout_options(dict(variant.settings)).items())))
 
 
 @dataclass(frozen=True)
 class Plan:
     trials: tuple[Trial, ...]
     alternating: bool
-    """Blocks of several versions take turns, so that a drift of the host hits all of them alike."""
+    """Blocks over several data directories take turns, so that a drift of the host hits all of them alike."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """In the order in which they are needed."""
+        return tuple(dict.fromkeys(place_of(trial.version, trial.variant) for trial in self.trials))
 
     @property
     def order(self) -> str:
         """In words, for the report."""
-        if len({trial.version for trial in self.trials}) < 2:
+        what = "versions" if len({trial.version for trial in self.trials}) > 1 else "data directories"
+        if len(self.places) < 2:
             return "one version"
-        return "versions alternate, block by block" if self.alternating else "versions run one after the other"
+        return f"{what} alternate, block by block" if self.alternating else f"{what} run one after the other"
 
-    def last_of(self, version: Version) -> Trial:
-        return next(trial for trial in reversed(self.trials) if trial.version == version)
+    def is_last(self, trial: Trial) -> bool:
+        """Of those over its data directory."""
+        place = place_of(trial.version, trial.variant)
+        return not any(place_of(later.version, later.variant) == place for later in self.trials[trial.number :])
+
+
+def variants_of(
+    caches: Iterable[Cache],
+    named: Sequence[Named] = (),
+    points: Sequence[int] = (),
+    *,
+    common: Sequence[tuple[str, str]] = (),
+) -> tuple[Variant, ...]:
+    """Every cache under all named settings, at every number of tables. What is `common` to all is no variant's own: two
+    must not take the same files for different ones."""
+    return tuple(
+        Variant("-".join(map(str, filter(None, (cache.value, label, tables)))), cache, own, label, tables)
+        for tables in points or (None,)
+        for label, settings in named or (("", ()),)
+        for own in (tuple(pair for pair in settings if pair not in common),)
+        for cache in caches
+    )
+
+
+def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(place_of(version, variant) for version in versions for variant in variants))
 
 
 def make_plan(versions: Sequence[Version], variants: Sequence[Variant], *, repeats: int, alternating: bool) -> Plan:
-    """A block is every variant of one version, once: cold, then warm. Alternating, each version's n-th block comes
-    before any version's block n + 1; otherwise each version runs all its blocks."""
+    """A block is every variant over one data directory, once: cold, then warm. Alternating, each directory's n-th block
+    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other."""
+    places = places_for(versions, variants)
     if alternating:
-        blocks = [(version, repeat) for repeat in range(1, repeats + 1) for version in versions]
+        blocks = [(place, repeat) for repeat in range(1, repeats + 1) for place in places]
     else:
-        blocks = [(version, repeat) for version in versions for repeat in range(1, repeats + 1)]
-    steps = [(version, variant, repeat) for version, repeat in blocks for variant in variants]
+        blocks = [(place, repeat) for place in places for repeat in range(1, repeats + 1)]
+    steps = [
+        (place.version, variant, repeat)
+        for place, repeat in blocks
+        for variant in variants
+        if place_of(place.version, variant) == place
+    ]
     return Plan(
         tuple(
             Trial(number, version, variant, repeat) for number, (version, variant, repeat) in enumerate(steps, start=1)

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Limits, Schema
-from recovery.server.options import check_user_settings
+from recovery.model import NO_LIMITS, Limits, Named, Schema
+from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
 
 DEFAULT_TABLES = 200_000
+DEFAULT_POINTS = ("1000", "10000", "50000", "200000")
 DEFAULT_RUNS = 5
+DEFAULT_INSERTS = 100
 MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
-TIMED_ONLY = frozenset({"innodb_force_recovery"})
-"""A server that runs under them takes no inserts, and no clean start is wanted with them."""
+MOST_INSERTS = 1_000_000
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,30}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 _THE_SERVERS_OWN = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
 
@@ -39,7 +41,18 @@ class Request:
     """`auto`, `docker` or `local`."""
     image: str | None = None
     registry: str | None = None
+    inserts: int = DEFAULT_INSERTS
+    """Statements of the insert script, unless a template of the user's says otherwise."""
     as_published: bool = False
+    trace: bool = False
+    """Find out which files each timed start opens."""
+    variants: tuple[Named, ...] = ()
+    """Settings that are compared, by the names that the user gave them."""
+    points: tuple[int, ...] = ()
+    """Numbers of tables to measure at, ascending; the schema has the last. Empty: as many as the schema has."""
+    predict: int | None = None
+    floor: bool = False
+    """Find out what the storage allows over the same files."""
     allow_drop: bool = True
     keep: bool = False
     offline: bool = False
@@ -51,12 +64,12 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """The user's options for every start."""
-        return {name: value for name, value in self.settings if name.removeprefix("loose_") not in TIMED_ONLY}
+        return lasting(dict(self.settings))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """And those for the timed one alone."""
-        return tuple((name, value) for name, value in self.settings if name.removeprefix("loose_") in TIMED_ONLY)
+        return tuple(timed_only(dict(self.settings)).items())
 
 
 def positive(name: str, text: str | int, most: int) -> int:
@@ -91,6 +104,47 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         if name.removeprefix("loose_") in TIMED_ONLY and value not in ("0", "1", "2", "3"):
             raise UsageError(f"{name}={value} can damage the data directory", "1 to 3 are safe; 1 skips the validation")
     return tuple(checked.items())
+
+
+def parse_points(text: str | None) -> tuple[int, ...]:
+    """`TABLES="1000 10000"`: each once, in ascending order."""
+    words = DEFAULT_POINTS if text is None else text.replace(",", " ").split()
+    points = sorted({positive("TABLES", word, MOST_TABLES) for word in words})
+    if len(points) < 2:
+        raise UsageError(f"TABLES={text} is one point, and no line", 'give several, like TABLES="1000 10000 50000"')
+    return tuple(points)
+
+
+def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
+    """`--variant small:innodb_open_files=300,table_open_cache=100`; nothing after the colon is the server as it is."""
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for text in texts:
+        label, colon, pairs = text.partition(":")
+        if not colon or not _LABEL.fullmatch(label):
+            raise UsageError(
+                f"--variant '{text}' has no name",
+                "write NAME:OPTION=VALUE,OPTION=VALUE, like small:innodb_open_files=300",
+            )
+        if label in found:
+            raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
+        found[label] = _settings_of(label, pairs)
+    return tuple(found.items())
+
+
+def _settings_of(label: str, pairs: str) -> tuple[tuple[str, str], ...]:
+    settings = tuple(pair for pair in pairs.split(",") if pair.strip())
+    for pair in settings:
+        if "=" not in pair:
+            raise UsageError(
+                f"'{pair}' in the variant '{label}' is no OPTION=VALUE",
+                "a comma parts two options, so no value can hold one; what holds for all variants goes to --set",
+            )
+    return parse_settings(settings)
+
+
+def variant_text(variant: Named) -> str:
+    label, settings = variant
+    return f"{label}:" + ",".join(f"{name}={value}" if value else name for name, value in settings)
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
+from recovery.host.floor import Reads
 from recovery.limited import stored, words
+from recovery.measured import Floor, Touched
 from recovery.model import Limits, Run, Session, Trial, Verdict
-from recovery.plan import Plan
-from recovery.request import Request
+from recovery.plan import Plan, place_of
+from recovery.request import Request, variant_text
 from recovery.scenarios.scenario import Outcome, Scenario
 
 
@@ -51,7 +54,31 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         reads_per_s=_rate(startup.usage.read_requests, startup.first_query_s),
         group_memory_bytes=startup.usage.group_memory_bytes,
         log_held_s=startup.log_held_s,
+        scan_threads=startup.scan_threads,
+        **_touched(outcome.touched),
     )
+
+
+def _touched(found: Touched | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "tablespaces_opened": found.opened,
+        "tablespaces_modified": found.modified,
+        "tablespace_opens": found.opens,
+        "opened_unmodified": found.opened_unmodified,
+        "tablespaces_read": found.read,
+        "read_unmodified": found.read_unmodified,
+        "traced_by": found.means,
+        "resident_after_bytes": found.resident_after_bytes,
+    }
+
+
+def floor_of(last: Trial, plan: Plan, reads: Reads) -> Floor:
+    """Of the data directory of this trial."""
+    place = place_of(last.version, last.variant)
+    over = (trial.variant.name for trial in plan.trials if place_of(trial.version, trial.variant) == place)
+    return Floor(str(last.version), tuple(dict.fromkeys(over)), **asdict(reads))
 
 
 def _rate(count: int | None, seconds: float) -> float | None:
@@ -103,12 +130,17 @@ def session_of(
             "data": str(request.data),
             "engine": engine,
             "as_published": request.as_published,
+            "inserts": request.inserts,
+            "trace": request.trace,
             "order": plan.order,
+            "points": " ".join(map(str, request.points)) or None,
+            "predict": request.predict,
+            "variants": shlex.join(map(variant_text, request.variants)) or None,
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
-        variants=tuple(variant.name for variant in scenario.variants()),
+        variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request.limits, environment),
         tool_version=tool_version,

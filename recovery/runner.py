@@ -28,10 +28,10 @@ from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Run, Trial, Verdict, Version
-from recovery.plan import Plan, make_plan
+from recovery.model import Build, Cache, Run, Trial, Verdict
+from recovery.plan import Place, Plan, make_plan, place_of, places_for, variants_of
 from recovery.request import Request
-from recovery.results import empty_run, run_of, session_of
+from recovery.results import empty_run, floor_of, run_of, session_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.scenarios.scenario import Scenario
@@ -74,32 +74,30 @@ class Prepared:
     scenario: Scenario
     plan: Plan
     stages: tuple[Stage, ...]
-    statements: tuple[str, ...]
     dropper: Dropper | None = None
 
 
-def prepare(request: Request, builds: tuple[Build, ...], statements: tuple[str, ...]) -> Prepared:
+def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     scenario = find_scenario(request.scenario)
     if Cache.COLD in scenario.caches:
         check_can_be_cold(request.data)
-    stages = survey(builds, request.schema, request.data, settings=dict(request.settings))
+    versions = [build.version for build in builds]
+    variants = variants_of(scenario.caches, request.variants, request.points, common=request.settings)
+    places = places_for(versions, variants)
+    stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
-    alternating = all_fit([stage.need for stage in stages], room)
+    # A directory that grows from one number of tables to the next is needed at one of them at a time.
+    alternating = not request.points and all_fit([stage.need for stage in stages], room)
     if not alternating:
         check_room(stages, room, keep=request.keep)
-    plan = make_plan(
-        [build.version for build in builds],
-        scenario.variants(),
-        repeats=request.runs,
-        alternating=alternating,
-    )
-    return Prepared(scenario, plan, stages, statements)
+    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)
+    return Prepared(scenario, plan, stages)
 
 
 def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
     check_template(request.schema)
-    statements = insert_statements(request.schema, template=request.insert_template)
+    insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     for version in request.versions:
         if (release := known_wanted(version).release) is not None:
             refuse_withdrawn(release, request.schema.total_tables)
@@ -117,7 +115,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             group = stack.enter_context(limited(request.limits, request.data))
             builds = resolve_builds(request, engine, narrator.say)
             dropper = _dropper(request, engine, builds, narrator.say)
-            prepared = replace(prepare(request, builds, statements), dropper=dropper)
+            prepared = replace(prepare(request, builds), dropper=dropper)
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
@@ -146,8 +144,8 @@ class _Loop:
             engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )
-        self._given_up: set[Version] = set()
-        self._last_version: Version | None = None
+        self._given_up: set[Place] = set()
+        self._last_place: Place | None = None
 
     def run(self) -> SessionStore:
         status, note = "aborted", None
@@ -174,28 +172,31 @@ class _Loop:
         if plan.alternating:
             # All are built before any is timed: a build in between would disturb what follows.
             for stage in self.prepared.stages:
-                self._bench(stage.build.version)
+                self._bench(stage.place)
         for trial in plan.trials:
-            if trial.version in self._given_up:
-                if not plan.alternating:
-                    self.stagehand.leave(trial.version)
-                continue
-            bench = self._bench(trial.version)
-            if trial.version != self._last_version:
-                bench.disturbed()
-            self._last_version = trial.version
-            self._one(trial, bench)
-            if trial is plan.last_of(trial.version) and not plan.alternating:
-                self.stagehand.leave(trial.version)
+            place, is_last = place_of(trial.version, trial.variant), plan.is_last(trial)
+            if place not in self._given_up:
+                bench = self._bench(place)
+                if place != self._last_place:
+                    bench.disturbed()
+                self._last_place = place
+                bench.vary(trial.variant)
+                self._one(trial, bench)
+                if is_last and self.request.floor:
+                    self._floor(trial, bench)
+            if is_last and not plan.alternating:
+                self.stagehand.leave(place)
 
-    def _bench(self, version: Version) -> Bench:
+    def _bench(self, place: Place) -> Bench:
+        schema, template = place.schema(self.request.schema), self.request.insert_template
         conditions = Conditions(
-            self.prepared.statements,
+            insert_statements(schema, count=self.request.inserts, template=template),
             as_published=self.request.as_published,
             dropper=self.prepared.dropper,
             timed_settings=self.request.timed_settings,
+            trace=self.request.trace,
         )
-        return self.stagehand.bench(version, conditions, self.scratch)
+        return self.stagehand.bench(place, conditions, self.scratch)
 
     def _one(self, trial: Trial, bench: Bench) -> None:
         if self.store is None:
@@ -218,11 +219,25 @@ class _Loop:
         kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
         run = replace(run, started_at=started_at, log=kept)
         self.store.append(run)
-        self._describe_server(bench)
+        self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if run.verdict is not Verdict.MEASURED:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench, trial)
+
+    def _floor(self, trial: Trial, bench: Bench) -> None:
+        """After the last trial over a directory: only of files that a server has left in peace."""
+        if not bench.at_rest:
+            return
+        self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
+        try:
+            floor = floor_of(trial, self.prepared.plan, bench.floor())
+        except RecoveryError as error:
+            self._note(f"{trial.version}: there is no floor: {error.message}")
+        else:
+            self.session = replace(self.session, floors=(*self.session.floors, floor))
+        assert self.store is not None
+        self.store.update(self.session)
 
     def _keep_log(self, trial: Trial, logdir: Path, *, measured: bool) -> str | None:
         """The log of the timed start; after a failure the last log there is, for it tells the reason."""
@@ -235,9 +250,9 @@ class _Loop:
             shutil.copyfile(found[-1], self.store.logs / name)
         return f"logs/{name}"
 
-    def _describe_server(self, bench: Bench) -> None:
+    def _describe_server(self, trial: Trial, bench: Bench) -> None:
         assert self.store is not None
-        name = str(bench.server.build.version)
+        name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
         if self.session.servers.get(name) != bench.description:
             self.session = replace(self.session, servers={**self.session.servers, name: dict(bench.description)})
             self.store.update(self.session)
@@ -248,10 +263,12 @@ class _Loop:
             bench.settle()
         except RecoveryError as error:
             bench.server.close()
-            version = bench.server.build.version
-            self._given_up.add(version)
-            if trial is self.prepared.plan.last_of(version):
+            self._given_up.add(place_of(trial.version, trial.variant))
+            if self.prepared.plan.is_last(trial):
                 return
-            note = f"{version}: the trials left were not run: {error.message}"
-            self.session = replace(self.session, notes=(*self.session.notes, note))
-            self.narrator.say(note)
+            self._note(f"{trial.version}: the trials left were not run: {error.message}")
+
+    def _note(self, note: str) -> None:
+        """For the report, and for who looks on."""
+        self.session = replace(self.session, notes=(*self.session.notes, note))
+        self.narrator.say(note)

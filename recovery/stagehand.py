@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -15,15 +16,17 @@ from recovery.host.limits import Group
 from recovery.host.machine import memory_bytes
 from recovery.host.orphans import end_servers_in
 from recovery.host.pagecache import flush_caches
-from recovery.host.space import free
+from recovery.host.space import Need, free
 from recovery.host.storage import device_of
+from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Run, Version
+from recovery.model import Run
+from recovery.plan import Place
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
-from recovery.server.options import merge, test_settings
+from recovery.server.options import lasting, layout_options, merge, test_settings
 from recovery.server.server import Server
-from recovery.stages import Stage, layout_options
+from recovery.stages import Stage
 
 
 class Narrator(Protocol):
@@ -35,7 +38,7 @@ class Narrator(Protocol):
 
 
 class Stagehand:
-    """Benches by version, opened when first asked for. As a context manager it closes what is open."""
+    """Benches by place, opened when first asked for. As a context manager it closes what is open."""
 
     def __init__(
         self,
@@ -47,28 +50,32 @@ class Stagehand:
         group: Group | None = None,
     ) -> None:
         self.request = request
-        self.stages = {stage.build.version: stage for stage in stages}
+        self.stages = {stage.place: stage for stage in stages}
         self.engine = engine
         self.narrator = narrator
         self.group = group
         """For the servers that are measured, all of them; whoever opened it removes it."""
-        self._open: dict[Version, Bench] = {}
+        self._open: dict[Place, Bench] = {}
         self._built: set[str] = set()
         self._done_with: list[str] = []
         """Of those that were built here, oldest first."""
+        self._can_grow: set[str] = set()
+        """Those of them whose server was stopped cleanly."""
 
-    def bench(self, version: Version, conditions: Conditions, scratch: Path) -> Bench:
-        if version not in self._open:
-            self._open[version] = self._make_bench(self.stages[version], conditions, scratch)
-        return self._open[version]
+    def bench(self, place: Place, conditions: Conditions, scratch: Path) -> Bench:
+        if place not in self._open:
+            self._open[place] = self._make_bench(self.stages[place], conditions, scratch)
+        return self._open[place]
 
-    def leave(self, version: Version) -> None:
-        """Gives a version's directory back; it is kept for the next session unless another needs its room."""
-        bench = self._open.pop(version, None)
+    def leave(self, place: Place) -> None:
+        """Gives a directory back; it is kept for the next session unless another needs its room."""
+        bench = self._open.pop(place, None)
         if bench is not None:
             _give_back(bench)
-            if self.stages[version].key in self._built:
-                self._done_with.append(self.stages[version].key)
+            if (key := self.stages[place].key) in self._built:
+                self._done_with.append(key)
+                if bench.at_rest:
+                    self._can_grow.add(key)
 
     def __enter__(self) -> Stagehand:
         return self
@@ -86,22 +93,25 @@ class Stagehand:
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
         directories = DataDirs(self.request.data)
-        if not stage.whole:
-            self._make_room(directories, stage)
+        smaller = None if stage.whole else self._smaller(stage)
+        if smaller is not None:
+            self._grow(directories, smaller, stage)
+        elif not stage.whole:
+            self._make_room(directories, stage.need, stage)
         with ExitStack() as undo:
             datadir = undo.enter_context(directories.acquire(stage.key))
             for pid in end_servers_in(datadir.mysql, stage.build.mysqld.name):
                 self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
                 self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
-                prove_intact(datadir, self.request.schema.database_names, fingerprint=stage.build.fingerprint)
+                prove_intact(datadir, stage.schema.database_names, fingerprint=stage.build.fingerprint)
             else:
                 self._build(stage, datadir)
             if self.request.limits.memory_bytes is not None:
                 # What others have read into the cache is charged to them, and would be there beyond MEMORY.
                 flush_caches(datadir.mysql, conditions.dropper)
             server = undo.enter_context(self._server(stage, datadir, scratch))
-            bench = Bench(server, datadir, self.request.schema, conditions=conditions)
+            bench = Bench(server, datadir, stage.schema, conditions=conditions)
             if bench.take_possession():
                 self.narrator.say(
                     f"{stage.build.version}: an earlier run ended within a trial; its contents were counted anew"
@@ -109,14 +119,40 @@ class Stagehand:
             undo.pop_all()
         return bench
 
+    def _smaller(self, stage: Stage) -> Stage | None:
+        """What this session has built and can go on building. What lay there before is the user's."""
+        return next(
+            (
+                other
+                for other in reversed(self.stages.values())
+                if other.key in self._can_grow
+                and other.place.grows_into(stage.place)
+                and goes_on(other.schema, stage.schema)
+            ),
+            None,
+        )
+
+    def _grow(self, directories: DataDirs, smaller: Stage, stage: Stage) -> None:
+        """The directory of the smaller stage gets the key of this one, as a build that was interrupted there. Marked as
+        that first: under its new name it must never look whole."""
+        self._can_grow.remove(smaller.key)
+        self._done_with.remove(smaller.key)
+        self._make_room(directories, stage.size - smaller.size, stage)
+        fewer, more = smaller.schema.total_tables, stage.schema.total_tables
+        self.narrator.say(f"{stage.build.version}: growing from {fewer:,} to {more:,} tables")
+        with directories.acquire(smaller.key) as datadir:
+            done = check_template(smaller.schema).statements
+            datadir.save(replace(datadir.state, status="building", statements_done=done))
+            directories.rename(datadir, stage.key)
+
     def _server(self, stage: Stage, datadir: DataDir, scratch: Path) -> Server:
         return Server(
             self.engine.launcher,
             stage.build,
             datadir.mysql,
             device=device_of(datadir.mysql),
-            logdir=scratch / str(stage.build.version),
-            settings=merge(test_settings(stage.build.version), self.request.lasting_settings),
+            logdir=scratch / stage.key,
+            settings=merge(test_settings(stage.build.version), self.request.lasting_settings, stage.layout),
             stall_s=self.request.stall_s,
             group=self.group,
         )
@@ -124,25 +160,32 @@ class Stagehand:
     def _build(self, stage: Stage, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
         self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
-        title = f"{stage.build.version}: {self.request.schema.total_tables:,} tables"
+        title = f"{stage.build.version}: {stage.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
             prepare_stage(
                 stage.build,
-                self.request.schema,
+                stage.schema,
                 datadir,
                 launcher=self.engine.launcher,
                 say=self.narrator.say,
                 progress=progress,
-                settings=layout_options(dict(self.request.settings)),
-                tried=self.request.lasting_settings,
+                settings=stage.layout,
+                tried=self._tried(stage),
                 stall_s=self.request.stall_s,
             )
         self._built.add(stage.key)
 
-    def _make_room(self, directories: DataDirs, stage: Stage) -> None:
+    def _tried(self, stage: Stage) -> list[dict[str, str]]:
+        """What the server will be started with over these files, beside the test's own."""
+        asked = [dict(settings) for _, settings in self.request.variants] or [{}]
+        layout = dict(stage.place.layout)
+        here = [lasting(settings) for settings in asked if layout_options(settings) == layout]
+        return [merge(self.request.lasting_settings, settings) for settings in here]
+
+    def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
         """Removes directories that this session built and has done with, oldest first, while the next does not fit.
         Those of earlier sessions are the user's to remove."""
-        while self._done_with and not stage.need.fits(free(self.request.data)):
+        while self._done_with and not need.fits(free(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
                     f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
@@ -151,6 +194,7 @@ class Stagehand:
             key = self._done_with.pop(0)
             self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
             directories.remove(key)
+            self._can_grow.discard(key)
 
 
 def data_against_memory(data_bytes: int, memory: int) -> str:

@@ -1,4 +1,4 @@
-"""Which data directory does each version need, is it there, and does the rest fit? Before anything is built."""
+"""Which data directories does a plan need, are they there, and does the rest fit? Before anything is built."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from recovery.host.datadir import DataDirs
 from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need, need_for
 from recovery.load.schema import template_text
 from recovery.model import Build, Schema, Version
+from recovery.plan import Place
+from recovery.server.options import layout_options, merge
 from recovery.versions import dies_with
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One version's data directory: where it will be, whether it is whole already, and what it takes."""
+    """One data directory of the plan: where it will be, whether it is whole already, and what it takes."""
 
+    place: Place
     build: Build
+    schema: Schema
+    layout: Mapping[str, str]
+    """Settings that shape the files."""
     key: str
     whole: bool
     size: Need
@@ -27,20 +33,25 @@ class Stage:
     """Of what is still to be made."""
 
 
-def survey(builds: Sequence[Build], schema: Schema, data: Path, *, settings: Mapping[str, str]) -> tuple[Stage, ...]:
+def survey(
+    places: Sequence[Place], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
+) -> tuple[Stage, ...]:
+    """In the order of the places; the builds are those of their versions."""
     directories = DataDirs(data)
     kept = {info.key: info for info in directories.list()}
+    found = {build.version: build for build in builds}
     stages = []
-    for build in builds:
+    for place in places:
+        build, schema = found[place.version], place.schema(asked)
         refuse_withdrawn(build.version, schema.total_tables)
-        key = directories.key_for(build, schema, template_text=template_text(schema), options=layout_options(settings))
+        layout = layout_options(merge(settings, dict(place.layout)))
+        key = directories.key_for(build, schema, template_text=template_text(schema), options=layout)
         size, there = need_for(build.version, schema), kept.get(key)
-        if there is not None and there.status in ("whole", "in_use"):
-            stages.append(Stage(build, key, whole=True, size=size, need=NOTHING))
-            continue
+        whole = there is not None and there.status in ("whole", "in_use")
         # What lies there is gone on with, or makes room for itself by being removed.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
-        stages.append(Stage(build, key, whole=False, size=size, need=size.part(done)))
+        need = NOTHING if whole else size.part(done)
+        stages.append(Stage(place, build, schema, layout, key, whole=whole, size=size, need=need))
     return tuple(stages)
 
 
@@ -52,19 +63,6 @@ def refuse_withdrawn(version: Version, tables: int) -> None:
         )
 
 
-LAYOUT_OPTIONS = frozenset(
-    {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm",
-     "innodb_undo_tablespaces", "innodb_file_format", "innodb_default_row_format",
-     "character_set_server", "collation_server"}
-)  # fmt: skip
-
-
-def layout_options(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
-    and a directory made with others is another directory."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in LAYOUT_OPTIONS}
-
-
 def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
     """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
     what this session built makes room for what comes, unless it is to be kept."""
@@ -72,6 +70,8 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
     for stage in stages:
         if stage.whole:
             continue
+        if built and built[-1].place.grows_into(stage.place):
+            room += built.pop().need
         while built and not stage.need.fits(room) and not keep:
             room += built.pop(0).need
         if not stage.need.fits(room):

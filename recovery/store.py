@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from recovery import __version__
+from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sync_folder, write_atomically
 from recovery.host import flock
@@ -93,6 +94,7 @@ def to_json(session: Session) -> bytes:
     runs = body.pop("runs")
     stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
     stored["summaries"] = _SUMMARIES.dump_python(summaries, mode="json")
+    stored["fits"] = stored_fits(session)
     stored["findings"] = []
     return _json(stored)
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from recovery.model import Run, Summary, Verdict
+from recovery.model import Run, Session, Summary, Verdict
 
 
 def summarise(runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]) -> tuple[Summary, ...]:
@@ -15,6 +15,17 @@ def summarise(runs: Iterable[Run], versions: Sequence[str], variants: Sequence[s
     grid = [_summary(kept, version, variant) for version in versions for variant in variants]
     first = {summary.variant: summary.mean_s for summary in grid if summary.version == versions[0]}
     return tuple(replace(summary, ratio=_ratio(summary.mean_s, first.get(summary.variant))) for summary in grid)
+
+
+def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
+    """Version, variant, and the runs that count, in the order of the report; without those that have none."""
+    measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
+    cells = (
+        (version, variant, tuple(run for run in measured if (run.version, run.variant) == (version, variant)))
+        for version in session.versions
+        for variant in session.variants
+    )
+    return tuple(cell for cell in cells if cell[2])
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
-BASE = {"recovery", "errors", "model", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases"}
+BASE = {"recovery", "errors", "measured", "model", "paths", "files"}
+FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load"}
 PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
@@ -40,10 +40,12 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 PURE = [
-    "errors", "model", "versions", "summary", "limited", "phases", "plan", "results", "estimate", "server/options",
+    "errors", "measured", "model", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
+    "server/options",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
-    "report/phases", "report/text", "report/markdown",
+    "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
+    "report/text", "report/markdown",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

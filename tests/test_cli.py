@@ -219,6 +219,27 @@ def test_dry_run_tells_the_plan_and_touches_nothing(
     assert not (in_an_empty_folder / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [(("--version", "9.7"), "9.7"), (("--version", "debian-sid"), "debian-sid"), (("--image", "my/own:1"), "my/own:1")],
+)
+def test_dry_run_tells_the_plan_of_a_server_whose_version_is_not_known_yet(
+    server: tuple[str, ...],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RECOVERY_ENGINE", "auto")
+    monkeypatch.setattr("recovery.commands.dry_run.where", lambda _: "in containers of some engine")
+    assert run(["cold-recovery", "--dry-run", *server, "--runs", "2", "--data", str(tmp_path / "data")]) == 0
+    out = capsys.readouterr().out
+    assert f"{name} is asked for its version at the start" in out
+    assert f"  {name}: server " in out
+    assert "GB and" in out
+    assert f"  2  {name}  cold  run 2" in out
+
+
 def test_report_without_a_session(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = complaint(capsys, "report")
     assert code == 2

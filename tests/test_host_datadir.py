@@ -232,3 +232,30 @@ def test_intact_is_proved(dirs: DataDirs) -> None:
         dd.save(State("building"))
         with pytest.raises(RecoveryError, match="never finished"):
             prove_intact(dd, ("discovery",))
+
+
+def test_a_directory_under_another_key(dirs: DataDirs) -> None:
+    with dirs.acquire("small") as small:
+        fill(small)
+        small.save(State("building", statements_done=4))
+        with dirs.acquire("large") as large:
+            fill(large)
+        dirs.rename(small, "large")
+    assert [info.key for info in dirs.list()] == ["large"]
+    with dirs.acquire("large") as large:
+        assert large.state.statements_done == 4
+        assert large.mysql.is_dir()
+
+
+def test_a_key_in_use_is_not_taken_over(dirs: DataDirs) -> None:
+    with dirs.acquire("small") as small, dirs.acquire("large"):
+        fill(small)
+        with pytest.raises(HostUnfitError, match="large is in use"):
+            dirs.rename(small, "large")
+        assert small.mysql.is_dir()
+
+
+def test_nothing_is_left_where_nothing_was_made(dirs: DataDirs) -> None:
+    dirs.acquire("empty").release()
+    assert dirs.list() == ()
+    assert list(dirs.root.iterdir()) == []

@@ -69,3 +69,7 @@ def test_an_empty_script(tmp_path: Path) -> None:
 def test_long_statements_are_shown_short() -> None:
     assert shortened("select\n  1") == "select 1"
     assert len(shortened("x" * 500)) == 80
+
+
+def test_no_insert_at_all_can_be_asked_for() -> None:
+    assert insert_statements(Schema(3), count=0) == ()

@@ -10,6 +10,7 @@ from recovery.errors import UsageError
 from recovery.load.schema import (
     ScriptSize,
     check_template,
+    goes_on,
     measure,
     measure_by_rendering,
     render,
@@ -106,3 +107,17 @@ def test_a_template_that_is_no_text(tmp_path: Path) -> None:
 def test_the_size_of_our_own_template_is_known_without_rendering(rows: int, databases: int) -> None:
     schema = Schema(5, databases=databases, columns=2, rows=rows)
     assert measure(schema) == measure_by_rendering(schema)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger", "expected"),
+    [
+        (Schema(3), Schema(5), True),
+        (Schema(3, columns=2), Schema(5, columns=2), True),
+        (Schema(3, rows=1), Schema(5, rows=1), False),
+        (Schema(3, databases=2), Schema(5, databases=2), False),
+        (Schema(5), Schema(3), False),
+    ],
+)
+def test_a_script_that_goes_on_where_a_smaller_one_ended(smaller: Schema, larger: Schema, expected: bool) -> None:
+    assert goes_on(smaller, larger) is expected

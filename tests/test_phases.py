@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.model import Phase
+from recovery.measured import Phase
 from recovery.phases import UNNAMED, in_order, named_share, seconds_by_name
 from recovery.server import marks
 from recovery.server.marks import Mark, mark_of

@@ -6,8 +6,8 @@ import pytest
 
 from recovery.errors import HostUnfitError
 from recovery.host.space import Need
-from recovery.model import Build, Cache, Flavor, Variant, Version
-from recovery.plan import make_plan
+from recovery.model import Build, Cache, Flavor, Schema, Variant, Version
+from recovery.plan import Place, make_plan, places_for, variants_of
 from recovery.stages import Stage, check_room
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
@@ -38,14 +38,44 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
     plan = make_plan([OLD, NEW], [COLD], repeats=3, alternating=True)
     assert [trial.number for trial in plan.trials] == [1, 2, 3, 4, 5, 6]
     assert plan.order == "versions alternate, block by block"
-    assert plan.last_of(OLD).number == 5
+    assert [trial.number for trial in plan.trials if plan.is_last(trial)] == [5, 6]
     assert make_plan([OLD, NEW], [COLD], repeats=1, alternating=False).order == "versions run one after the other"
     assert make_plan([OLD], [COLD], repeats=1, alternating=True).order == "one version"
 
 
-def stage(version: Version, gigabytes: int, *, whole: bool = False) -> Stage:
+def test_a_directory_for_each_number_of_tables_and_each_layout() -> None:
+    named = (("plain", ()), ("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
+    found = variants_of([Cache.COLD, Cache.WARM], named, [])
+    assert [variant.name for variant in found] == ["cold-plain", "warm-plain", "cold-small", "warm-small"]
+    assert places_for([NEW], found) == (Place(NEW), Place(NEW, layout=(("innodb_page_size", "4096"),)))
+    growing = variants_of([Cache.COLD], (), [10, 100])
+    assert [variant.name for variant in growing] == ["cold-10", "cold-100"]
+    plan = make_plan([OLD, NEW], growing, repeats=2, alternating=False)
+    assert [(str(trial.version), trial.variant.tables, trial.repeat) for trial in plan.trials] == [
+        ("5.6.24", 10, 1), ("5.6.24", 10, 2), ("5.6.24", 100, 1), ("5.6.24", 100, 2),
+        ("5.7.22", 10, 1), ("5.7.22", 10, 2), ("5.7.22", 100, 1), ("5.7.22", 100, 2),
+    ]  # fmt: skip
+    assert plan.places == (Place(OLD, 10), Place(OLD, 100), Place(NEW, 10), Place(NEW, 100))
+    assert Place(NEW, 10).schema(Schema(100, rows=3)) == Schema(10, rows=3)
+
+
+def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
+    named = (("few", (("innodb_open_files", "300"),)), ("many", (("innodb_open_files", "30000"),)))
+    plan = make_plan([NEW], variants_of([Cache.COLD], named, []), repeats=2, alternating=False)
+    assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
+    assert len(plan.places) == 1
+
+
+def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
+    named = (("a", ()), ("b", (("innodb_page_size", "8192"),)))
+    common = (("innodb_page_size", "8192"),)
+    assert len(places_for([NEW], variants_of([Cache.COLD], named, common=common))) == 1
+
+
+def stage(version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None) -> Stage:
     build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    return Stage(build, str(version), whole, size=Need(gigabytes * 10**9, 1000), need=Need(gigabytes * 10**9, 1000))
+    need = Need(gigabytes * 10**9, 1000)
+    return Stage(Place(version, tables), build, Schema(1), {}, str(version), whole, size=need, need=need)
 
 
 def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:
@@ -59,3 +89,10 @@ def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:
         check_room(stages, Need(30 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
         check_room(stages, Need(10**12, 900), keep=False)
+
+
+def test_a_directory_that_grows_needs_the_room_of_the_largest() -> None:
+    growing = [stage(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
+    check_room(growing, Need(21 * 10**9, 10_000), keep=True)
+    with pytest.raises(HostUnfitError):
+        check_room(growing, Need(19 * 10**9, 10_000), keep=False)

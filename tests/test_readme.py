@@ -38,7 +38,8 @@ def run_make(arguments: list[str], tmp_path: Path, data: Path) -> subprocess.Com
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
     environment |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
     given = [word for word in arguments if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
-    small = {"TABLES": "120", "RUNS": "1", "DATA": str(data), "RESULTS": str(tmp_path / "results")}
+    tables = "120 240" if "scale" in arguments else "120"
+    small = {"TABLES": tables, "RUNS": "1", "DATA": str(data), "RESULTS": str(tmp_path / "results")}
     settings = [f"{name}={value}" for name, value in small.items()]
     return subprocess.run(
         ["make", *given, *settings], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False

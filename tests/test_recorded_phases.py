@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.model import Phase
+from recovery.measured import Phase
 from recovery.phases import named_share, seconds_by_name
 from recovery.server.passage import Passage
 from recovery.versions import parse_version

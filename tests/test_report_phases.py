@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.model import Phase, Run, Session, Table, Verdict
+from recovery.measured import Phase
+from recovery.model import Run, Session, Table, Verdict
 from recovery.report.phases import phase_table
 from recovery.report.text import WIDTH, render
 from recovery.store import load, to_json

@@ -3,7 +3,16 @@
 import pytest
 
 from recovery.errors import UsageError
-from recovery.request import identifier, parse_settings, positive, split_versions
+from recovery.request import (
+    DEFAULT_POINTS,
+    identifier,
+    parse_points,
+    parse_settings,
+    parse_variants,
+    positive,
+    split_versions,
+    variant_text,
+)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999"])
@@ -55,3 +64,37 @@ def test_one_dangerous_spelling_is_enough() -> None:
 def test_names_are_plain(name: str) -> None:
     with pytest.raises(UsageError):
         identifier("--database", name)
+
+
+def test_points_come_in_order_and_once() -> None:
+    assert parse_points("50000 1000,10000 1000") == (1000, 10000, 50000)
+    assert parse_points(None) == tuple(map(int, DEFAULT_POINTS))
+
+
+@pytest.mark.parametrize("text", ["1000", "1000 1000", "1000 x", "0 10", "1000 -5"])
+def test_points_that_make_no_line(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_points(text)
+
+
+def test_variants_and_back() -> None:
+    texts = ("few:innodb-open-files=300,table_open_cache=10", "usual:")
+    found = parse_variants(texts)
+    assert found == (("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))), ("usual", ()))
+    assert parse_variants(tuple(map(variant_text, found))) == found
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("innodb_open_files=300",), "has no name"),
+        ((":a=1",), "has no name"),
+        (("a b:x=1",), "has no name"),
+        (("a:x=1", "a:y=2"), "two variants are called 'a'"),
+        (("a:sql_mode=A,B",), "'B' in the variant 'a' is no OPTION=VALUE"),
+        (("a:datadir=/x",), "set by the tool itself"),
+    ],
+)
+def test_variants_that_are_refused(texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_variants(texts)

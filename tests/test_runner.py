@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,8 +12,10 @@ from typing import Any, cast
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.model import Build, Cache, Flavor, Run, Schema, Session, Startup, Usage, Verdict, Version
-from recovery.plan import make_plan
+from recovery.host.floor import Reads
+from recovery.measured import Floor, Startup, Usage
+from recovery.model import Build, Cache, Flavor, Run, Schema, Session, Variant, Verdict, Version
+from recovery.plan import Place, make_plan, variants_of
 from recovery.request import Request
 from recovery.runner import Prepared, _Loop
 from recovery.scenarios.crash_recovery import judge
@@ -31,7 +34,16 @@ class FakeBench:
         self.description = {"source": "a fake"}
         self.settled = 0
         self.disturbances = 0
+        self.at_rest = True
         self.refuses_to_settle = False
+
+    def vary(self, variant: Variant) -> None:
+        self.variant = variant
+
+    def floor(self) -> Reads:
+        if self.refuses_to_settle:
+            raise TrialVoidError("the cache was not cold")
+        return Reads(9, 2.0, 1.0, 16, 0.5)
 
     def disturbed(self) -> None:
         self.disturbances += 1
@@ -45,14 +57,14 @@ class FakeBench:
 class FakeStagehand:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
-        self.left: list[Version] = []
+        self.left: list[Place] = []
         self.engine = SimpleNamespace(name="local", facts={})
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench
 
-    def leave(self, version: Version) -> None:
-        self.left.append(version)
+    def leave(self, place: Place) -> None:
+        self.left.append(place)
 
 
 class SilentNarrator:
@@ -88,7 +100,7 @@ def good(bench: FakeBench) -> Outcome:
     )
 
 
-def session_of(tmp_path: Path, script: list[Any]) -> tuple[_Loop, FakeBench, FakeStagehand]:
+def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[_Loop, FakeBench, FakeStagehand]:
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
@@ -100,13 +112,14 @@ def session_of(tmp_path: Path, script: list[Any]) -> tuple[_Loop, FakeBench, Fak
         return good(bench)
 
     scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
-    plan = make_plan([VERSION], scenario.variants(), repeats=len(script), alternating=False)
+    plan = make_plan([VERSION], variants_of(scenario.caches, (), ()), repeats=len(script), alternating=False)
     request = Request("cold-recovery", ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
+    request = replace(request, floor=floor)
     logdir = tmp_path / "logs"
     logdir.mkdir()
     bench = FakeBench(logdir)
     stagehand = FakeStagehand(bench)
-    prepared = Prepared(scenario, plan, (), ())
+    prepared = Prepared(scenario, plan, ())
     return _Loop(request, prepared, stagehand=cast(Stagehand, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
 
 
@@ -122,7 +135,7 @@ def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: P
     assert [run.verdict for run in session.runs] == [Verdict.MEASURED] * 2
     assert [run.log for run in session.runs] == ["logs/001-5.7.22-cold-1.err", "logs/002-5.7.22-cold-2.err"]
     assert session.servers == {"5.7.22": {"source": "a fake"}}
-    assert stagehand.left == [VERSION]
+    assert stagehand.left == [Place(VERSION)]
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
@@ -177,3 +190,19 @@ def test_an_unfit_host_ends_the_session_and_says_why(tmp_path: Path) -> None:
     assert session.status == "aborted"
     assert "the disk is full" in session.notes
     assert len(session.runs) == 1
+
+
+def test_the_floor_is_stored_with_the_variants_over_these_files(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, ["good", "good"], floor=True)
+    loop.run()
+    assert stored(tmp_path).floors == (Floor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5),)
+
+
+def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:
+    loop, bench, _ = session_of(tmp_path, ["good"], floor=True)
+    bench.refuses_to_settle = True
+    loop.run()
+    session = stored(tmp_path)
+    assert session.status == "finished"
+    assert session.floors == ()
+    assert any("there is no floor: the cache was not cold" in note for note in session.notes)

@@ -7,7 +7,8 @@ from typing import cast
 import pytest
 
 from recovery.errors import TrialVoidError, UsageError
-from recovery.model import Cache, Startup, Usage, Verdict
+from recovery.measured import Startup, Usage
+from recovery.model import Cache, Verdict
 from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Outcome
@@ -87,10 +88,10 @@ def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
 
 def test_the_list_of_scenarios() -> None:
     assert [scenario.name for scenario in SCENARIOS] == [
-        "cold-recovery", "warm-recovery", "crash-recovery", "clean-start",
+        "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
     ]  # fmt: skip
     both = find_scenario("crash-recovery")
-    assert [variant.cache for variant in both.variants()] == [Cache.COLD, Cache.WARM]
+    assert both.caches == (Cache.COLD, Cache.WARM)
     with pytest.raises(UsageError, match="no scenario 'hot'"):
         find_scenario("hot")
 

@@ -4,8 +4,8 @@ import statistics
 
 import pytest
 
-from recovery.selfbench.students import interval_95, t95, upper_bound_95
 from recovery.selfbench.watching import Pair, overhead
+from recovery.students import interval_95, t95, upper_bound_95
 
 
 def test_t_by_degrees_of_freedom_takes_the_safe_side_between_rows() -> None:

@@ -18,7 +18,8 @@ import pytest
 import recovery
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.files import write_atomically
-from recovery.model import Phase, Run, Session, Verdict
+from recovery.measured import Phase
+from recovery.model import Run, Session, Verdict
 from recovery.store import REPORT, SessionStore, check_results_folder, find, load
 
 PROMISED = {

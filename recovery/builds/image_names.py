@@ -24,6 +24,9 @@ _REPOSITORIES = {
 }
 
 
+_LIKE_DEBIAN = {"debian-sid": (Flavor.MYSQL, (9, 7)), "debian-mariadb": (Flavor.MARIADB, (10, 11))}
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A release (5.7.22), the newest of a series (9.7), or what a Debian suite carries (debian-sid)."""
@@ -41,6 +44,14 @@ class Wanted:
             return (version.flavor, version.numbers[:2]) == (self.flavor, self.series)
         # Debian spells 9.7.4-2 what is MySQL's 9.7.4: between MySQL and Percona the server knows best.
         return self.release is not None and version.numbers == self.release.numbers and self._same_house(version)
+
+    @property
+    def like(self) -> Version:
+        """A release like it, where only a rough estimate is made of it."""
+        if self.release is not None:
+            return self.release
+        flavor, numbers = _LIKE_DEBIAN.get(self.debian or "", (self.flavor, self.series or (9, 7)))
+        return Version(flavor, (*numbers, 0))
 
     def _same_house(self, version: Version) -> bool:
         return self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)

@@ -14,20 +14,27 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
 from recovery.limited import parse_limits, repeated
-from recovery.model import Schema
+from recovery.model import Cache, Schema
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
+    DEFAULT_INSERTS,
     DEFAULT_RUNS,
     DEFAULT_TABLES,
+    MOST_INSERTS,
     MOST_RUNS,
     MOST_TABLES,
     Request,
     identifier,
+    parse_points,
     parse_settings,
+    parse_variants,
     positive,
     split_versions,
+    variant_text,
 )
-from recovery.stages import layout_options
+from recovery.scenarios import find_scenario
+from recovery.scenarios.scale import SCALE
+from recovery.server.options import layout_options
 from recovery.store import find, load
 
 Given = Mapping[str, Any]
@@ -53,10 +60,14 @@ def make_request(scenario: str, given: Given) -> Request:
         versions = (DEFAULT_VERSION,)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
+    points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     request = Request(
         scenario=scenario,
         versions=_each_once(versions),
-        schema=asked_schema(given),
+        schema=asked_schema({**given, "tables": str(points[-1])} if points else given),
+        points=points,
+        predict=positive("--predict", given["predict"], MOST_TABLES) if given.get("predict") else None,
+        variants=parse_variants(given["variants"]),
         runs=positive("RUNS", given["runs"] or DEFAULT_RUNS, MOST_RUNS),
         data=_path(given["data"] or default_data_dir()),
         results=_path(given["results"]),
@@ -67,14 +78,30 @@ def make_request(scenario: str, given: Given) -> Request:
         engine=_engine(given),
         image=given["image"],
         registry=given["registry"],
+        inserts=_count("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MOST_INSERTS),
         as_published=given["as_published"],
+        trace=given["trace"],
+        floor=given["floor"],
         allow_drop=not given["no_drop_caches"],
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
         limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
+    _check_together(request)
     return replace(request, command=_repeat(request))
+
+
+def _check_together(request: Request) -> None:
+    """What is fine by itself, but not with the rest."""
+    if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
+        raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+    every = (request.settings, *(settings for _, settings in request.variants))
+    if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
+        raise UsageError(
+            "--trace looks into the files after a shutdown, and innodb_fast_shutdown=2 leaves changes out of them",
+            "leave one of them out",
+        )
 
 
 def _engine(given: Given) -> str:
@@ -151,6 +178,7 @@ def _gone_on_with(given: Given) -> Given:
     stored["versions"] = () if "mysqld" in asked or "image" in asked else session.versions
     shape = layout_options(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
+    stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
 
 
@@ -158,7 +186,7 @@ def _repeat(request: Request) -> str:
     schema = request.schema
     options: list[tuple[str, object]] = [
         ("--version", " ".join(request.versions) or None),
-        ("--tables", schema.tables),
+        ("--tables", " ".join(map(str, request.points)) or schema.tables),
         ("--schemas", schema.databases if schema.databases > 1 else None),
         ("--columns", schema.columns or None),
         ("--rows", schema.rows or None),
@@ -174,8 +202,13 @@ def _repeat(request: Request) -> str:
         ("--template", schema.template),
         ("--insert-template", request.insert_template),
         *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        *(("--variant", variant_text(variant)) for variant in request.variants),
+        ("--predict", request.predict),
         *repeated(request.limits),
+        ("--inserts", str(request.inserts) if request.inserts != DEFAULT_INSERTS else None),
         ("--as-published", request.as_published),
+        ("--trace", request.trace),
+        ("--floor", request.floor),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),
         ("--offline", request.offline),

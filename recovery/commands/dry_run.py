@@ -9,17 +9,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, known_version, known_wanted, resolve
-from recovery.engines import DOCKER, LOCAL, where
+from recovery.engines import IN_CONTAINERS, LOCAL, where
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
+from recovery.host.datadir import DataDirs
 from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
 from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Version
-from recovery.plan import make_plan
+from recovery.plan import make_plan, place_of, places_for, variants_of
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stages import all_fit, refuse_withdrawn
@@ -38,32 +40,41 @@ def _plan(request: Request) -> Iterator[str]:
     if request.engine == LOCAL:
         for text in request.versions:
             known_version(text)
-    versions = [one.release for one in wanted if one.release is not None] or _asked(request.mysqld)
-    total = request.schema.total_tables
+    names = {one.like: one.text for one in wanted if one.release is None}
+    versions = [one.like for one in wanted] or _asked(request.mysqld)
+    if not versions:  # told when it is there; until then it is taken for the default
+        versions = [known_version(DEFAULT_VERSION)]
+        names = {versions[0]: str(request.image or request.mysqld)}
+    variants = variants_of(scenario.caches, request.variants, request.points, common=request.settings)
+    places = places_for(versions, variants)
     room = free(request.data)
-    place = where(request)
+    run_by = where(request)
     yield scenario.question
-    yield f"  servers run {place}"
-    for name in [one.text for one in wanted if one.release is None] or (() if versions else (request.mysqld,)):
-        yield f"  server {name or request.image}; it is asked for its version at the start"
-    needs = [need_for(version, request.schema) for version in versions]
-    for version, need in zip(versions, needs, strict=True):
-        refuse_withdrawn(version, total)
+    yield f"  servers run {run_by}"
+    for name in names.values():
+        yield f"  {name} is asked for its version at the start"
+    needs = [need_for(place.version, place.schema(request.schema)) for place in places]
+    for place, need in zip(places, needs, strict=True):
+        total = place.schema(request.schema).total_tables
+        refuse_withdrawn(place.version, total)
+        caches = [variant.cache for variant in variants if place_of(place.version, variant) == place]
+        name = names.get(place.version, str(place.version)) + "".join(f" {one}={value}" for one, value in place.layout)
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
-        seconds = seconds_for(
-            version, total, runs=request.runs, caches=scenario.caches, read_iops=request.limits.read_iops
-        )
-        time = duration_text(seconds)
-        server = request.mysqld or ("an image" if request.engine == DOCKER else _whereabouts(version))
-        yield f"  {version}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
+        server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
+        iops = request.limits.read_iops
+        time = duration_text(seconds_for(place.version, total, runs=request.runs, caches=caches, read_iops=iops))
+        yield f"  {name}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
+    for info in DataDirs(request.data).list():
+        yield f"  there already: {info.key} ({info.status})"
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
-    alternating = all_fit(needs, room)
-    plan = make_plan(versions, scenario.variants(), repeats=request.runs, alternating=alternating)
+    alternating = not request.points and all_fit(needs, room)
+    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
-        yield f"  {trial.number:3d}  {trial.version}  {trial.variant.name}  run {trial.repeat}"
+        name = names.get(trial.version, str(trial.version))
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
 
 
@@ -77,6 +88,8 @@ def _asked(mysqld: str | None) -> list[Version]:
         return []
 
 
-def _whereabouts(version: Version) -> str:
+def _whereabouts(version: Version, *, in_images: bool) -> str:
+    if in_images:
+        return "an image"
     cached = {offer.version for offer in offers() if offer.cached}
     return "in the cache" if str(version) in cached else "to be fetched"

@@ -1,4 +1,4 @@
-"""The commands that measure: cold-recovery, warm-recovery, crash-recovery, clean-start."""
+"""The commands that measure: cold-recovery, warm-recovery, crash-recovery, clean-start, scale."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from recovery.report.narrator import ConsoleNarrator, ProgressConsole
 from recovery.report.write import write_reports
 from recovery.runner import run_session
 from recovery.scenarios import SCENARIOS
+from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.store import REPORT, load
 
@@ -35,7 +36,10 @@ def _command(scenario: Scenario) -> click.Command:
     def command(**given: Any) -> int:
         return measure(scenario.name, given)
 
-    return command
+    return _PREDICT(command) if scenario is SCALE else command
+
+
+_PREDICT = click.option("--predict", metavar="N", help="And how long would a start take with N tables?")
 
 
 def _caches(scenario: Scenario) -> str:

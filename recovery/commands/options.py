@@ -85,11 +85,27 @@ OPTIONS: tuple[Decorator, ...] = (
         help="A mysqld option; may be repeated.",
     ),
     click.option(
+        "--variant", "variants", multiple=True, metavar="NAME:OPTION=VALUE,...", envvar=PREFIX + "VARIANT",
+        help="Settings to compare under a name; repeated for each. NAME: alone is the server as it is.",
+    ),
+    click.option(
         "--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE", help="Your own schema template."
     ),
     click.option(
         "--insert-template", type=click.Path(path_type=Path), envvar=PREFIX + "INSERT_TEMPLATE",
         help="Your own insert script's template.",
+    ),
+    click.option(
+        "--inserts", metavar="N", envvar=PREFIX + "INSERTS",
+        help="Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]",
+    ),
+    click.option(
+        "--trace", is_flag=True, envvar=PREFIX + "TRACE",
+        help="Find out which tables' files every timed start opens, and which had been modified."
+    ),
+    click.option(
+        "--floor", is_flag=True, envvar=PREFIX + "FLOOR",
+        help="Read every table's first page with a plain program too: what the storage allows."
     ),
     click.option(
         "--as-published", is_flag=True, envvar=PREFIX + "AS_PUBLISHED",
@@ -115,8 +131,9 @@ OPTIONS: tuple[Decorator, ...] = (
 
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
-    "ENGINE", "IMAGE", "REGISTRY", "SET", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES", "KEEP",
-    "STALL", "OFFLINE", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
+    "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES",
+    "KEEP",
+    "STALL", "OFFLINE", "INSERTS", "TRACE", "FLOOR", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
 )  # fmt: skip
 
 
@@ -169,7 +186,7 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
 
 def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """By the names of click's parameters. The names in the file are those of the environment, in small letters."""
-    parameters = {"version": "versions", "stall": "stall_s", "set": "settings"}
+    parameters = {"version": "versions", "stall": "stall_s", "set": "settings", "variant": "variants"}
     defaults: dict[str, Any] = {}
     for name, value in content.items():
         key = name.replace("-", "_")
@@ -185,11 +202,11 @@ def _value(key: str, value: object, path: Path) -> object:
         if not isinstance(value, dict):
             raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
         return tuple(f"{option}={setting}" for option, setting in value.items())
-    if key == "version" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if key in ("version", "variant") and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    flags = dict.fromkeys(("as_published", "no_drop_caches", "keep", "offline"), bool)
+    flags = dict.fromkeys(("as_published", "trace", "floor", "no_drop_caches", "keep", "offline"), bool)
     wanted = {**flags, "stall": int | float}.get(key, str)
-    if key in ("tables", "schemas", "columns", "rows", "runs", "read_iops", "read_bps", "memory"):
+    if key in ("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"):
         wanted = int | str
     if key == "cpus":
         wanted = int | float | str
@@ -197,7 +214,7 @@ def _value(key: str, value: object, path: Path) -> object:
         raise UsageError(f"{path}: '{key}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{key}' is set but empty", "give it a value, or remove the line")
-    if key == "version":
+    if key in ("version", "variant"):
         return (value,)
     return str(value) if isinstance(value, int | float) and wanted is not bool and key != "stall" else value
 

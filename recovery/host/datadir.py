@@ -20,7 +20,16 @@ from recovery.host.state import State
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Schema
 
-__all__ = ["DataDir", "DataDirInfo", "DataDirs", "State", "allocated_bytes", "count_ibd", "prove_intact"]
+__all__ = [
+    "DataDir",
+    "DataDirInfo",
+    "DataDirs",
+    "State",
+    "allocated_bytes",
+    "count_ibd",
+    "database_folders",
+    "prove_intact",
+]
 
 _MYSQL = "mysql"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
@@ -109,6 +118,13 @@ class DataDirs:
                 lock.release()
                 raise
 
+    def rename(self, dd: DataDir, key: str) -> None:
+        """It goes on under another key; whatever lay there is removed."""
+        with self.acquire(key) as renamed:
+            renamed.wipe()
+            with _unfit(dd.path, "cannot be renamed"):
+                dd.path.rename(renamed.path)
+
     def list(self) -> tuple[DataDirInfo, ...]:
         if not self.root.exists():
             return ()
@@ -178,7 +194,11 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
 
 def count_ibd(folder: Path, databases: tuple[str, ...]) -> int:
     """Tables' files in these databases of a server's data directory; a missing database counts none."""
-    return sum(_count_in(folder / _folder_name(database)) for database in databases)
+    return sum(map(_count_in, database_folders(folder, databases)))
+
+
+def database_folders(folder: Path, databases: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(folder / _folder_name(database) for database in databases)
 
 
 def _count_in(folder: Path) -> int:

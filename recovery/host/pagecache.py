@@ -13,7 +13,7 @@ from recovery.host import tree
 from recovery.host.dropping import Caches, Dropper, cold_means
 from recovery.host.residency import Probe
 from recovery.host.storage import device_of
-from recovery.model import ColdProof
+from recovery.measured import ColdProof
 
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _CACHED_ELSEWHERE = frozenset({"zfs"})

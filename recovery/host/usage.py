@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recovery.host.limits import Counted, Group
 from recovery.host.storage import Device, completed_reads
-from recovery.model import Usage
+from recovery.measured import Usage
 
 _MEMINFO = Path("/proc/meminfo")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -55,6 +55,13 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
     return ScriptSize(count, tables)
 
 
+def goes_on(smaller: Schema, larger: Schema) -> bool:
+    """Whether the larger script begins with the whole of the smaller one: then a server that has had that can be given
+    the rest."""
+    rest = statements(larger)
+    return all(one == next(rest, None) for one in statements(smaller))
+
+
 def check_template(schema: Schema) -> ScriptSize:
     """UsageError unless the template renders, and to as many tables as asked. Done before anything is touched."""
     size = measure(schema)

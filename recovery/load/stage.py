@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ class _Site:
     launcher: Launcher
     say: Callable[[str], None]
     settings: Mapping[str, str]
-    tried: Mapping[str, str]
+    tried: Sequence[Mapping[str, str]]
     stall_s: float
 
     @property
@@ -77,7 +77,7 @@ def prepare_stage(
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
     settings: Mapping[str, str],
-    tried: Mapping[str, str] | None = None,
+    tried: Sequence[Mapping[str, str]] = (),
     stall_s: float = DEFAULT_STALL_S,
     stop: threading.Event | None = None,
 ) -> None:
@@ -85,7 +85,7 @@ def prepare_stage(
     everything else that goes wrong leaves one that the next call begins anew. `settings` shape the files; `tried` are
     those of later starts: one that the server refuses is told before the hour of building."""
     size = check_template(schema)
-    site = _Site(build, schema, target, launcher, say, settings, tried or {}, stall_s)
+    site = _Site(build, schema, target, launcher, say, settings, tried, stall_s)
     done = _begin(site, size)
     try:
         _load(site, size, done=done, progress=progress, stop=stop or threading.Event())
@@ -105,9 +105,9 @@ def _begin(site: _Site, size: ScriptSize) -> int:
     need = need_for(version, site.schema)
     if done:
         check_space(site.target.path, need.part(done / size.statements))
-        site.target.save(replace(state, statements_done=0))
+        site.target.save(replace(state, statements_done=0, schema=_stored(site.schema)))
         shutil.rmtree(site.logs, ignore_errors=True)
-        site.say(f"{version}: going on with an interrupted build, {done:,} of {size.statements:,} statements are done")
+        site.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
         return done
     site.target.wipe()
     check_space(site.target.path, need)
@@ -120,16 +120,16 @@ def _begin(site: _Site, size: ScriptSize) -> int:
 
 def _try_settings(site: _Site) -> None:
     """On the empty directory, where a start takes a second."""
-    if not site.tried:
-        return
     try:
-        with site.server(merge(test_settings(site.build.version), site.tried)) as server:
-            server.start(log_name="settings.log")
-            server.stop()
+        for settings in filter(None, site.tried):
+            with site.server(merge(test_settings(site.build.version), settings)) as server:
+                server.start(log_name="settings.log")
+                server.stop()
     except ServerFailedError as error:
         site.target.wipe()
         raise UsageError(
-            f"with the options asked for, {error.message}", "see --set, and the server's manual of this version"
+            f"with the options asked for, {error.message}",
+            "see --set and --variant, and the server's manual of this version",
         ) from error
 
 
@@ -138,12 +138,15 @@ def _new_state(site: _Site) -> State:
         status="building",
         version=str(site.build.version),
         fingerprint=site.build.fingerprint,
-        schema={
-            name: value for name, value in asdict(site.schema).items() if isinstance(value, str | int)
-        },  # a template's path says nothing later, and its text is in the folder's name
+        schema=_stored(site.schema),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         tool_version=recovery.__version__,
     )
+
+
+def _stored(schema: Schema) -> dict[str, str | int]:
+    """A template's path says nothing later, and its text is in the folder's name."""
+    return {name: value for name, value in asdict(schema).items() if isinstance(value, str | int)}
 
 
 def _initialise(site: _Site) -> None:

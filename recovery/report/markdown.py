@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from recovery.curves import curves
 from recovery.model import Session, Table
 from recovery.report import layout
+from recovery.report.chart import CHART
 from recovery.report.tables import heading, state, tables
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -20,6 +22,8 @@ def render(session: Session) -> str:
     if session.notes:
         lines += ["", *(f"- {_escaped(note)}" for note in session.notes)]
     lines += ["", "To repeat it:", "", *_fenced(layout.printable(session.command))]
+    if curves(session):
+        lines += ["", f"![Startup against the number of tables]({CHART})"]
     for table in tables(session):
         lines += ["", *_table(table)]
     return "\n".join(lines) + "\n"

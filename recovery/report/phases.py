@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from recovery.model import Phase, Run, Session, Table, Verdict
+from recovery.measured import Phase
+from recovery.model import Run, Session, Table
 from recovery.phases import JOIN, UNNAMED, in_order, named_share, seconds_by_name
 from recovery.report import figures
-from recovery.summary import mean
+from recovery.summary import mean, measured_by
 
 
 def phase_table(session: Session) -> Table | None:
     """None where no run has phases: sessions of older tools have none."""
-    measured = [run for run in session.runs if run.verdict is Verdict.MEASURED and run.phases]
-    cells = [
-        (version, variant, [run for run in measured if (run.version, run.variant) == (version, variant)])
-        for version in session.versions
-        for variant in session.variants
+    found = [
+        ((version, variant), starts)
+        for version, variant, runs in measured_by(session)
+        if (starts := [run.phases for run in runs if run.phases])
     ]
-    found = [((version, variant), [run.phases for run in runs]) for version, variant, runs in cells if runs]
     if not found:
         return None
     title = "Where the time went, mean seconds"
+    measured = (run for _, _, runs in measured_by(session) for run in runs)
     return phases_by(title, ("version", "variant"), found, notes=_held(measured))
 
 
@@ -71,7 +71,7 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _held(runs: Iterable[Run]) -> tuple[str, ...]:
-    held = [(run.number, run.log_held_s) for run in runs if run.log_held_s is not None]
+    held = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
     if not held:
         return ()
     numbers = ", ".join(str(number) for number, _ in held)

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from recovery.limited import limits_of
 from recovery.model import Limits, Run, Session, Summary, Table, Verdict
 from recovery.report import figures
+from recovery.report.floor import floor_table
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
 from recovery.report.phases import phase_table
+from recovery.report.scale import scale_tables
+from recovery.report.touched import touched_table
 from recovery.summary import mean, summarise
 
 _FINGERPRINTS = ("sha256", "fingerprint")
@@ -28,8 +31,8 @@ def tables(session: Session) -> tuple[Table, ...]:
 
 def figures_of(session: Session) -> tuple[Table, ...]:
     """What was measured: the part that a terminal shows."""
-    where = phase_table(session)
-    found = [_timing(session), *([where] if where is not None else []), _runs(session)]
+    more = (phase_table(session), touched_table(session), floor_table(session))
+    found = [_timing(session), *scale_tables(session), *(table for table in more if table is not None), _runs(session)]
     if any(run.verdict is not Verdict.MEASURED for run in session.runs):
         found.append(_not_counted(session))
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recovery.errors import UsageError
-from recovery.scenarios import clean_start, crash_recovery
+from recovery.scenarios import clean_start, crash_recovery, scale
 from recovery.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -11,6 +11,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     crash_recovery.WARM,
     crash_recovery.BOTH,
     clean_start.CLEAN_START,
+    scale.SCALE,
 )
 
 

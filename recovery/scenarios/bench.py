@@ -8,15 +8,23 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
-from recovery.host.datadir import DataDir
+from recovery.host.datadir import DataDir, database_folders
 from recovery.host.dropping import Dropper
+from recovery.host.floor import Reads
+from recovery.host.floor import measure as measure_floor
 from recovery.host.pagecache import flush_caches, make_cold
 from recovery.host.state import removal
-from recovery.load.insert import InsertsFailedError, count_rows, fire, tables_of
-from recovery.model import ColdProof, Schema, Startup
+from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
+from recovery.measured import ColdProof, Startup, Touched
+from recovery.model import Cache, Schema, Variant
 from recovery.scenarios.description import describe, of_build
+from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
+from recovery.server.options import lasting, timed_only
 from recovery.server.server import Server
+
+_PLAIN = Variant("", Cache.COLD)
+"""Nothing but what holds for every trial."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Conditions:
     """Who drops the whole host's caches; with nobody, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
+    trace: bool = False
+    """Find out which tables' files each timed start opens."""
 
 
 class Bench:
@@ -52,11 +62,13 @@ class Bench:
         self.datadir = datadir
         self.schema = schema
         self.conditions = conditions
+        self._folders = database_folders(datadir.mysql, schema.database_names)
+        self._tracer = Tracer(datadir.mysql, self._folders) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
-        self.description = of_build(server.build)
-        """What is known of the server; what it says of itself is asked once, after the first timed start."""
-        self._described = False
+        self._variant = _PLAIN
+        self._described: dict[str, dict[str, str]] = {}
+        """What the server said of itself, by variant: asked once, after the first timed start."""
         self.at_rest = datadir.state.status == "whole"
         """Nothing has happened since a clean stop: the ledger and the files agree."""
         self._untimed = 0
@@ -64,6 +76,19 @@ class Bench:
         """Rows by table that are not in the ledger yet."""
 
     # -- the server
+
+    def vary(self, variant: Variant) -> None:
+        """Its settings hold from the next start on."""
+        self._variant = variant
+
+    @property
+    def description(self) -> dict[str, str]:
+        """What is known of the server under the settings in force."""
+        return of_build(self.server.build) | self._described.get(self._variant.label, {})
+
+    @property
+    def _timed_settings(self) -> dict[str, str]:
+        return dict(self.conditions.timed_settings) | timed_only(dict(self._variant.settings))
 
     def start(self) -> None:
         """A start that is not measured: where it fails, what lies in the directory may be to blame."""
@@ -75,24 +100,39 @@ class Bench:
             raise
 
     def timed_start(self, log_name: str) -> Startup:
-        startup = self._start(log_name, dict(self.conditions.timed_settings))
+        def start() -> Startup:
+            return self._start(log_name, self._timed_settings)
+
+        tracer = self._tracer
+        startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
         self.last_read_bytes = startup.usage.read_bytes
         return startup
 
     def kill(self) -> str:
         ended = str(self.server.kill())
-        self._write_ledger()
+        self._ended()
         return ended
 
     def stop(self) -> str:
         ended = str(self.server.stop())
-        self._write_ledger()
+        self._ended()
         self.at_rest = True
         return ended
 
-    def _start(self, log_name: str, settings: Mapping[str, str] | None = None) -> Startup:
+    def touched(self) -> Touched | None:
+        """By the timed start before the last stop; None where starts are not traced."""
+        return None if self._tracer is None else self._tracer.found()
+
+    def _ended(self) -> None:
+        self._write_ledger()
+        if self._tracer is not None:
+            self._tracer.ended()
+
+    def _start(self, log_name: str, settings: dict[str, str] | None = None) -> Startup:
         self.at_rest = False
-        return self.server.start(log_name=log_name, settings=settings)
+        if self._tracer is not None:
+            self._tracer.began()
+        return self.server.start(log_name=log_name, settings=lasting(dict(self._variant.settings)) | (settings or {}))
 
     # -- the cache
 
@@ -111,6 +151,12 @@ class Bench:
         self.last_read_bytes = None
         return make_cold(self.datadir.mysql, self.conditions.dropper)
 
+    def floor(self) -> Reads:
+        """What the storage allows over these files; between trials, when no server runs."""
+        assert self.at_rest, "a server may still write there"
+        self.last_read_bytes = None
+        return measure_floor(self._folders, self.make_cold, self.server.group)
+
     @property
     def data_bytes(self) -> int | None:
         return self.datadir.state.bytes
@@ -122,7 +168,7 @@ class Bench:
         and the SIGKILL, and should this process die first, the directory is counted anew for being in use."""
         with self.server.session() as connection:
             try:
-                acknowledged = fire(connection, self.conditions.statements)
+                acknowledged = fire(connection, self.conditions.statements) or beat(connection)
             except InsertsFailedError as error:
                 self._acknowledge(error.acknowledged)
                 failure = self.server.failure(error.message)
@@ -134,9 +180,9 @@ class Bench:
     def contents(self) -> Contents:
         state = self.datadir.state
         tables = tuple(state.rows)
-        if not self._described:
-            self.description |= describe(self.server, dict(self.conditions.timed_settings))
-            self._described = True
+        if self._variant.label not in self._described:
+            given = dict(self._variant.settings) | self._timed_settings
+            self._described[self._variant.label] = describe(self.server, given)
         with self.server.session() as connection:
             found = count_rows(connection, tables)
             return Contents(
@@ -158,8 +204,10 @@ class Bench:
         return dirty
 
     def settle(self) -> None:
-        """After a trial that failed half-way: ends the server, starts it anew and counts what it holds."""
+        """After a trial that failed half-way: ends the server, starts it anew and counts what it holds. Not under the
+        settings of that trial's variant, which may be what it cannot start with."""
         self.server.close()
+        self._variant = _PLAIN
         self._recount(tuple(self.datadir.state.rows))
 
     def release(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recovery.model import Cache, ColdProof, Startup, Verdict
+from recovery.measured import ColdProof, Startup
+from recovery.model import Cache, Verdict
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
@@ -56,6 +57,7 @@ def conclude(
         rows_expected=contents.rows_expected,
         rows_found=contents.rows_found,
         rows_lost=contents.rows_lost,
+        touched=bench.touched(),
     )
 
 

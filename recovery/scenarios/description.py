@@ -41,12 +41,12 @@ def of_build(build: Build) -> dict[str, str]:
     return {"source": build.source, "sha256": build.fingerprint, **image, **warnings}
 
 
-def describe(server: Server, timed: Mapping[str, str]) -> dict[str, str]:
-    """The options given, with those of the timed start alone, and under `@name` each value in effect: an option that a
-    server ignores is seen by it."""
+def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
+    """The options of the timed start, with those that are `given` for it beside the server's own, and under `@name`
+    each value in effect: an option that a server ignores is seen by it."""
     build = server.build
-    options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, timed)
-    given = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
-    wished = (name.removeprefix("loose_") for name in (*server.settings, *timed))
+    options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, given)
+    told = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
+    wished = (name.removeprefix("loose_") for name in (*server.settings, *given))
     effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE, *wished)).items()}
-    return {"options": given, **effective}
+    return {"options": told, **effective}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.model import Cache, ColdProof, Startup, Variant, Verdict
+from recovery.measured import ColdProof, Startup, Touched
+from recovery.model import Cache, Verdict
 from recovery.scenarios.bench import Bench
 
 
@@ -26,6 +27,7 @@ class Outcome:
     rows_found: int
     rows_lost: int
     """Table by table: rows too many in one do not make up for those that another lost."""
+    touched: Touched | None = None
 
 
 Judgement = tuple[Verdict, str | None]
@@ -39,9 +41,6 @@ class Scenario:
     caches: tuple[Cache, ...]
     measure: Callable[[Bench, Cache], Outcome]
     judge: Callable[[Outcome], Judgement]
-
-    def variants(self) -> tuple[Variant, ...]:
-        return tuple(Variant(cache.value, cache) for cache in self.caches)
 
 
 def judge_contents(outcome: Outcome) -> Judgement:

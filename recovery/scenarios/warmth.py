@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recovery.errors import TrialVoidError
-from recovery.model import Startup
+from recovery.measured import Startup
 from recovery.scenarios.bench import Bench
 
 MOST_WARMUPS = 6

@@ -17,10 +17,10 @@ from recovery.host.pagecache import make_cold
 from recovery.load.insert import fire, insert_statements
 from recovery.model import Build, Cache, Schema
 from recovery.selfbench.site import Site, quiet
-from recovery.selfbench.students import interval_95
 from recovery.server.container import ContainerLauncher
 from recovery.server.local import LocalLauncher
 from recovery.server.server import Server
+from recovery.students import interval_95
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from recovery.host.datadir import DataDir
 from recovery.load.insert import fire, insert_statements
 from recovery.model import Build, Schema
 from recovery.selfbench.site import Site
-from recovery.selfbench.students import upper_bound_95
 from recovery.server import client
 from recovery.server.errorlog import Kind, classify, stamp_of
 from recovery.server.launcher import Launch, Life
@@ -24,6 +23,7 @@ from recovery.server.local import LocalLauncher
 from recovery.server.options import base_settings, merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.watcher import watch
+from recovery.students import upper_bound_95
 
 # The published way, as a shell does it: look for the line every so often.
 BARE_LOOP = 'until grep -q "ready for connections" "$1"; do sleep 0.1; done'

@@ -25,6 +25,14 @@ RESERVED: frozenset[str] = frozenset(
 )
 """What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files."""
 
+TIMED_ONLY = frozenset({"innodb_force_recovery"})
+"""A server that runs under them takes no inserts, and no clean start is wanted with them."""
+
+LAYOUT_OPTIONS: frozenset[str] = frozenset(
+    {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm", "innodb_undo_tablespaces"}
+    | {"innodb_file_format", "innodb_default_row_format", "character_set_server", "collation_server"}
+)
+
 
 def base_settings(version: Version, *, rundir: Path) -> Settings:
     """What every start needs, whatever it is for. The launcher adds what it alone knows: basedir, datadir, user."""
@@ -105,6 +113,21 @@ def merge(*layers: Mapping[str, str]) -> Settings:
 def canonical(name: str) -> str:
     """`--Innodb-Log-File-Size` and `innodb_log_file_size` are one option."""
     return name.strip().lstrip("-").replace("-", "_").lower()
+
+
+def layout_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
+    and a directory made with others is another directory."""
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in LAYOUT_OPTIONS}
+
+
+def timed_only(settings: Mapping[str, str]) -> Settings:
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in TIMED_ONLY}
+
+
+def lasting(settings: Mapping[str, str]) -> Settings:
+    """Of every start."""
+    return {name: value for name, value in settings.items() if name not in timed_only(settings)}
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:

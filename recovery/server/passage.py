@@ -6,7 +6,9 @@ that, all lines of the start are put back to where they say they were made."""
 
 from __future__ import annotations
 
-from recovery.model import Phase, Version
+from recovery.measured import Phase
+from recovery.model import Version
+from recovery.server.counted import counts_of
 from recovery.server.errorlog import stamp_of
 from recovery.server.marks import Mark, mark_of
 from recovery.server.phases import Server, Sighting, generation_of, is_news, phases_of, with_first_query
@@ -23,8 +25,11 @@ class Passage:
         self._started_s = started_s
         self._arrivals: list[tuple[Mark, float, float]] = []
         """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
+        self.scan_threads: int | None = None
+        """With which the server says it scans its files."""
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
+        self.scan_threads = dict(counts_of(text)).get("scan_threads", self.scan_threads)
         mark = mark_of(text)
         last = self._arrivals[-1][0] if self._arrivals else None
         if mark is not None and mark is not Mark.READY and is_news(mark, last):

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-from recovery.model import Flavor, Phase, Version
+from recovery.measured import Phase
+from recovery.model import Flavor, Version
 from recovery.phases import (
     BINLOG_RECOVERY,
     BUFFER_POOL,

@@ -18,7 +18,8 @@ from recovery.host.limits import Group
 from recovery.host.signals import held_back
 from recovery.host.storage import Device
 from recovery.host.usage import Meter
-from recovery.model import Build, Startup
+from recovery.measured import Startup
+from recovery.model import Build
 from recovery.server import client
 from recovery.server.errorlog import Kind, classify
 from recovery.server.launcher import Exit, Launch, Launcher, Life
@@ -121,6 +122,7 @@ class Server:
                 startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
             ),
             log_held_s=ready.passage.held_s,
+            scan_threads=ready.passage.scan_threads,
         )
 
     def _meter(self, life: Life) -> Meter:

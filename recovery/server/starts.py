@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, field
 
 from recovery.errors import UsageError
-from recovery.model import Phase, Version
+from recovery.measured import Phase
+from recovery.model import Version
 from recovery.phases import BUFFER_POOL_LOAD, ROLLBACK
 from recovery.server.counted import counts_of, progress_of
 from recovery.server.errorlog import Kind, classify

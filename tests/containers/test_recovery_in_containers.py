@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import docker
@@ -44,6 +45,19 @@ def test_cold_and_warm_in_a_container(
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
     assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")
+@pytest.mark.parametrize(("version", "in_vain"), [("5.7.22", TABLES - 100), ("mariadb-10.11.5", 0)])
+def test_what_a_server_in_a_container_opens(version: str, in_vain: int, at: list[str], tmp_path: Path) -> None:
+    assert run(["cold-recovery", *IN_CONTAINERS, "--version", version, "--runs", "1", "--trace", "--floor", *at]) == 0
+    report = stored(tmp_path)
+    (one,) = report["runs"]
+    assert one["verdict"] == "measured", one["reason"]
+    assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, 100)
+    assert one["read_unmodified"] == in_vain
+    assert one["traced_by"] == "fanotify"
+    assert report["floors"][0]["files"] == TABLES
 
 
 def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(

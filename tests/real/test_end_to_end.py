@@ -125,6 +125,17 @@ def test_as_published_says_so(at: list[str], tmp_path: Path) -> None:
     assert report["runs"][0]["resident_before_bytes"] is None
 
 
+def test_the_floor(at: list[str], tmp_path: Path) -> None:
+    assert run(["crash-recovery", "--version", "5.7.22", "--runs", "1", "--floor", *at]) == 0
+    report = stored(tmp_path)
+    (floor,) = report["floors"]
+    assert (floor["version"], floor["variants"]) == ("5.7.22", ["cold", "warm"])
+    assert floor["files"] == TABLES
+    assert min(floor["one_thread_s"], floor["many_threads_s"], floor["open_s"]) > 0
+    assert "--floor" in report["command"]
+    assert "The floor: the same files" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+
+
 def test_a_server_that_cannot_start_ends_the_session_at_once(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

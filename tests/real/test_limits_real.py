@@ -77,6 +77,14 @@ def test_read_iops_bites(at: list[str], tmp_path: Path) -> None:
     assert "reads/s" in (tmp_path / "results" / "latest" / "report.txt").read_text()
 
 
+def test_the_floor_is_held_to_the_same_limits(at: list[str], tmp_path: Path) -> None:
+    measured(tmp_path, "cold-recovery", "--floor", "--read-iops", str(READ_IOPS), *at)
+    (floor,) = stored(tmp_path)["floors"]
+    assert floor["files"] == TABLES
+    for seconds in (floor["one_thread_s"], floor["many_threads_s"]):
+        assert seconds >= 0.8 * TABLES / READ_IOPS, "a read for every file"
+
+
 def test_read_bps_bites(at: list[str], tmp_path: Path) -> None:
     held = measured(tmp_path, "cold-recovery", "--read-bps", "20m", *at)
     rate = held["read_bytes"] / held["first_query_s"]

@@ -19,7 +19,17 @@ _T975 = {
 }  # fmt: skip
 
 
-def t95(degrees: int, table: Mapping[int, float] = _T95) -> float:
+def t95(degrees: int) -> float:
+    """One-sided."""
+    return _read(_T95, degrees)
+
+
+def t975(degrees: int) -> float:
+    """Of 95 %, two-sided."""
+    return _read(_T975, degrees)
+
+
+def _read(table: Mapping[int, float], degrees: int) -> float:
     return table[max(known for known in table if known <= degrees)]
 
 
@@ -29,7 +39,7 @@ def upper_bound_95(values: Sequence[float]) -> float:
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    half = t95(len(values) - 1, _T975) * _error(values)
+    half = t975(len(values) - 1) * _error(values)
     mean = statistics.mean(values)
     return mean - half, mean + half
 

@@ -1,0 +1,124 @@
+"""What does the storage allow? The first page of every table's file read once, by one thread and by many, and each
+merely opened: in a process of its own, which can be held to the same limits as the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from recovery.errors import RecoveryError
+from recovery.host.limits import Group
+
+_HOME = Path(__file__).parent.parent.parent
+"""Where this package is: another folder may have one of the same name in it."""
+MANY = 16
+"""Threads: as many as the newest servers use at most."""
+PAGE_BYTES = 16384
+_ENDING = ".ibd"
+_BATCH = 4096
+_TAKE = 64
+"""Files that a thread takes at once."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    files: int
+    one_thread_s: float
+    many_threads_s: float
+    threads: int
+    open_s: float
+
+
+def measure(folders: Sequence[Path], make_cold: Callable[[], object], group: Group | None) -> Reads:
+    """Over cold files each time."""
+
+    def one(threads: int, page_bytes: int) -> tuple[int, float]:
+        make_cold()
+        return _in_a_process(folders, threads, page_bytes, group)
+
+    files, one_thread_s = one(1, PAGE_BYTES)
+    _, many_threads_s = one(MANY, PAGE_BYTES)
+    _, open_s = one(1, 0)
+    return Reads(files, one_thread_s, many_threads_s, MANY, open_s)
+
+
+def _in_a_process(folders: Sequence[Path], threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recovery.host.floor"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=_HOME,
+    )  # fmt: skip
+    try:
+        if group is not None:
+            group.add(process.pid)
+        said, _ = process.communicate(json.dumps([[str(folder) for folder in folders], threads, page_bytes]))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    told = json.loads(said) if process.returncode == 0 else {}
+    if "files" not in told:
+        why = told.get("wrong", f"the reader ended with {process.returncode}")
+        raise RecoveryError(f"the files could not be read for the floor: {why}", "leave --floor out")
+    return int(told["files"]), float(told["seconds"])
+
+
+def read_all(folders: Sequence[Path], threads: int, page_bytes: int) -> int:
+    """How many files were opened; of each so many bytes are read, and no more."""
+    names, taking = _files(folders), threading.Lock()
+
+    def work(_: int) -> int:
+        count = 0
+        while True:
+            with taking:
+                paths = list(islice(names, _TAKE))
+            if not paths:
+                return count
+            for path in paths:
+                _touch(path, page_bytes)
+            count += len(paths)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+def _files(folders: Sequence[Path]) -> Iterator[str]:
+    """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            tables = (entry for entry in entries if entry.name.endswith(_ENDING))
+            while batch := sorted(islice(tables, _BATCH), key=os.DirEntry.inode):
+                yield from (entry.path for entry in batch)
+
+
+def _touch(path: str, page_bytes: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if page_bytes:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no more than is asked for
+            os.pread(descriptor, page_bytes, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _main() -> None:
+    folders, threads, page_bytes = json.loads(sys.stdin.read())
+    began = time.monotonic()
+    try:
+        files = read_all([Path(folder) for folder in folders], threads, page_bytes)
+    except OSError as error:
+        json.dump({"wrong": f"{error.filename}: {error.strerror}"}, sys.stdout)
+    else:
+        json.dump({"files": files, "seconds": time.monotonic() - began}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

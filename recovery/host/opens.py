@@ -1,0 +1,190 @@
+"""Which tables' files does a server open and read while it starts? Collected as it happens, read once it is over."""
+
+from __future__ import annotations
+
+import os
+import select
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol, Self
+
+from inotify_simple import INotify, parse_events
+from inotify_simple import flags as inotify_flags
+
+from recovery.errors import HostUnfitError
+from recovery.host import fanotify
+
+_ENDING = b".ibd"
+_READ_BYTES = 1 << 20
+_QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+@dataclass(frozen=True)
+class Opens:
+    """What was opened below the watched folders: each file as `folder/name`."""
+
+    files: frozenset[str]
+    read: frozenset[str]
+    """Those of them whose contents were read, by calls that wait for it: reads by AIO are not told."""
+    count: int
+    """Opens, not files. Two of one file that follow each other at once may be told as one."""
+    means: str
+    """`fanotify` (the server's own opens) or `inotify` (anybody's)."""
+
+
+class _Source(Protocol):
+    """Tells opens through a descriptor; what is read from it is understood later."""
+
+    means: str
+    fd: int
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        """By whom, where that is told, how, and which file."""
+
+    def close(self) -> None: ...
+
+
+class _ByFanotify:
+    means = "fanotify"
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._names = {fanotify.handle_of(folder): folder.name for folder in folders}
+        self.fd = fanotify.listen(folders[0])
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        for process, how, folder, name in fanotify.events(raw):
+            if name.endswith(_ENDING) and folder in self._names:
+                yield process, how, f"{self._names[folder]}/{os.fsdecode(name)}"
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class _ByInotify:
+    """Without root. It does not tell who opens: while a server starts that is nobody else."""
+
+    means = "inotify"
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._inotify = INotify(nonblocking=True)
+        self.fd = self._inotify.fileno()
+        try:
+            self._names = {
+                self._inotify.add_watch(folder, inotify_flags.OPEN | inotify_flags.ACCESS): folder.name
+                for folder in folders
+            }
+        except OSError:
+            self.close()
+            raise
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        for event in parse_events(raw):
+            if event.mask & inotify_flags.Q_OVERFLOW:
+                queue = _QUEUE.read_text().strip()
+                raise HostUnfitError(
+                    f"more files were opened at once than the kernel keeps word of ({queue})",
+                    f"trace as root, or raise fs.inotify.max_queued_events (sysctl), now {queue}",
+                )
+            if event.name.endswith(_ENDING.decode()):
+                yield None, event.mask, f"{self._names[event.wd]}/{event.name}"
+
+    def close(self) -> None:
+        self._inotify.close()
+
+
+def _source(folders: Sequence[Path]) -> _Source:
+    try:
+        return _ByFanotify(folders)
+    except OSError:  # no CAP_SYS_ADMIN, or a filesystem without handles
+        try:
+            return _ByInotify(folders)
+        except OSError as error:
+            raise HostUnfitError(
+                f"what a server opens cannot be traced here: {error.strerror}",
+                "run as root, or leave --trace out; see fs.inotify in `sysctl -a`",
+            ) from error
+
+
+class OpenTrace:
+    """From its entry to its exit; a thread empties the kernel's queue into a file, and nothing is looked at until then:
+    what can be put off must not be done beside a start that is timed."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._source = _source(folders)
+        try:
+            self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
+        except OSError:
+            self._source.close()
+            raise
+        self._lengths: list[int] = []
+        self._failure: OSError | None = None
+        self._over, self._ends = os.pipe()
+        self._thread = threading.Thread(target=self._collect, name="open-trace", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """What has happened until now is in; what happens later is not."""
+        if self._thread.is_alive():
+            os.write(self._ends, b".")
+            self._thread.join()
+
+    def of(self, pid: int) -> Opens:
+        self.stop()
+        if self._failure is not None:
+            raise HostUnfitError(
+                f"what the server opened could not be kept: {self._failure.strerror}",
+                f"make room in {tempfile.gettempdir()}, or leave --trace out",
+            )
+        files: set[str] = set()
+        read: set[str] = set()
+        count = 0
+        self._spool.seek(0)
+        for length in self._lengths:
+            for process, how, name in self._source.touched(self._spool.read(length)):
+                if process not in (None, pid):
+                    continue
+                if how & fanotify.OPEN:
+                    files.add(name)
+                    count += 1
+                if how & fanotify.READ:
+                    read.add(name)
+        return Opens(frozenset(files), frozenset(read), count, self._source.means)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._source.close()
+        self._spool.close()
+        os.close(self._over)
+        os.close(self._ends)
+
+    def _collect(self) -> None:
+        poller = select.poll()
+        poller.register(self._source.fd, select.POLLIN)
+        poller.register(self._over, select.POLLIN)
+        over = False
+        while not over:
+            over = any(fd == self._over for fd, _ in poller.poll())
+            try:
+                while self._take():
+                    pass
+            except OSError as error:
+                self._failure = error  # a count with holes is none
+                return
+
+    def _take(self) -> bool:
+        try:
+            raw = os.read(self._source.fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._spool.write(raw)
+        self._lengths.append(len(raw))
+        return True

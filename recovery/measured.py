@@ -1,0 +1,101 @@
+"""What was measured: raw, frozen, and neither judged nor averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process and its storage did between two moments; None is a figure that could not be taken."""
+
+    read_bytes: int | None = None
+    """Fetched from storage for the process (/proc/PID/io)."""
+    read_requests: int | None = None
+    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
+    reads those of the server's control group, as the limit counts them: before neighbours are merged."""
+    cpu_s: float | None = None
+    cache_grown_bytes: int | None = None
+    """Growth of the host's page cache meanwhile."""
+    group_memory_bytes: int | None = None
+    """Of the server's control group at the end, page cache included; None without limits."""
+
+
+@dataclass(frozen=True)
+class Startup:
+    """One timed start of a server, from just before exec. Raw: nothing here is judged or averaged."""
+
+    startup_s: float
+    """Until the server's own ready line."""
+    first_query_s: float
+    """Until the first answered query."""
+    crash_proof: str | None
+    """The log line that proves a crash recovery; None where there was none."""
+    usage: Usage
+    log: Path
+    ready_lag_s: float | None = None
+    """Arrival of the ready line minus the server's own stamp on it; None where the stamp is too coarse to tell."""
+    start_error_s: float | None = None
+    """By how much later than assumed the exec may have been; None where this tool itself called it."""
+    engine_overhead_s: float | None = None
+    """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
+    phases: tuple[Phase, ...] = ()
+    """Where the time went, up to the first answered query."""
+    log_held_s: float | None = None
+    """How long the server kept lines of its log to itself; None where it did not."""
+    scan_threads: int | None = None
+    """With which it says it has scanned its files; None where it says nothing."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Which files of the tested tables a traced start opened, until its first answer."""
+
+    opened: int
+    """Distinct files."""
+    opens: int
+    modified: int
+    """Files that had been modified since the last checkpoint before the start."""
+    opened_unmodified: int
+    read: int
+    """Files whose contents were read."""
+    read_unmodified: int
+    means: str
+    """`fanotify` or `inotify`."""
+    resident_after_bytes: int | None
+    """Of the data directory, in the page cache after the start."""
+
+
+@dataclass(frozen=True)
+class ColdProof:
+    """How the cache was emptied, and what was found left in it."""
+
+    means: str
+    """`drop_caches` (the whole host's), or `fadvise` (file by file; inodes and names stay warm)."""
+    resident_bytes: int | None
+    """Bytes of the data directory still resident after the first drop; None where the host cannot tell."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What the storage allows over the same files, cold, under the same limits."""
+
+    version: str
+    variants: tuple[str, ...]
+    """Those that were measured over these files."""
+    files: int
+    one_thread_s: float
+    """To read the first page of each."""
+    many_threads_s: float
+    threads: int
+    open_s: float
+    """Merely to open each, by one thread."""

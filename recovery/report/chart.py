@@ -1,0 +1,70 @@
+"""The growth as a picture: every run a dot, every version a line. Plain SVG, made of what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from recovery.curves import Curve
+
+CHART = "chart.svg"
+"""Its name beside the reports."""
+WIDTH, HEIGHT = 860, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
+_COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
+_STEPS = 5
+
+
+def chart(title: str, drawn: tuple[Curve, ...]) -> str:
+    """Both axes from zero: a line that looks steep is."""
+    most_tables = max(tables for curve in drawn for tables, _ in curve.points)
+    most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
+    frame = _Frame(most_tables, most_s * 1.05 or 1.0)
+    parts = [*_axes(frame)]
+    for number, curve in enumerate(drawn):
+        parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+        f'font-family="sans-serif" font-size="12" fill="#1f2328"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
+        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+class _Frame:
+    def __init__(self, most_tables: int, most_s: float) -> None:
+        self.most_tables = most_tables
+        self.most_s = most_s
+
+    def x(self, tables: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * tables / self.most_tables
+
+    def y(self, seconds: float) -> float:
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * seconds / self.most_s
+
+
+def _axes(frame: _Frame) -> Iterator[str]:
+    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+    for step in range(_STEPS + 1):
+        tables, seconds = frame.most_tables * step / _STEPS, frame.most_s * step / _STEPS
+        x, y = frame.x(tables), frame.y(seconds)
+        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#d0d7de"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:.3g}</text>'
+        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
+    yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">tables</text>'
+    yield f'<text x="16" y="{(_TOP + bottom) / 2}" transform="rotate(-90 16 {(_TOP + bottom) / 2})">seconds</text>'
+
+
+def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator[str]:
+    if curve.fit is not None:
+        start, end = (frame.y(max(0.0, curve.fit.at(tables))) for tables in (0, frame.most_tables))
+        yield (
+            f'<line x1="{_LEFT}" y1="{start:.1f}" x2="{frame.x(frame.most_tables):.1f}" y2="{end:.1f}" '
+            f'stroke="{colour}" stroke-width="1.5"/>'
+        )
+    for tables, runs in curve.points:
+        for run in runs:
+            x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
+    y = _TOP + 18 * number
+    yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
+    yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'

@@ -1,0 +1,39 @@
+"""Is every table's file read once, and no more of it than asked, in a process that can be limited?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import RecoveryError
+from recovery.host import floor
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, ...]:
+    found = tuple(tmp_path / name for name in ("one", "two"))
+    for folder in found:
+        folder.mkdir()
+        for number in range(100):
+            (folder / f"table_{number}.ibd").write_bytes(bytes(65536))
+        (folder / "db.opt").touch()
+    return found
+
+
+@pytest.mark.parametrize(("threads", "page_bytes"), [(1, 16384), (16, 16384), (1, 0)])
+def test_each_file_once(threads: int, page_bytes: int, folders: tuple[Path, ...]) -> None:
+    assert floor.read_all(folders, threads, page_bytes) == 200
+
+
+def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
+    times_cold = []
+    found = floor.measure(folders, lambda: times_cold.append(1), None)
+    assert len(times_cold) == 3
+    assert (found.files, found.threads) == (200, floor.MANY)
+    assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
+        floor.measure([tmp_path / "nobody"], lambda: None, None)

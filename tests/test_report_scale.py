@@ -1,0 +1,93 @@
+"""Points, line, prediction and picture, out of a stored session; and nothing of it where one number was measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.curves import curves
+from recovery.model import Run, Session, Verdict
+from recovery.report.scale import scale_tables
+from recovery.report.text import WIDTH, render
+from recovery.report.write import write_reports
+from recovery.store import REPORT, load, to_json
+
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions"
+PLAIN = load(FIXTURE)
+POINTS = (1_000, 10_000, 50_000)
+
+
+def grown(*, predict: int | None = None) -> Session:
+    """Of two versions: 2 s and 0.3 ms a table, and 1 s alone; three runs each."""
+    runs: list[Run] = []
+    for version, per_table_s, fixed_s in (("5.7.22", 0.0003, 2.0), ("mariadb-10.11.5", 0.0, 1.0)):
+        for tables in POINTS:
+            for repeat, share in enumerate((0.99, 1.0, 1.01), start=1):
+                number, startup_s = len(runs) + 1, share * (fixed_s + per_table_s * tables)
+                threads = tables // 8000 + 1 if version == "5.7.22" else None
+                name = f"cold-{tables}"
+                run = Run(number, version, "mysql", name, repeat, Verdict.MEASURED, startup_s=startup_s, tables=tables)
+                runs.append(replace(run, scan_threads=threads))
+    settings = PLAIN.settings | {"points": "1000 10000 50000", "predict": predict}
+    return replace(
+        PLAIN,
+        runs=tuple(runs),
+        versions=("5.7.22", "mariadb-10.11.5"),
+        variants=tuple(f"cold-{tables}" for tables in POINTS),
+        settings=settings,
+    )
+
+
+def test_one_number_of_tables_makes_no_curve() -> None:
+    assert curves(PLAIN) == ()
+    assert scale_tables(PLAIN) == ()
+    assert json.loads(to_json(PLAIN))["fits"] == []
+
+
+def test_every_point_and_the_line() -> None:
+    growth, lines = scale_tables(grown())
+    rows = [dict(zip(growth.headers, row, strict=True)) for row in growth.rows]
+    assert [row["tables"] for row in rows[:3]] == ["1,000", "10,000", "50,000"]
+    assert [row["threads"] for row in rows] == ["1", "2", "7", "-", "-", "-"]
+    assert rows[2]["mean"] == "17.00"
+    assert rows[2]["ms a table"] == "0.340"
+    assert rows[2]["off"] == "+0%"
+    assert lines.rows[0][:3] == ("5.7.22", "cold", "2.00")
+    assert lines.rows[0][4] == "0.3000"
+    assert "interval" not in lines.headers
+
+
+def test_a_prediction_with_its_interval() -> None:
+    _, lines = scale_tables(grown(predict=1_000_000))
+    row = dict(zip(lines.headers, lines.rows[0], strict=True))
+    assert row["1,000,000 tables"] == "302.0"
+    low, _, high = row["interval"].partition("-")
+    assert 290 < float(low) < 302 < float(high) < 315
+    (first, _) = json.loads(to_json(grown(predict=1_000_000)))["fits"]
+    assert first["predicted"]["tables"] == 1_000_000
+    assert first["predicted"]["seconds"] == pytest.approx(302.0)
+
+
+def test_the_page_stays_narrow() -> None:
+    assert max(map(len, render(grown(predict=1_000_000)).splitlines())) <= WIDTH
+
+
+def test_a_picture_beside_the_reports(tmp_path: Path) -> None:
+    folder = tmp_path / "session"
+    shutil.copytree(FIXTURE, folder)
+    assert not (folder / "chart.svg").exists()
+    write_reports(folder)
+    assert not (folder / "chart.svg").exists()
+    shutil.rmtree(folder / "runs", ignore_errors=True)
+    (folder / REPORT).write_bytes(to_json(grown()))
+    write_reports(folder)
+    drawn = ET.parse(folder / "chart.svg").getroot()  # noqa: S314  # our own
+    dots = [one for one in drawn.iter() if one.tag.endswith("circle") and one.get("r") == "3.5"]
+    assert len(dots) == 18
+    assert all(0 <= float(dot.get("cy", "-1")) <= 440 for dot in dots)
+    assert "(chart.svg)" in (folder / "report.md").read_text()
