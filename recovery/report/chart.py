@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 
@@ -19,7 +20,7 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
     """Both axes from zero: a line that looks steep is."""
     most_tables = max(tables for curve in drawn for tables, _ in curve.points)
     most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
-    frame = _Frame(most_tables, most_s * 1.05 or 1.0)
+    frame = _Frame(_STEPS * _round_step(most_tables / _STEPS), _STEPS * _round_step(most_s / _STEPS))
     parts = [*_axes(frame)]
     for number, curve in enumerate(drawn):
         parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
@@ -30,8 +31,14 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
     )
 
 
+def _round_step(least: float) -> float:
+    """The next round number: what a reader can add up."""
+    power = 10.0 ** math.floor(math.log10(least or 1))
+    return next(round_one * power for round_one in (1, 2, 2.5, 3, 4, 5, 6, 8, 10) if round_one * power >= least)
+
+
 class _Frame:
-    def __init__(self, most_tables: int, most_s: float) -> None:
+    def __init__(self, most_tables: float, most_s: float) -> None:
         self.most_tables = most_tables
         self.most_s = most_s
 
@@ -48,7 +55,7 @@ def _axes(frame: _Frame) -> Iterator[str]:
         tables, seconds = frame.most_tables * step / _STEPS, frame.most_s * step / _STEPS
         x, y = frame.x(tables), frame.y(seconds)
         yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#d0d7de"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:.3g}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:g}</text>'
         yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
     yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">tables</text>'
     yield f'<text x="16" y="{(_TOP + bottom) / 2}" transform="rotate(-90 16 {(_TOP + bottom) / 2})">seconds</text>'
