@@ -115,6 +115,7 @@ def session_of(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),
         settings={
+            "version": " ".join(request.versions) or None,
             "tables": schema.tables,
             "schemas": schema.databases,
             "columns": schema.columns,

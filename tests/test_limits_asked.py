@@ -90,3 +90,16 @@ def test_a_warm_run_goes_on_under_the_newest_session_s_limits(
     assert run(["warm-recovery", "--dry-run", "--version", "5.7.22"]) == 0
     assert asked[1] == Limits(), "a named server is a new question"
     capsys.readouterr()
+
+
+def test_a_warm_run_goes_on_with_the_server_as_it_was_asked_for(
+    in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An image's tag says more than the release that is in it; and what was compared is compared again."""
+    kept: dict[str, str | int] = {"tables": 7, "version": "percona-8.0.39-30", "variants": "few:a_b=1 usual:"}
+    session = Session("cold-recovery", "", "", "", {}, dict(kept), ("percona-8.0.39",), ("cold",), 1)
+    SessionStore.create(in_an_empty_folder / "results", session)
+    assert run(["warm-recovery", "--dry-run"]) == 0
+    repeated = capsys.readouterr().err
+    assert "--version percona-8.0.39-30" in repeated
+    assert "--variant few:a_b=1 --variant usual:" in repeated

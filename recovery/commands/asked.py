@@ -174,8 +174,10 @@ def _gone_on_with(given: Given) -> Given:
     }
     stored["memory"] = asked.get("memory_bytes")
     stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
-    # A server of the user's own is asked for its version again.
-    stored["versions"] = () if "mysqld" in asked or "image" in asked else session.versions
+    # A server of the user's own is asked for its version again; others are taken as they were asked for: an image's tag
+    # may say more than the release that was found in it.
+    named = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
+    stored["versions"] = split_versions(named)
     shape = layout_options(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
