@@ -19,6 +19,7 @@ from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
 from loopback import ALONE
 
+from recovery import engines
 from recovery.builds.image import resolve_image
 from recovery.builds.image_files import throw_away
 from recovery.errors import HostUnfitError, ServerFailedError
@@ -29,7 +30,8 @@ from recovery.host.leftovers import remove_leftovers
 from recovery.host.owner import mark
 from recovery.host.pagecache import make_cold, residency
 from recovery.host.storage import device_of
-from recovery.model import Build
+from recovery.model import Build, Schema
+from recovery.request import Request
 from recovery.server.bootstrap import initialise
 from recovery.server.client import scalar
 from recovery.server.container import ContainerLauncher, check_seen
@@ -255,3 +257,26 @@ def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient,
     assert proof.means == cold_means(dropper) == "drop_caches (by a container)"
     assert [one for one in client.containers.list(all=True) if one.labels.get(engine.MADE) == "drop"] == []
     assert not EngineDropper(client, "no-such-image").drop(Caches.PAGES)
+
+
+def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is not root; the image of a server is on the host."""
+    monkeypatch.setattr(engines, "own_dropper", lambda: None)
+    request = Request("cold-recovery", ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local")
+    dropper = engines.choose(request, lambda _: None).dropper(())
+    assert dropper is not None
+    (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))
+    assert make_cold(tmp_path, dropper).means == "drop_caches (by a container)"
+
+
+@pytest.mark.parametrize("option", ["name=rootless", "name=userns"])
+def test_an_engine_that_maps_users_is_passed_over(
+    option: str, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine at hand does not: its own words, and that one more, stand in for one that does."""
+    said = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
+    monkeypatch.setattr(docker.DockerClient, "info", lambda _: said)
+    with pytest.raises(engine.NoEngineError, match="no container of it can be given the data directory"):
+        engine.connect()
