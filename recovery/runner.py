@@ -33,7 +33,7 @@ from recovery.plan import Place, Plan, make_plan, place_of, places_for, variants
 from recovery.request import Request
 from recovery.results import empty_run, floor_of, run_of, session_of
 from recovery.scenarios import find_scenario
-from recovery.scenarios.bench import Bench, Conditions
+from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
@@ -188,15 +188,7 @@ class _Loop:
                 self.stagehand.leave(place)
 
     def _bench(self, place: Place) -> Bench:
-        schema, template = place.schema(self.request.schema), self.request.insert_template
-        conditions = Conditions(
-            insert_statements(schema, count=self.request.inserts, template=template),
-            as_published=self.request.as_published,
-            dropper=self.prepared.dropper,
-            timed_settings=self.request.timed_settings,
-            trace=self.request.trace,
-        )
-        return self.stagehand.bench(place, conditions, self.scratch)
+        return self.stagehand.bench(place, self.prepared.dropper, self.scratch)
 
     def _one(self, trial: Trial, bench: Bench) -> None:
         if self.store is None:
@@ -253,8 +245,8 @@ class _Loop:
     def _describe_server(self, trial: Trial, bench: Bench) -> None:
         assert self.store is not None
         name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
-        if self.session.servers.get(name) != bench.description:
-            self.session = replace(self.session, servers={**self.session.servers, name: dict(bench.description)})
+        if self.session.servers.get(name) != (known := bench.description):
+            self.session = replace(self.session, servers={**self.session.servers, name: known})
             self.store.update(self.session)
 
     def _settle(self, bench: Bench, trial: Trial) -> None:

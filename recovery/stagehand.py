@@ -12,12 +12,14 @@ from typing import Protocol
 from recovery.engines import Engine
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.dropping import Dropper
 from recovery.host.limits import Group
 from recovery.host.machine import memory_bytes
 from recovery.host.orphans import end_servers_in
 from recovery.host.pagecache import flush_caches
 from recovery.host.space import Need, free
 from recovery.host.storage import device_of
+from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
 from recovery.model import Run
@@ -62,9 +64,10 @@ class Stagehand:
         self._can_grow: set[str] = set()
         """Those of them whose server was stopped cleanly."""
 
-    def bench(self, place: Place, conditions: Conditions, scratch: Path) -> Bench:
+    def bench(self, place: Place, dropper: Dropper | None, scratch: Path) -> Bench:
         if place not in self._open:
-            self._open[place] = self._make_bench(self.stages[place], conditions, scratch)
+            stage = self.stages[place]
+            self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
         return self._open[place]
 
     def leave(self, place: Place) -> None:
@@ -90,6 +93,16 @@ class Stagehand:
             for bench in self._open.values():
                 stack.callback(bench.server.close)
             self._open.clear()
+
+    def _conditions(self, stage: Stage, dropper: Dropper | None) -> Conditions:
+        asked = self.request
+        return Conditions(
+            insert_statements(stage.schema, count=asked.inserts, template=asked.insert_template),
+            as_published=asked.as_published,
+            dropper=dropper,
+            timed_settings=asked.timed_settings,
+            trace=asked.trace,
+        )
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
         directories = DataDirs(self.request.data)

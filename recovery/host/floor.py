@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from recovery.errors import RecoveryError
+from recovery.host import tree
 from recovery.host.limits import Group
 
 _HOME = Path(__file__).parent.parent.parent
@@ -24,7 +25,6 @@ MANY = 16
 """Threads: as many as the newest servers use at most."""
 PAGE_BYTES = 16384
 _ENDING = ".ibd"
-_BATCH = 4096
 _TAKE = 64
 """Files that a thread takes at once."""
 
@@ -93,10 +93,8 @@ def read_all(folders: Sequence[Path], threads: int, page_bytes: int) -> int:
 def _files(folders: Sequence[Path]) -> Iterator[str]:
     """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
     for folder in folders:
-        with os.scandir(folder) as entries:
-            tables = (entry for entry in entries if entry.name.endswith(_ENDING))
-            while batch := sorted(islice(tables, _BATCH), key=os.DirEntry.inode):
-                yield from (entry.path for entry in batch)
+        for batch in tree.batches(folder):
+            yield from (entry.path for entry in batch if entry.name.endswith(_ENDING))
 
 
 def _touch(path: str, page_bytes: int) -> None:

@@ -25,7 +25,7 @@ def files(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def _files_in(folder_fd: int) -> Iterator[tuple[int, str]]:
-    for batch in _batches(folder_fd):
+    for batch in batches(folder_fd):
         for entry in batch:
             if entry.is_file(follow_symlinks=False):
                 yield folder_fd, entry.name
@@ -47,9 +47,9 @@ def _files_below(parent_fd: int, name: str) -> Iterator[tuple[int, str]]:
         os.close(folder_fd)
 
 
-def _batches(folder_fd: int) -> Iterator[list[os.DirEntry[str]]]:
+def batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
     """In the order of the inodes within a batch: a cold inode table is then read forwards, not at random."""
-    with os.scandir(folder_fd) as entries:
+    with os.scandir(folder) as entries:
         while batch := sorted(islice(entries, _BATCH), key=os.DirEntry.inode):
             yield batch
 
@@ -92,7 +92,7 @@ def _empty(folder_fd: int) -> None:
     """Some filesystems skip names when others are removed while listing: sweep until nothing is found."""
     for _ in range(_SWEEPS):
         found = False
-        for batch in _batches(folder_fd):
+        for batch in batches(folder_fd):
             found = True
             for entry in batch:
                 _remove(folder_fd, entry)

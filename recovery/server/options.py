@@ -127,7 +127,7 @@ def timed_only(settings: Mapping[str, str]) -> Settings:
 
 def lasting(settings: Mapping[str, str]) -> Settings:
     """Of every start."""
-    return {name: value for name, value in settings.items() if name not in timed_only(settings)}
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") not in TIMED_ONLY}
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
