@@ -36,7 +36,7 @@ from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Narrator, Stagehand
-from recovery.stages import Stage, all_fit, check_room, refuse_withdrawn, survey
+from recovery.stages import Stage, check_room, may_alternate, refuse_withdrawn, survey
 from recovery.store import SessionStore, check_results_folder, keeping_in
 
 
@@ -86,8 +86,7 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
-    # A directory that grows from one number of tables to the next is needed at one of them at a time.
-    alternating = not request.points and all_fit([stage.need for stage in stages], room)
+    alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
     if not alternating:
         check_room(stages, room, keep=request.keep)
     plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)

@@ -85,6 +85,7 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
         built.append(stage)
 
 
-def all_fit(needs: Iterable[Need], room: Need) -> bool:
-    """Whether every directory that is still to be built fits beside those that are there, and leaves room."""
-    return sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)
+def may_alternate(needs: Iterable[Need], room: Need, *, growing: bool) -> bool:
+    """Whether every directory that is still to be built fits beside those that are there, and leaves room. One that
+    grows from one number of tables to the next is needed at one of them at a time."""
+    return not growing and sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)

@@ -24,7 +24,7 @@ from recovery.model import Version
 from recovery.plan import make_plan, place_of, places_for, variants_of
 from recovery.request import Request
 from recovery.scenarios import find_scenario
-from recovery.stages import all_fit, refuse_withdrawn
+from recovery.stages import may_alternate, refuse_withdrawn
 
 
 def tell_plan(request: Request, console: Console) -> None:
@@ -69,7 +69,7 @@ def _plan(request: Request) -> Iterator[str]:
         yield f"  there already: {info.key} ({info.status})"
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
-    alternating = not request.points and all_fit(needs, room)
+    alternating = may_alternate(needs, room, growing=bool(request.points))
     plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
