@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from recovery.host.opens import OpenTrace
 
 OPEN = "import os, sys\nfor name in sys.argv[1:]: os.close(os.open(name, os.O_RDONLY))"
 READ = "import os, sys\nfor name in sys.argv[1:]: os.pread(os.open(name, os.O_RDONLY), 4, 0)"
+OPEN_AND_AGAIN = f"{OPEN}\nprint(flush=True)\nsys.stdin.readline()\nos.close(os.open(sys.argv[1], os.O_RDONLY))"
 
 
 @pytest.fixture
@@ -49,13 +52,31 @@ def opened_by_another(*files: Path, program: str = OPEN) -> int:
     return process.pid
 
 
+def opened_and_again(trace: OpenTrace, *files: Path) -> int:
+    """The first of them once more, after word of the others was taken: until then the kernel may merge the two."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPEN_AND_AGAIN, *map(str, files)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        untold = select.poll()
+        untold.register(trace._source.fd, select.POLLIN)
+        while untold.poll(0):
+            time.sleep(0.01)
+        process.stdin.write(b"\n")
+    assert process.returncode == 0
+    return process.pid
+
+
 def test_each_file_once_and_each_open(means: str, folders: tuple[Path, ...], tmp_path: Path) -> None:
     (tmp_path / "three").mkdir()
     elsewhere = tmp_path / "three" / "table_1.ibd"
     elsewhere.touch()
     files = [folders[0] / "table_1.ibd", folders[1] / "table_1.ibd", folders[0] / "table_2.ibd"]
     with OpenTrace(folders) as trace:
-        pid = opened_by_another(*files, folders[0] / "db.opt", elsewhere, files[0])
+        pid = opened_and_again(trace, *files, folders[0] / "db.opt", elsewhere)
         found = trace.of(pid)
     assert found.files == {"one/table_1.ibd", "one/table_2.ibd", "two/table_1.ibd"}
     assert found.count == 4

@@ -31,7 +31,7 @@ class Opens:
     read: frozenset[str]
     """Those of them whose contents were read, by calls that wait for it: reads by AIO are not told."""
     count: int
-    """Opens, not files. Two of one file that follow each other at once may be told as one."""
+    """Opens, not files. One that comes before word of an earlier one of its file was taken may be told with that."""
     means: str
     """`fanotify` (the server's own opens) or `inotify` (anybody's)."""
 
