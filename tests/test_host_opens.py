@@ -128,9 +128,10 @@ def test_more_than_the_kernel_keeps_word_of(
 
 def test_a_count_with_holes_is_none(folders: tuple[Path, ...]) -> None:
     """The disk under the temporary folder is full, say."""
-    with OpenTrace(folders) as trace:
-        trace._spool.close()
-        trace._spool = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115  # closed with the trace
+    trace = OpenTrace(folders)
+    trace._spool.close()
+    trace._spool = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115  # closed with the trace
+    with trace:
         pid = opened_by_another(folders[0] / "table_1.ibd")
         with pytest.raises(HostUnfitError, match="could not be kept: No space left"):
             trace.of(pid)
