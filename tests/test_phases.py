@@ -46,7 +46,8 @@ def names(*marks: Mark, generation: Generation, crashed: bool = True) -> list[st
         ),
         ("2026-11-20  4:14:43 0 [Note] InnoDB: Starting final batch to recover  3 pages from redo log.", Mark.APPLY),
         ("2026-11-20  4:14:43 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=4529,4529", Mark.CHECKPOINT),
-        ("2026-11-20  4:14:43 0 [Note] InnoDB: 128 rollback segments in 3 undo tablespaces are active.", Mark.UNDO),
+        ("2026-11-20  4:14:43 0 [Note] InnoDB: 128 rollback segments in 3 undo tablespaces are active.", Mark.SEGMENTS),
+        ('2026-11-20  4:14:43 0 [Note] InnoDB: Removed temporary tablespace data file: "./ibtmp1"', Mark.UNDO),
         ("2026-11-20  4:14:43 0 [Note] InnoDB: Opened 3 undo tablespaces", None),
         ("2026-11-20  4:14:43 0 [Note] Starting crash recovery...", None),
         ("2026-11-20  4:14:43 0 [Note] Crash recovery finished.", Mark.BINLOG_READ),
@@ -106,6 +107,12 @@ def test_redo_that_comes_in_batches_is_no_validation() -> None:
 def test_what_no_line_parts_has_both_names() -> None:
     assert names(Mark.CHECKPOINT, Mark.APPLY, Mark.UNDO, generation=Generation.SILENT)[2] == "redo apply + validation"
     assert names(Mark.REDO, Mark.UNDO, Mark.STARTED, generation=Generation.SILENT)[1] == "redo scan + validation"
+
+
+def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
+    marks = (Mark.REDO, Mark.SEGMENTS, Mark.UNDO, Mark.STARTED)
+    assert names(*marks, generation=Generation.NONE)[2:4] == ["dictionary", "undo and temp"]
+    assert names(*marks, generation=Generation.SILENT)[2:] == ["undo and temp", "rest to ready"], "as one"
     assert names(Mark.CHECKPOINT, Mark.RESTORE, generation=Generation.BEFORE_REDO)[1] == "discovery"
     assert names(Mark.CHECKPOINT, Mark.RESTORE, generation=Generation.NONE)[1] == "redo scan"
 

@@ -72,3 +72,14 @@ def test_it_fits_the_page_and_the_store(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
     (tmp_path / "report.json").write_bytes(to_json(session))
     assert load(tmp_path).runs[0].phases == session.runs[0].phases
+
+
+def test_what_went_on_beside_the_start_is_told_below() -> None:
+    session = phased()
+    runs = tuple(replace(run, beside=(Phase("rollback", 1.0, 1.0 + run.number),)) for run in session.runs)
+    notes = table(replace(session, runs=runs)).notes
+    measured = [run.number for run in runs if run.verdict is Verdict.MEASURED]
+    (told,) = (note for note in notes if "rollback" in note)
+    assert f"in {len(measured)} runs" in told
+    assert f"{min(measured):.2f} to {max(measured):.2f} s" in told
+    assert not any("rollback" in note for note in table(session).notes)

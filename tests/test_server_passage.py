@@ -71,3 +71,15 @@ def test_a_long_redo_log_does_not_crowd_out_what_comes_after_it() -> None:
 
 def test_a_start_without_any_mark_is_unnamed() -> None:
     assert spans(passed()) == {"unnamed": (0.0, 4.0), "first query": (4.0, 4.5)}
+
+
+def test_what_goes_on_beside_the_start() -> None:
+    load = (1.0, 0.999, "0 [Note] InnoDB: Loading buffer pool(s) from /data/ib_buffer_pool")
+    loaded = (1.5, 1.499, "0 [Note] InnoDB: Buffer pool(s) load completed at 261121  1:00:00")
+    rollback = (3.0, 2.999, "0 [Note] InnoDB: Starting in background the rollback of uncommitted transactions")
+    found = passed(load, loaded, rollback, version="5.7.22").beside(4.0)
+    assert [(phase.name, round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found] == [
+        ("buffer pool load", 1.0, 1.5),
+        ("rollback", 3.0, 4.0),
+    ], "what has no end yet was seen until the ready line"
+    assert passed(loaded, version="5.7.22").beside(4.0) == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from recovery.measured import Phase
 from recovery.model import Run, Session, Table
@@ -21,8 +21,8 @@ def phase_table(session: Session) -> Table | None:
     if not found:
         return None
     title = "Where the time went, mean seconds"
-    measured = (run for _, _, runs in measured_by(session) for run in runs)
-    return phases_by(title, ("version", "variant"), found, notes=_held(measured))
+    measured = tuple(run for _, _, runs in measured_by(session) for run in runs)
+    return phases_by(title, ("version", "variant"), found, notes=(*_beside(measured), *_held(measured)))
 
 
 def phases_by(
@@ -68,6 +68,16 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
     if UNNAMED in names:
         notes.append("unnamed: between two lines that do not tell what was done.")
     return tuple(notes)
+
+
+def _beside(runs: Sequence[Run]) -> Iterator[str]:
+    each = [seconds_by_name(run.beside) for run in runs]
+    for name in in_order(name for found in each for name in found):
+        seen = [found[name] for found in each if name in found]
+        yield (
+            f"Beside the start, in a thread of the server's own, {name} in {len(seen)} runs: until the ready line "
+            f"{figures.seconds(min(seen))} to {figures.seconds(max(seen))} s."
+        )
 
 
 def _held(runs: Iterable[Run]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Mark(Enum):
     RESTORE = "every file has been opened"
     APPLY = "redo is applied"
     APPLIED = "redo has been applied"
+    SEGMENTS = "rollback segments are active"
     UNDO = "undo and temporary tablespaces are opened"
     STARTED = "InnoDB is up"
     DICTIONARY = "the data dictionary is opened"
@@ -74,11 +75,11 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
         r"Starting an apply batch|Applying a batch of|Starting (?:a|final) batch to recover|InnoDB: To recover: ",
     ),
     (Mark.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
+    (Mark.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
     (
         Mark.UNDO,
-        r"Using undo tablespace|Opened \d+ existing undo tablespaces|rollback segments?(?:\(s\))? .{0,60}active"
-        r"|Removed temporary tablespace|Creating shared tablespace for temp"
-        r"|Waiting for (?:purge|the background threads) to start",
+        r"Using undo tablespace|Opened \d+ existing undo tablespaces|Removed temporary tablespace"
+        r"|Creating shared tablespace for temp|Waiting for (?:purge|the background threads) to start",
     ),
     (
         Mark.STARTED,

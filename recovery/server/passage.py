@@ -11,7 +11,7 @@ from recovery.model import Version
 from recovery.server.counted import counts_of
 from recovery.server.errorlog import stamp_of
 from recovery.server.marks import Mark, mark_of
-from recovery.server.phases import Server, Sighting, generation_of, is_news, phases_of, with_first_query
+from recovery.server.phases import BESIDE, Server, Sighting, generation_of, is_news, phases_of, with_first_query
 
 HELD_S = 0.1
 """A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
@@ -43,9 +43,25 @@ class Passage:
         latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
         return latest_s if latest_s > HELD_S else None
 
+    def beside(self, until_s: float) -> tuple[Phase, ...]:
+        """What went on in threads of the server's own, as far as it was seen before it was ready."""
+        begun: dict[str, float] = {}
+        found = []
+        for mark, at_s in self._seen():
+            name, begins = BESIDE.get(mark, ("", False))
+            if begins:
+                begun[name] = at_s
+            elif name in begun:
+                found.append(Phase(name, begun.pop(name), at_s))
+        return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
+
+    def _seen(self) -> list[tuple[Mark, float]]:
+        """By arrival, or by the server's own stamps where it held lines back."""
+        held = self.held_s is not None
+        return [(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
+
     def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
         """They add up to the startup, and with the last one to the first answered query."""
-        held = self.held_s is not None
-        sightings = [Sighting(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
+        sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
         server = Server(generation_of(self._version), crashed)
         return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)

@@ -17,6 +17,7 @@ from recovery.model import Flavor, Version
 from recovery.phases import (
     BINLOG_RECOVERY,
     BUFFER_POOL,
+    BUFFER_POOL_LOAD,
     DICTIONARY,
     DISCOVERY,
     FIRST_QUERY,
@@ -25,6 +26,7 @@ from recovery.phases import (
     REDO_APPLY,
     REDO_SCAN,
     REST,
+    ROLLBACK,
     SYSTEM_FILES,
     UNDO_AND_TEMP,
     UNNAMED,
@@ -78,6 +80,7 @@ _OPENS: dict[Mark, str] = {
     Mark.DISCOVER: DISCOVERY,
     Mark.RESTORE: REDO_SCAN,
     Mark.APPLY: REDO_APPLY,
+    Mark.SEGMENTS: UNDO_AND_TEMP,
     Mark.UNDO: UNDO_AND_TEMP,
     Mark.DICTIONARY: DICTIONARY,
     Mark.VALIDATE: VALIDATION,
@@ -88,9 +91,16 @@ _OPENS: dict[Mark, str] = {
     Mark.BINLOG: BINLOG_RECOVERY,
     Mark.BINLOG_READ: REST,
 }
-_BESIDE = {Mark.POOL_LOAD, Mark.POOL_LOADED, Mark.ROLLBACK, Mark.ROLLED_BACK}
+BESIDE = {
+    Mark.POOL_LOAD: (BUFFER_POOL_LOAD, True),
+    Mark.POOL_LOADED: (BUFFER_POOL_LOAD, False),
+    Mark.ROLLBACK: (ROLLBACK, True),
+    Mark.ROLLED_BACK: (ROLLBACK, False),
+}
+"""What goes on in threads of the server's own: its name, and whether it begins there."""
 _REDO = {Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.RESTORE, Mark.APPLY, Mark.APPLIED}
-_AFTER_REDO = {Mark.UNDO, Mark.STARTED}
+_UNDO = {Mark.SEGMENTS, Mark.UNDO}
+_AFTER_REDO = _UNDO | {Mark.STARTED}
 _EARLY = {Mark.STARTING, Mark.SAFE, Mark.ANNOUNCED, Mark.INITIALIZING, Mark.INNODB, Mark.SCANNED}
 _AFTER_EARLY = _EARLY | _REDO | {Mark.SCAN, Mark.POOL, Mark.POOLED}
 _OF_DICTIONARY = {Mark.DICTIONARY, Mark.VALIDATE, Mark.VALIDATED, Mark.DICTIONARY_READ}
@@ -169,7 +179,7 @@ def _in_order(sightings: Sequence[Sighting]) -> list[Sighting]:
     kept: list[Sighting] = []
     started = False
     for sighting in sightings[:_MOST_SIGHTINGS]:
-        if sighting.mark in _BESIDE or sighting.mark is Mark.READY or (started and sighting.mark is Mark.UNDO):
+        if sighting.mark in BESIDE or sighting.mark is Mark.READY or (started and sighting.mark in _UNDO):
             continue
         started = started or sighting.mark is Mark.STARTED
         kept.append(sighting)
@@ -181,6 +191,8 @@ def _name(opener: Mark, closer: Mark, server: Server) -> str:
         return _after_redo(closer, server)
     if opener is Mark.STARTED:
         return _after_innodb(closer, server.generation)
+    if opener is Mark.SEGMENTS and closer is Mark.UNDO and server.generation is Generation.NONE:
+        return DICTIONARY  # looks each file up in it, and opens it: without a word, on clean starts too
     if opener is Mark.CHECKPOINT and closer is Mark.RESTORE and server.generation is Generation.BEFORE_REDO:
         return DISCOVERY
     if not _bounds(opener, closer):

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from recovery.errors import UsageError
 from recovery.measured import Phase
 from recovery.model import Version
-from recovery.phases import BUFFER_POOL_LOAD, ROLLBACK
 from recovery.server.counted import counts_of, progress_of
 from recovery.server.errorlog import Kind, classify
 from recovery.server.marks import Mark, mark_of
-from recovery.server.phases import Generation, Server, Sighting, generation_of, is_news, phases_of, standing
+from recovery.server.phases import BESIDE, Generation, Server, Sighting, generation_of, is_news, phases_of, standing
 from recovery.server.stamps import Stamp, stamp_of_any
 from recovery.versions import parse_version
 
@@ -31,12 +30,6 @@ _BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
 _EARLY = (Mark.INNODB, Mark.SCAN, Mark.POOL)
 _WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.READY}
 """Marks of no running server: one that comes by itself is the rest of a start whose beginning is not in the log."""
-_BESIDE = {
-    Mark.POOL_LOAD: (BUFFER_POOL_LOAD, True),
-    Mark.POOL_LOADED: (BUFFER_POOL_LOAD, False),
-    Mark.ROLLBACK: (ROLLBACK, True),
-    Mark.ROLLED_BACK: (ROLLBACK, False),
-}
 _MOST_SIGHTINGS = 4096
 """Of one start: more come only from a log that is not one server's."""
 _MOST_TEXT = 300
@@ -205,9 +198,9 @@ def _note_text(start: _Open, text: str) -> None:
 
 
 def _note_beside(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
-    if mark not in _BESIDE or stamp is None:
+    if mark not in BESIDE or stamp is None:
         return
-    name, begins = _BESIDE[mark]
+    name, begins = BESIDE[mark]
     if begins:
         start.beside[name] = (stamp.at_s, None)
     elif name in start.beside and start.beside[name][1] is None:
@@ -265,6 +258,6 @@ def _kind(start: _Open, generation: Generation) -> str:
     if start.crashed:
         return "crash"
     # Before the redo log was looked at nobody knows, nor where the server does not tell what it finds there.
-    looked = start.seen & {Mark.APPLIED, Mark.UNDO, Mark.STARTED}
+    looked = start.seen & {Mark.APPLIED, Mark.SEGMENTS, Mark.UNDO, Mark.STARTED}
     quiet = generation is Generation.DICTIONARY and not start.seen & {Mark.SCAN, Mark.POOL}
     return "clean" if looked and not quiet and not start.headless else "not told"
