@@ -25,6 +25,7 @@ MANY = 16
 """Threads: as many as the newest servers use at most."""
 PAGE_BYTES = 16384
 _ENDING = ".ibd"
+_TIMES = 2
 _TAKE = 64
 """Files that a thread takes at once."""
 
@@ -39,11 +40,14 @@ class Reads:
 
 
 def measure(folders: Sequence[Path], make_cold: Callable[[], object], group: Group | None) -> Reads:
-    """Over cold files each time."""
+    """Over cold files each time, and the shorter of two: a disk that others use is slower at times, never faster."""
 
     def one(threads: int, page_bytes: int) -> tuple[int, float]:
-        make_cold()
-        return _in_a_process(folders, threads, page_bytes, group)
+        found = []
+        for _ in range(_TIMES):
+            make_cold()
+            found.append(_in_a_process(folders, threads, page_bytes, group))
+        return min(found, key=lambda one: one[1])
 
     files, one_thread_s = one(1, PAGE_BYTES)
     _, many_threads_s = one(MANY, PAGE_BYTES)

@@ -31,8 +31,8 @@ def floor_table(session: Session) -> Table | None:
         numeric=(False, False, *(True,) * 7),
         notes=(
             "1 thread, many: the first page of every table's file, read once in the order of the inodes; opened: each "
-            "merely opened, by one thread. Each was measured once, under the limits of the session. startup: the mean; "
-            "then over either.",
+            "merely opened, by one thread. Each is the shorter of two, under the limits of the session. startup: the "
+            "mean; then over either.",
         ),
     )
 
