@@ -16,9 +16,39 @@ class Curve:
 
     version: str
     variant: str
-    points: tuple[tuple[int, tuple[Run, ...]], ...]
+    points: Points
     """Numbers of tables as the server counted them, and the runs at each."""
     fit: Fit | None
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """What the smaller points say of the largest one; None where two of them are not left."""
+        (tables, runs), smaller = self.points[-1], self.points[:-1]
+        found = _fit_of(smaller)
+        return None if found is None else HeldOut(tables, runs, *found.predict(tables))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A point, and how long a run there was to take by a line that knows nothing of it."""
+
+    tables: int
+    runs: tuple[Run, ...]
+    seconds: float
+    low_s: float
+    high_s: float
+
+    @property
+    def inside(self) -> int:
+        """Runs within the interval: 95 of 100, if the line goes on as it is."""
+        return sum(self.low_s <= (run.startup_s or 0.0) <= self.high_s for run in self.runs)
+
+
+Points = tuple[tuple[int, tuple[Run, ...]], ...]
+
+
+def _fit_of(points: Points) -> Fit | None:
+    return fit((tables, run.startup_s or 0.0) for tables, runs in points for run in runs)
 
 
 def curves(session: Session) -> tuple[Curve, ...]:
@@ -30,8 +60,7 @@ def curves(session: Session) -> tuple[Curve, ...]:
         if number.isdigit() and int(number) in asked:
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
     return tuple(
-        Curve(version, name, tuple(points), fit((n, run.startup_s or 0.0) for n, runs in points for run in runs))
-        for (version, name), points in found.items()
+        Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()
     )
 
 
@@ -44,7 +73,13 @@ def predicted_at(session: Session) -> int | None:
 def stored_fits(session: Session) -> list[dict[str, Any]]:
     """As in report.json."""
     return [
-        {"version": curve.version, "variant": curve.variant, **asdict(curve.fit), **_prediction(curve.fit, session)}
+        {
+            "version": curve.version,
+            "variant": curve.variant,
+            **asdict(curve.fit),
+            **_prediction(curve.fit, session),
+            **_held_out(curve),
+        }
         for curve in curves(session)
         if curve.fit is not None
     ]
@@ -56,3 +91,11 @@ def _prediction(found: Fit, session: Session) -> dict[str, Any]:
         return {}
     seconds, low_s, high_s = found.predict(tables)
     return {"predicted": {"tables": tables, "seconds": seconds, "low_s": low_s, "high_s": high_s}}
+
+
+def _held_out(curve: Curve) -> dict[str, Any]:
+    found = curve.held_out
+    if found is None:
+        return {}
+    told = {"tables": found.tables, "seconds": found.seconds, "low_s": found.low_s, "high_s": found.high_s}
+    return {"held_out": told | {"runs": len(found.runs), "inside": found.inside}}

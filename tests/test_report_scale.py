@@ -50,7 +50,7 @@ def test_one_number_of_tables_makes_no_curve() -> None:
 
 
 def test_every_point_and_the_line() -> None:
-    growth, lines = scale_tables(grown())
+    growth, lines, _ = scale_tables(grown())
     rows = [dict(zip(growth.headers, row, strict=True)) for row in growth.rows]
     assert [row["tables"] for row in rows[:3]] == ["1,000", "10,000", "50,000"]
     assert [row["threads"] for row in rows] == ["1", "2", "7", "-", "-", "-"]
@@ -62,8 +62,36 @@ def test_every_point_and_the_line() -> None:
     assert "interval" not in lines.headers
 
 
+def test_the_largest_point_is_held_against_the_others() -> None:
+    *_, tested = scale_tables(grown())
+    row = dict(zip(tested.headers, tested.rows[0], strict=True))
+    assert (row["tables"], row["predicted"], row["measured"], row["off"]) == ("50,000", "17.00", "17.00", "+0%")
+    low, _, high = row["interval"].partition("-")
+    assert 15 < float(low) < 17 < float(high) < 19
+    assert row["within"] == "3/3"
+    stored = json.loads(to_json(grown()))["fits"][0]["held_out"]
+    assert (stored["tables"], stored["runs"], stored["inside"]) == (50_000, 3, 3)
+
+
+def test_a_bend_is_seen() -> None:
+    """The largest point takes twice as long as the line says."""
+    session = grown()
+    runs = tuple(
+        replace(run, startup_s=2 * (run.startup_s or 0)) if run.variant == "cold-50000" else run for run in session.runs
+    )
+    *_, tested = scale_tables(replace(session, runs=runs))
+    row = dict(zip(tested.headers, tested.rows[0], strict=True))
+    assert (row["off"], row["within"]) == ("+100%", "0/3")
+
+
+def test_two_points_hold_nothing_out() -> None:
+    session = grown()
+    runs = tuple(run for run in session.runs if run.variant != "cold-10000")
+    assert len(scale_tables(replace(session, runs=runs))) == 2
+
+
 def test_a_prediction_with_its_interval() -> None:
-    _, lines = scale_tables(grown(predict=1_000_000))
+    _, lines, _ = scale_tables(grown(predict=1_000_000))
     row = dict(zip(lines.headers, lines.rows[0], strict=True))
     assert row["1,000,000 tables"] == "302.0"
     low, _, high = row["interval"].partition("-")

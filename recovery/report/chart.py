@@ -14,6 +14,8 @@ WIDTH, HEIGHT = 860, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
 _STEPS = 5
+_FILES_A_THREAD = 8000
+"""MySQL 8.0.18 and later scan with one more for each so many."""
 
 
 def chart(title: str, drawn: tuple[Curve, ...]) -> str:
@@ -21,7 +23,7 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
     most_tables = max(tables for curve in drawn for tables, _ in curve.points)
     most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
     frame = _Frame(_STEPS * _round_step(most_tables / _STEPS), _STEPS * _round_step(most_s / _STEPS))
-    parts = [*_axes(frame)]
+    parts = [*_axes(frame), *_more_threads(frame, drawn)]
     for number, curve in enumerate(drawn):
         parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
     return (
@@ -72,6 +74,30 @@ def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator
         for run in runs:
             x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
+    yield from _steps(frame, curve, colour)
     y = _TOP + 18 * number
     yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
     yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'
+
+
+def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
+    """Where a server adds threads to its scan, up to the most that were seen: there a line may bend."""
+    seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
+    for number in range(1, max(seen, default=0)):
+        x = frame.x(number * _FILES_A_THREAD)
+        yield (
+            f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{HEIGHT - _BOTTOM}" stroke="#d0d7de" '
+            'stroke-dasharray="3 3"/>'
+        )
+
+
+def _steps(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
+    """Where the server scanned its files with another number of threads than at the point before."""
+    before = None
+    for tables, runs in curve.points:
+        threads = max((run.scan_threads for run in runs if run.scan_threads is not None), default=None)
+        if threads is not None and threads != before:
+            y = frame.y(max(run.startup_s or 0.0 for run in runs)) - 8
+            told = f"{threads} thread{'s' if threads > 1 else ''}"
+            yield f'<text x="{frame.x(tables) - 4:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{told}</text>'
+        before = threads or before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from recovery.curves import Curve, curves, predicted_at
+from collections.abc import Sequence
+
+from recovery.curves import Curve, HeldOut, curves, predicted_at
 from recovery.model import Run, Session, Table
 from recovery.report import figures
 from recovery.summary import mean
@@ -12,7 +14,8 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
     drawn = curves(session)
     if not drawn:
         return ()
-    return _growth(drawn), _lines(drawn, predicted_at(session))
+    tested = [(curve, found) for curve in drawn if (found := curve.held_out) is not None]
+    return _growth(drawn), _lines(drawn, predicted_at(session)), *((_tested(tested),) if tested else ())
 
 
 def _growth(drawn: tuple[Curve, ...]) -> Table:
@@ -84,3 +87,27 @@ def _line_row(curve: Curve, predict: int | None) -> tuple[str, ...]:
         return row
     seconds, low, high = found.predict(predict)
     return (*row, figures.seconds(seconds), f"{figures.seconds(low)}-{figures.seconds(high)}")
+
+
+def _tested(tested: Sequence[tuple[Curve, HeldOut]]) -> Table:
+    return Table(
+        title="The line put to the test: the largest point, from the smaller ones alone",
+        headers=("version", "variant", "tables", "predicted", "interval", "measured", "off", "within"),
+        rows=tuple(_tested_row(curve, found) for curve, found in tested),
+        numeric=(False, False, *(True,) * 6),
+        notes=("off: by how much the measured mean lies above; within: runs inside the interval for one more run.",),
+    )
+
+
+def _tested_row(curve: Curve, found: HeldOut) -> tuple[str, ...]:
+    middle = mean(run.startup_s for run in found.runs)
+    return (
+        curve.version,
+        curve.variant,
+        figures.count(found.tables),
+        figures.seconds(found.seconds),
+        f"{figures.seconds(found.low_s)}-{figures.seconds(found.high_s)}",
+        figures.seconds(middle),
+        figures.ABSENT if middle is None or found.seconds <= 0 else _percent(middle / found.seconds - 1),
+        figures.of(found.inside, len(found.runs)),
+    )
