@@ -38,10 +38,16 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
 
 
+@pytest.fixture(scope="session")
+def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For files of tests that say SHARES_DATA: with as many tables as the others they find what those have built."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
     """One folder of data directories for a file of tests: the second finds what the first has built."""
-    return tmp_path_factory.mktemp("data")
+    return shared_data if getattr(request.module, "SHARES_DATA", False) else tmp_path_factory.mktemp("data")
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ from recovery.host.space import Need
 
 pytestmark = pytest.mark.real
 
+SEVERAL_TIMES = "5.7.22"
 CATALOG = [str(row.version) for row in catalog.rows()]
 TABLES = 300
+SHARES_DATA = True
 EVERY_FILE = {
     "5.6.24": {"discovery"},
     "5.7.22": {"validation"},
@@ -38,11 +40,12 @@ EVERY_FILE = {
 
 @pytest.mark.parametrize("version", CATALOG)
 def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> None:
-    assert run(["crash-recovery", "--version", version, "--runs", "2", *at]) == 0
+    runs = 2 if version == SEVERAL_TIMES else 1
+    assert run(["crash-recovery", "--version", version, "--runs", str(runs), *at]) == 0
     report = stored(tmp_path)
     assert report["format"] == 1
     assert report["status"] == "finished"
-    assert [one["variant"] for one in report["runs"]] == ["cold", "warm", "cold", "warm"]
+    assert [one["variant"] for one in report["runs"]] == ["cold", "warm"] * runs
     for number, one in enumerate(report["runs"]):
         assert one["verdict"] == "measured", one["reason"]
         assert one["version"] == version
@@ -50,7 +53,7 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
         assert one["exit_signal"] == "signal 9"
         assert one["tables"] == TABLES
         assert one["rows_found"] == one["rows_expected"]
-        assert one["rows_found"] >= 100 * (number + 1)
+        assert one["rows_found"] >= 100 * (number + 1), "what the runs before it wrote is counted, too"
         assert 0 < one["startup_s"] <= one["first_query_s"]
         names = {phase["name"] for phase in one["phases"]}
         assert EVERY_FILE[version] <= names
@@ -67,7 +70,7 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
         assert cold["read_bytes"] > warm["read_bytes"]
     assert warm["warmups"] is not None
     summaries = {one["variant"]: one for one in report["summaries"]}
-    assert summaries["cold"]["count"] == summaries["warm"]["count"] == 2
+    assert summaries["cold"]["count"] == summaries["warm"]["count"] == runs
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
 
 
