@@ -35,7 +35,7 @@ _LONG = 5
 @click.option("--pairs", default=60, show_default=True, type=click.IntRange(10))
 @click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds for each published build.")
 @click.option("--rest", "rest_s", default=60.0, help="Seconds of rest first: ext4 avoids inodes deleted lately.")
-@click.option("--only", type=click.Choice(["building", "watching", "full", "engines"]), help="One part.")
+@click.option("--only", type=click.Choice(["building", "watching", "tracing", "full", "engines"]), help="One part.")
 def bench(
     data: Path | None,
     versions: tuple[str, ...],
@@ -60,6 +60,8 @@ def bench(
             _building(site, chosen, tables, limit_s)
         if only in (None, "watching"):
             _watching(site, tables, pairs)
+        if only in (None, "tracing"):
+            _tracing(site, tables, pairs)
         if only in (None, "full"):
             _full_size(site, full)
         if only in (None, "engines"):
@@ -96,6 +98,20 @@ def _watching(site: Site, tables: int, pairs: int) -> None:
     _line(
         f"warm crash recovery under the tool against one under a bare shell loop, {DEFAULT_VERSION}, "
         f"{_LONG * tables:,} tables, {pairs} pairs of {statistics.mean(pair.bare_s for pair in found):.1f} s",
+        f"{mean:+.2%}, 95 % upper bound {upper:+.2%}",
+    )
+    click.echo()
+
+
+def _tracing(site: Site, tables: int, pairs: int) -> None:
+    click.echo("## Tracing\n")
+    build = site.build(DEFAULT_VERSION)
+    with site.staged(build, _LONG * tables) as staged:
+        found = watching.traced_pairs(site, build, staged, count=pairs)
+    mean, upper = watching.overhead(found)
+    _line(
+        f"warm crash recovery with --trace against one without, {DEFAULT_VERSION}, {_LONG * tables:,} tables, "
+        f"{pairs} pairs of {statistics.mean(pair.bare_s for pair in found):.1f} s",
         f"{mean:+.2%}, 95 % upper bound {upper:+.2%}",
     )
     click.echo()

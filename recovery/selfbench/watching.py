@@ -12,7 +12,8 @@ from pathlib import Path
 
 from recovery.builds.libraries import eatmydata
 from recovery.errors import ServerFailedError
-from recovery.host.datadir import DataDir
+from recovery.host.datadir import DataDir, database_folders
+from recovery.host.opens import OpenTrace
 from recovery.load.insert import fire, insert_statements
 from recovery.model import Build, Schema
 from recovery.selfbench.site import Site
@@ -33,7 +34,9 @@ _RETRY_S = 0.001
 
 @dataclass(frozen=True)
 class Pair:
-    watched_s: float
+    """The same start, with what is held against it and without."""
+
+    with_s: float
     bare_s: float
 
 
@@ -64,10 +67,24 @@ def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair
     return found
 
 
+def traced_pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
+    """The same starts, all under the tool: alternately with every open and read told by the kernel, and without."""
+    folders = database_folders(staged.mysql, Schema(1).database_names)
+    found = []
+    for number in range(count + 1):
+        seconds = {}
+        for traced in (True, False) if number % 2 else (False, True):
+            with OpenTrace(folders) if traced else contextlib.nullcontext():
+                seconds[traced] = _start(site, build, staged, watched=True)
+        if number:
+            found.append(Pair(seconds[True], seconds[False]))
+    return found
+
+
 def overhead(found: list[Pair]) -> tuple[float, float]:
     """Mean difference and its 95 % upper bound (one-sided, paired), as shares of the bare startup."""
     bare = statistics.mean(pair.bare_s for pair in found)
-    differences = [pair.watched_s - pair.bare_s for pair in found]
+    differences = [pair.with_s - pair.bare_s for pair in found]
     return statistics.mean(differences) / bare, upper_bound_95(differences) / bare
 
 

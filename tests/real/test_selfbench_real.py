@@ -44,7 +44,7 @@ def test_watching(tmp_path: Path) -> None:
             lags = watching.lags_ms(site, build, staged, starts=2)
             assert len(lags) == 2
             (pair,) = watching.pairs(site, build, staged, count=1)
-            assert 0 < pair.watched_s < 60
+            assert 0 < pair.with_s < 60
             assert 0 < pair.bare_s < 60
             assert 0 <= watching.waiting_cpu_share(site, build, staged, seconds=2) < 1
         assert biglog.lag_ms(site.folder, megabytes=1) > 0
