@@ -81,6 +81,12 @@ def test_lines_between_starts_are_counted_though_they_are_not_read() -> None:
     assert lines < found[1].line < lines + 10
 
 
+def test_a_log_that_cannot_be_unpacked_says_what_can() -> None:
+    with pytest.raises(UsageError, match="compressed by zstd") as told:
+        starts(b"\x28\xb5\x2f\xfd and so on")
+    assert "zstdcat" in str(told.value.hint)
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
 def test_compressed_by_content(pack: object) -> None:
     assert callable(pack)

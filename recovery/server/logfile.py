@@ -77,6 +77,10 @@ def _opened(log: BinaryIO) -> io.BufferedIOBase:
         return lzma.LZMAFile(buffered)
     if head.startswith(b"BZh"):
         return bz2.BZ2File(buffered)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise UsageError(
+            "the log is compressed by zstd, which cannot be unpacked here", "zstdcat FILE | recovery analyze -"
+        )
     return buffered
 
 
