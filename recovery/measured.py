@@ -14,6 +14,35 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """A chain of calls that a sampled start was seen in."""
+
+    phase: str
+    thread: str
+    """`main thread`, or one of the `other threads`."""
+    frames: tuple[str, ...]
+    """Functions, outermost first."""
+    samples: int
+    of: int
+    """Looks that were taken in this phase."""
+    waits: bool = False
+    """For another thread, for work, or for a time."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was seen of one start by looking into the server again and again."""
+
+    program: str
+    """`eu-stack`, `gdb` or `perf`."""
+    looks: int
+    chains: tuple[Chain, ...]
+    """Those seen most, phase by phase."""
+    folded: str
+    """All of them, as flame graph programs read it."""
+
+
+@dataclass(frozen=True)
 class Usage:
     """What a process and its storage did between two moments; None is a figure that could not be taken."""
 
@@ -49,6 +78,8 @@ class Startup:
     """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
     phases: tuple[Phase, ...] = ()
     """Where the time went, up to the first answered query."""
+    beside: tuple[Phase, ...] = ()
+    """What went on in threads of the server's own meanwhile; one that ends with the startup was not over by then."""
     log_held_s: float | None = None
     """How long the server kept lines of its log to itself; None where it did not."""
     scan_threads: int | None = None

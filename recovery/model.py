@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from recovery.measured import Floor, Phase
+from recovery.measured import Chain, Floor, Phase
 
 
 class Flavor(StrEnum):
@@ -129,14 +129,22 @@ class Trial:
     version: Version
     variant: Variant
     repeat: int
+    sampled: bool = False
+    """Stacks are taken, which costs time: it is never averaged with the others."""
 
 
 class Verdict(StrEnum):
-    """VOID: not the server's doing, or not what was asked. Never in a table's numbers, always counted below it."""
+    """VOID: not the server's doing, or not what was asked. SAMPLED: as asked, but somebody looked into the server while
+    it started. Neither is in a table's numbers."""
 
     MEASURED = "measured"
+    SAMPLED = "sampled"
     FAILED = "failed"
     VOID = "void"
+
+    @property
+    def as_asked(self) -> bool:
+        return self in (Verdict.MEASURED, Verdict.SAMPLED)
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,8 @@ class Run:
     startup_s: float | None = None
     first_query_s: float | None = None
     phases: tuple[Phase, ...] = ()
+    beside: tuple[Phase, ...] = ()
+    """What went on in threads of the server's own meanwhile."""
     tables: int | None = None
     tablespaces_opened: int | None = None
     tablespaces_modified: int | None = None
@@ -195,6 +205,14 @@ class Run:
     resident_after_bytes: int | None = None
     scan_threads: int | None = None
     """With which the server says it has scanned its files."""
+    sampled_by: str | None = None
+    """The program that took the stacks: `eu-stack`, `gdb` or `perf`."""
+    samples: int | None = None
+    """How often it looked."""
+    chains: tuple[Chain, ...] = ()
+    """Those seen most, phase by phase."""
+    stacks: str | None = None
+    """All of them, folded, relative to the session's folder."""
 
 
 @dataclass(frozen=True)

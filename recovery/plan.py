@@ -78,14 +78,23 @@ def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tupl
     return tuple(dict.fromkeys(place_of(version, variant) for version in versions for variant in variants))
 
 
-def make_plan(versions: Sequence[Version], variants: Sequence[Variant], *, repeats: int, alternating: bool) -> Plan:
+def make_plan(
+    versions: Sequence[Version],
+    variants: Sequence[Variant],
+    *,
+    repeats: int,
+    alternating: bool,
+    sampled: bool = False,
+) -> Plan:
     """A block is every variant over one data directory, once: cold, then warm. Alternating, each directory's n-th block
-    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other."""
+    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other. One that is to be
+    sampled comes after those that are timed."""
     places = places_for(versions, variants)
+    turns = range(1, repeats + 1 + sampled)
     if alternating:
-        blocks = [(place, repeat) for repeat in range(1, repeats + 1) for place in places]
+        blocks = [(place, repeat) for repeat in turns for place in places]
     else:
-        blocks = [(place, repeat) for place in places for repeat in range(1, repeats + 1)]
+        blocks = [(place, repeat) for place in places for repeat in turns]
     steps = [
         (place.version, variant, repeat)
         for place, repeat in blocks
@@ -94,7 +103,8 @@ def make_plan(versions: Sequence[Version], variants: Sequence[Variant], *, repea
     ]
     return Plan(
         tuple(
-            Trial(number, version, variant, repeat) for number, (version, variant, repeat) in enumerate(steps, start=1)
+            Trial(number, version, variant, repeat, sampled=repeat > repeats)
+            for number, (version, variant, repeat) in enumerate(steps, start=1)
         ),
         alternating,
     )

@@ -46,6 +46,8 @@ class Request:
     as_published: bool = False
     trace: bool = False
     """Find out which files each timed start opens."""
+    stacks: str | None = None
+    """The program that takes stacks in one more run of every variant, or `auto`."""
     variants: tuple[Named, ...] = ()
     """Settings that are compared, by the names that the user gave them."""
     points: tuple[int, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any
 
 from recovery.host.floor import Reads
 from recovery.limited import stored, words
-from recovery.measured import Floor, Touched
+from recovery.measured import Floor, Samples, Touched
 from recovery.model import Limits, Run, Session, Trial, Verdict
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
@@ -36,6 +36,7 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         startup_s=startup.startup_s,
         first_query_s=startup.first_query_s,
         phases=startup.phases,
+        beside=startup.beside,
         tables=outcome.tables_found,
         read_bytes=startup.usage.read_bytes,
         read_requests=startup.usage.read_requests,
@@ -56,6 +57,7 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         log_held_s=startup.log_held_s,
         scan_threads=startup.scan_threads,
         **_touched(outcome.touched),
+        **_seen(outcome.samples),
     )
 
 
@@ -72,6 +74,18 @@ def _touched(found: Touched | None) -> dict[str, Any]:
         "traced_by": found.means,
         "resident_after_bytes": found.resident_after_bytes,
     }
+
+
+def _seen(samples: Samples | None) -> dict[str, Any]:
+    if samples is None:
+        return {}
+    return {"sampled_by": samples.program, "samples": samples.looks, "chains": samples.chains}
+
+
+def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
+    """One that was looked into is never counted, however well it went."""
+    sampled = trial.sampled and verdict is Verdict.MEASURED
+    return replace(run, verdict=Verdict.SAMPLED if sampled else verdict, reason=reason)
 
 
 def floor_of(last: Trial, plan: Plan, reads: Reads) -> Floor:
@@ -133,6 +147,7 @@ def session_of(
             "as_published": request.as_published,
             "inserts": request.inserts,
             "trace": request.trace,
+            "stacks": request.stacks,
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,

@@ -14,6 +14,7 @@ import recovery
 from recovery.builds.resolve import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.files import write_atomically
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper, cold_means
@@ -31,13 +32,14 @@ from recovery.load.schema import check_template
 from recovery.model import Build, Cache, Run, Trial, Verdict
 from recovery.plan import Place, Plan, make_plan, place_of, places_for, variants_of
 from recovery.request import Request
-from recovery.results import empty_run, floor_of, run_of, session_of
+from recovery.results import empty_run, floor_of, judged, run_of, session_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
-from recovery.scenarios.scenario import Scenario
+from recovery.scenarios.scenario import Outcome, Scenario
+from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, check_room, may_alternate, refuse_withdrawn, survey
-from recovery.store import SessionStore, check_results_folder, keeping_in
+from recovery.store import STACKS, SessionStore, check_results_folder, keeping_in
 
 
 def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
@@ -67,6 +69,10 @@ def limits_not_held(group: Group | None, run: Run) -> str | None:
     )
 
 
+def _file_name(trial: Trial) -> str:
+    return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
+
+
 @dataclass(frozen=True)
 class Prepared:
     """All that is known before the first server starts."""
@@ -89,7 +95,9 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
     if not alternating:
         check_room(stages, room, keep=request.keep)
-    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)
+    plan = make_plan(
+        versions, variants, repeats=request.runs, alternating=alternating, sampled=request.stacks is not None
+    )
     return Prepared(scenario, plan, stages)
 
 
@@ -100,6 +108,8 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     for version in request.versions:
         if (release := known_wanted(version).release) is not None:
             refuse_withdrawn(release, request.schema.total_tables)
+    if request.stacks is not None:
+        programs(request.stacks)
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
@@ -179,7 +189,7 @@ class _Loop:
                 if place != self._last_place:
                     bench.disturbed()
                 self._last_place = place
-                bench.vary(trial.variant)
+                bench.vary(trial.variant, sampled=trial.sampled)
                 self._one(trial, bench)
                 if is_last and self.request.floor:
                     self._floor(trial, bench)
@@ -206,13 +216,13 @@ class _Loop:
             run = run_of(trial, outcome)
             doubt = limits_not_held(bench.server.group, run)
             verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
-            run = replace(run, verdict=verdict, reason=reason)
+            run = self._keep_stacks(trial, judged(trial, run, verdict, reason), outcome)
         kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
         run = replace(run, started_at=started_at, log=kept)
         self.store.append(run)
         self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
-        if run.verdict is not Verdict.MEASURED:
+        if not run.verdict.as_asked:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench, trial)
 
@@ -236,10 +246,20 @@ class _Loop:
         found = sorted(logdir.glob("timed*.err" if measured else "*.err"), key=lambda log: log.stat().st_mtime)
         if not found:
             return None
-        name = f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}.err"
+        name = f"logs/{_file_name(trial)}.err"
         with keeping_in(self.store.folder):
-            shutil.copyfile(found[-1], self.store.logs / name)
-        return f"logs/{name}"
+            shutil.copyfile(found[-1], self.store.folder / name)
+        return name
+
+    def _keep_stacks(self, trial: Trial, run: Run, outcome: Outcome) -> Run:
+        assert self.store is not None
+        if outcome.samples is None:
+            return run
+        name = f"{STACKS}/{_file_name(trial)}.folded"
+        with keeping_in(self.store.folder):
+            (self.store.folder / name).parent.mkdir(exist_ok=True)
+            write_atomically(self.store.folder / name, outcome.samples.folded.encode(errors="replace"))
+        return replace(run, stacks=name)
 
     def _describe_server(self, trial: Trial, bench: Bench) -> None:
         assert self.store is not None

@@ -28,6 +28,7 @@ from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.options import lasting, layout_options, merge, test_settings
 from recovery.server.server import Server
+from recovery.stacks.programs import programs
 from recovery.stages import Stage
 
 
@@ -102,6 +103,7 @@ class Stagehand:
             dropper=dropper,
             timed_settings=asked.timed_settings,
             trace=asked.trace,
+            samplers=programs(asked.stacks) if asked.stacks else (),
         )
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:

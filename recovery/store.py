@@ -24,6 +24,8 @@ from recovery.summary import summarise
 FORMAT = 1
 REPORT = "report.json"
 LATEST = "latest"
+STACKS = "stacks"
+"""The folder of those that were taken."""
 _LOCK = "running.lock"
 """Held while the session runs: one that nobody holds tells of a tool that was killed."""
 _KILLED = "The tool was killed before the session ended; what had ended until then is kept."

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves"}
+FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded"}
 LOW = BASE | FIGURES
-TOOLS = {"store", "builds", "host", "server", "load"}
+TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},
+    "stacks": LOW | {"stacks"},
     "load": LOW | {"host", "builds", "server", "load"},
     "scenarios": LOW | TOOLS | {"scenarios"},
     **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
@@ -45,6 +46,7 @@ PURE = [
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
+    "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown",
 ]  # fmt: skip
 EFFECTS = {

@@ -37,7 +37,8 @@ class FakeBench:
         self.at_rest = True
         self.refuses_to_settle = False
 
-    def vary(self, variant: Variant) -> None:
+    def vary(self, variant: Variant, *, sampled: bool = False) -> None:
+        self.sampled = sampled
         self.variant = variant
 
     def floor(self) -> Reads:

@@ -24,6 +24,7 @@ from recovery.model import Version
 from recovery.plan import make_plan, place_of, places_for, variants_of
 from recovery.request import Request
 from recovery.scenarios import find_scenario
+from recovery.stacks.programs import programs
 from recovery.stages import may_alternate, refuse_withdrawn
 
 
@@ -48,6 +49,7 @@ def _plan(request: Request) -> Iterator[str]:
     variants = variants_of(scenario.caches, request.variants, request.points, common=request.settings)
     places = places_for(versions, variants)
     room = free(request.data)
+    sampled = request.stacks is not None and bool(programs(request.stacks))
     run_by = where(request)
     yield scenario.question
     yield f"  servers run {run_by}"
@@ -62,7 +64,9 @@ def _plan(request: Request) -> Iterator[str]:
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
         iops = request.limits.read_iops
-        time = duration_text(seconds_for(place.version, total, runs=request.runs, caches=caches, read_iops=iops))
+        time = duration_text(
+            seconds_for(place.version, total, runs=request.runs + sampled, caches=caches, read_iops=iops)
+        )
         yield f"  {name}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():
@@ -70,11 +74,12 @@ def _plan(request: Request) -> Iterator[str]:
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
     alternating = may_alternate(needs, room, growing=bool(request.points))
-    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating)
+    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, sampled=sampled)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
         name = names.get(trial.version, str(trial.version))
-        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}"
+        stacks = ", stacks are taken" if trial.sampled else ""
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{stacks}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
 
 

@@ -15,7 +15,7 @@ from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
 from recovery.engines import choose
 from recovery.errors import RecoveryError, UsageError
-from recovery.model import Session, Verdict
+from recovery.model import Session
 from recovery.report import console as console_report
 from recovery.report.narrator import ConsoleNarrator, ProgressConsole
 from recovery.report.write import write_reports
@@ -70,8 +70,8 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
             _show(left, json_to, stderr)
         raise
     session = _show(folder, json_to, stderr)
-    measured = sum(run.verdict is Verdict.MEASURED for run in session.runs)
-    return 0 if measured == session.planned_runs else 1
+    as_asked = sum(run.verdict.as_asked for run in session.runs)
+    return 0 if as_asked == session.planned_runs else 1
 
 
 def _show(folder: Path, json_to: str | None, stderr: Console) -> Session:

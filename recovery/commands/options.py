@@ -15,6 +15,7 @@ import click
 from recovery.errors import UsageError
 from recovery.paths import DEFAULT_RESULTS
 from recovery.server.watcher import DEFAULT_STALL_S
+from recovery.stacks.programs import AUTO, PROGRAMS
 
 PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
@@ -24,6 +25,8 @@ NOT_YET = ("SECONDS",)
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
+_YES = "1"
+"""STACKS=1, as one says it to make."""
 FOLDER = click.Path(path_type=Path, readable=False)
 """What a folder is good for is looked at later, where it can be said what to do."""
 
@@ -104,6 +107,12 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Find out which tables' files every timed start opens, and which had been modified."
     ),
     click.option(
+        "--stacks", type=click.Choice([AUTO, *PROGRAMS, _YES]), is_flag=False, flag_value=AUTO, metavar="[PROGRAM]",
+        envvar=PREFIX + "STACKS", callback=lambda _, __, given: AUTO if given == _YES else given,
+        help=f"One more run of every variant, in no mean, with the server's stacks taken by {', '.join(PROGRAMS)}: "
+        "the first of them that is here, or the one named.",
+    ),
+    click.option(
         "--floor", is_flag=True, envvar=PREFIX + "FLOOR",
         help="Read every table's first page with a plain program too: what the storage allows."
     ),
@@ -133,7 +142,7 @@ FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
     "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES",
     "KEEP",
-    "STALL", "OFFLINE", "INSERTS", "TRACE", "FLOOR", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
+    "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
 )  # fmt: skip
 
 
@@ -204,6 +213,8 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(f"{option}={setting}" for option, setting in value.items())
     if key in ("version", "variant") and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
+    if key == "stacks" and value is True:
+        return AUTO
     flags = dict.fromkeys(("as_published", "trace", "floor", "no_drop_caches", "keep", "offline"), bool)
     wanted = {**flags, "stall": int | float}.get(key, str)
     if key in ("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"):

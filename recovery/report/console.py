@@ -15,7 +15,12 @@ from recovery.report.tables import figures_of, heading, state
 
 _LEAST_WIDTH = 60
 """On a narrower window lines fold anyway."""
-_STYLES = {Verdict.FAILED.value: "red", Verdict.VOID.value: "yellow", Verdict.MEASURED.value: "green"}
+_STYLES = {
+    Verdict.FAILED.value: "red",
+    Verdict.VOID.value: "yellow",
+    Verdict.MEASURED.value: "green",
+    Verdict.SAMPLED.value: "cyan",
+}
 
 
 def render(session: Session, console: Console) -> None:

@@ -9,6 +9,7 @@ from recovery.curves import curves
 from recovery.model import Session, Table
 from recovery.report import layout
 from recovery.report.chart import CHART
+from recovery.report.stacks import flame_of
 from recovery.report.tables import heading, state, tables
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -26,6 +27,9 @@ def render(session: Session) -> str:
         lines += ["", f"![Startup against the number of tables]({CHART})"]
     for table in tables(session):
         lines += ["", *_table(table)]
+    for run in session.runs:
+        if run.stacks is not None:
+            lines += ["", f"![Flame graph of run {run.number}]({flame_of(run.stacks)})"]
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from recovery.model import Run, Verdict
+from recovery.model import Run
 
 PLAIN_EVERY_S = 15.0
 
@@ -76,6 +76,8 @@ class ConsoleNarrator:
         if run.startup_s is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
             line += f"{run.startup_s:.2f} s{read}"
-        if run.verdict is not Verdict.MEASURED:
+        if run.sampled_by is not None:
+            line += f", {run.samples} looks by {run.sampled_by}"
+        if not run.verdict.as_asked:
             line += f" {run.verdict.value.upper()}: {run.reason}"
         self.say(line)

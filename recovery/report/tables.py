@@ -11,6 +11,7 @@ from recovery.report.floor import floor_table
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
 from recovery.report.phases import phase_table
 from recovery.report.scale import scale_tables
+from recovery.report.stacks import stacks_tables
 from recovery.report.touched import touched_table
 from recovery.summary import mean, summarise
 
@@ -32,8 +33,14 @@ def tables(session: Session) -> tuple[Table, ...]:
 def figures_of(session: Session) -> tuple[Table, ...]:
     """What was measured: the part that a terminal shows."""
     more = (phase_table(session), touched_table(session), floor_table(session))
-    found = [_timing(session), *scale_tables(session), *(table for table in more if table is not None), _runs(session)]
-    if any(run.verdict is not Verdict.MEASURED for run in session.runs):
+    found = [
+        _timing(session),
+        *scale_tables(session),
+        *(table for table in more if table is not None),
+        *stacks_tables(session),
+        _runs(session),
+    ]
+    if not all(run.verdict.as_asked for run in session.runs):
         found.append(_not_counted(session))
     return tuple(found)
 
@@ -148,6 +155,7 @@ def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> 
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
         *_engine(runs),
         *_contents(runs),
+        *_sampled(runs),
     )
 
 
@@ -188,6 +196,11 @@ def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
     return (f"Acknowledged rows found after the start: {found}.",)
 
 
+def _sampled(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    found = _grouped((run.sampled_by, run.number) for run in runs)
+    return tuple(f"Stacks taken by {by} while it started, in no mean: {numbers}." for by, numbers in found.items())
+
+
 def _grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
     """`run 1, 4, 5` by what holds for them; what is None or 0 holds for nobody."""
     numbers: dict[str | int, list[str]] = {}
@@ -198,7 +211,7 @@ def _grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, s
 
 
 def _not_counted(session: Session) -> Table:
-    left_out = [run for run in session.runs if run.verdict is not Verdict.MEASURED]
+    left_out = [run for run in session.runs if not run.verdict.as_asked]
     return Table(
         title="Not counted",
         headers=("#", "version", "variant", "verdict", "reason"),

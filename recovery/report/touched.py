@@ -36,7 +36,8 @@ def touched_table(session: Session) -> Table | None:
             "checkpoint; opened: distinct files until the first answered query; read: those whose contents were read; "
             "in vain: without having been modified.",
             "requests, bytes: read for each table of the schema, all of the server's reads shared out; cache: by how "
-            "much the host's page cache grew; in data: what of the data directory was in it after the start.",
+            "much the host's page cache grew; in data: by how much of the data directory, where it was proved to "
+            "begin without.",
             f"Told by {' and '.join(means)}; every start of this session bore the cost of that.",
         ),
     )
@@ -62,9 +63,16 @@ def _row(runs: Sequence[Run]) -> tuple[str, ...]:
         figures.ratio(mean(_each(run.read_requests, run.tables) for run in runs)),
         _size(mean(_each(run.read_bytes, run.tables) for run in runs)),
         _size(mean(run.cache_grown_bytes for run in runs)),
-        _size(mean(run.resident_after_bytes for run in runs)),
+        _size(mean(_grown_in_data(run) for run in runs)),
         claim(runs),
     )
+
+
+def _grown_in_data(run: Run) -> int | None:
+    """Known where it was proved what the start began with."""
+    if run.resident_after_bytes is None or run.resident_before_bytes is None:
+        return None
+    return run.resident_after_bytes - run.resident_before_bytes
 
 
 def _each(total: int | None, tables: int | None) -> float | None:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from recovery.curves import curves
 from recovery.files import write_atomically
+from recovery.folded import read
+from recovery.model import Session
+from recovery.phases import in_order
 from recovery.report import markdown, text
 from recovery.report.chart import CHART, chart
-from recovery.store import keeping_in, load
+from recovery.report.flame import flame
+from recovery.report.stacks import flame_of
+from recovery.store import STACKS, keeping_in, load
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:
-    """report.txt and report.md, and a chart where there is a curve, made from what is stored in the folder."""
+    """report.txt and report.md, made from what is stored in the folder; a chart where there is a curve, and a flame
+    graph for each start whose stacks were taken."""
     session = load(folder)
     rendered = {"report.txt": text.render(session), "report.md": markdown.render(session)}
     if drawn := curves(session):
         rendered[CHART] = chart(f"{session.title}, against the number of tables", drawn)
+    rendered |= _flames(folder, session)
     paths = []
     with keeping_in(folder):
         for name, content in rendered.items():
             write_atomically(folder / name, content.encode("utf-8", errors="replace"))
             paths.append(folder / name)
     return tuple(paths)
+
+
+def _flames(folder: Path, session: Session) -> dict[str, str]:
+    """A picture beside every file of folded stacks; of a session that was copied without them, none."""
+    drawn = {}
+    for run in session.runs:
+        # Whoever sent this session may have written any path into it: only what lies here is read and written.
+        path = folder / STACKS / PurePath(run.stacks or "").name
+        if not path.is_file():
+            continue
+        folded = read(path.read_text(encoding="utf-8", errors="replace"))
+        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} looks by {run.sampled_by}"
+        drawn[flame_of(f"{STACKS}/{path.name}")] = flame(title, folded, in_order(names[0] for names in folded))
+    return drawn

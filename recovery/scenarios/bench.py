@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pymysql
 
@@ -15,13 +16,14 @@ from recovery.host.floor import measure as measure_floor
 from recovery.host.pagecache import flush_caches, make_cold
 from recovery.host.state import removal
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
-from recovery.measured import ColdProof, Startup, Touched
+from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
 from recovery.scenarios.description import describe, of_build
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
 from recovery.server.options import lasting, timed_only
-from recovery.server.server import Server
+from recovery.server.server import Beside, Server, left_alone
+from recovery.stacks.sampling import Sampling
 
 _PLAIN = Variant("", Cache.COLD)
 """Nothing but what holds for every trial."""
@@ -52,6 +54,8 @@ class Conditions:
     """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
     trace: bool = False
     """Find out which tables' files each timed start opens."""
+    samplers: tuple[str, ...] = ()
+    """Programs that can take stacks, best first."""
 
 
 class Bench:
@@ -67,6 +71,9 @@ class Bench:
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self._variant = _PLAIN
+        self._sampled = False
+        self._seen: Callable[[], Samples] | None = None
+        """What was seen of the last timed start, where it was one to be sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """What the server said of itself, by variant: asked once, after the first timed start."""
         self.at_rest = datadir.state.status == "whole"
@@ -77,9 +84,10 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant) -> None:
-        """Its settings hold from the next start on."""
+    def vary(self, variant: Variant, *, sampled: bool = False) -> None:
+        """Its settings hold from the next start on; the timed ones are looked into, or left alone."""
         self._variant = variant
+        self._sampled = sampled
 
     @property
     def description(self) -> dict[str, str]:
@@ -100,13 +108,27 @@ class Bench:
             raise
 
     def timed_start(self, log_name: str) -> Startup:
+        sampling = self._sampling() if self._sampled else None
+
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings)
+            return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else left_alone)
 
         tracer = self._tracer
         startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
         self.last_read_bytes = startup.usage.read_bytes
+        self._seen = None
+        if sampling is not None:
+            life = self.server.life
+            self._seen = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
         return startup
+
+    def samples(self) -> Samples | None:
+        """Of the last timed start, while its server is still there; None where nobody looked."""
+        return None if self._seen is None else self._seen()
+
+    def _sampling(self) -> Sampling:
+        executable = self.server.build.mysqld.name
+        return Sampling(self.conditions.samplers, executable, self.server.logdir / "stacks")
 
     def kill(self) -> str:
         ended = str(self.server.kill())
@@ -128,11 +150,12 @@ class Bench:
         if self._tracer is not None:
             self._tracer.ended()
 
-    def _start(self, log_name: str, settings: dict[str, str] | None = None) -> Startup:
+    def _start(self, log_name: str, settings: dict[str, str] | None = None, beside: Beside = left_alone) -> Startup:
         self.at_rest = False
         if self._tracer is not None:
             self._tracer.began()
-        return self.server.start(log_name=log_name, settings=lasting(dict(self._variant.settings)) | (settings or {}))
+        chosen = lasting(dict(self._variant.settings)) | (settings or {})
+        return self.server.start(log_name=log_name, settings=chosen, beside=beside)
 
     # -- the cache
 

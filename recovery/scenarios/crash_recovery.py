@@ -44,6 +44,7 @@ def conclude(
     warmups: int | None = None,
 ) -> Outcome:
     """Looks at what came back, and leaves a cleanly stopped server behind: every trial begins from the same state."""
+    samples = bench.samples()
     contents = bench.contents()
     bench.stop()
     return Outcome(
@@ -58,6 +59,7 @@ def conclude(
         rows_found=contents.rows_found,
         rows_lost=contents.rows_lost,
         touched=bench.touched(),
+        samples=samples,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.measured import ColdProof, Startup, Touched
+from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Verdict
 from recovery.scenarios.bench import Bench
 
@@ -28,6 +28,7 @@ class Outcome:
     rows_lost: int
     """Table by table: rows too many in one do not make up for those that another lost."""
     touched: Touched | None = None
+    samples: Samples | None = None
 
 
 Judgement = tuple[Verdict, str | None]

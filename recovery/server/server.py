@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -38,6 +38,14 @@ _LAST_BREATH_S = 1.0
 _METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
+
+
+Beside = Callable[[int], AbstractContextManager[None]]
+"""Goes on with a process from its exec to its first answer."""
+
+
+def left_alone(_: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class Server:
@@ -88,7 +96,13 @@ class Server:
     def socket(self) -> Path:
         return self.life.launch.socket
 
-    def start(self, *, log_name: str | None = None, settings: Mapping[str, str] | None = None) -> Startup:
+    def start(
+        self,
+        *,
+        log_name: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        beside: Beside = left_alone,
+    ) -> Startup:
         """Timed from just before exec. A server that can't start is ended, and ServerFailedError says why."""
         if self.alive:
             raise self._failed("an earlier process of this server is still there")
@@ -102,9 +116,10 @@ class Server:
             self._life = life
         meter = self._meter(life)
         try:
-            ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
-            answered_at = self._first_answer(life)
-            usage = meter.read()
+            with beside(life.pid):
+                ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
+                answered_at = self._first_answer(life)
+                usage = meter.read()
         except BaseException:
             self._end()
             raise
@@ -121,6 +136,7 @@ class Server:
             phases=ready.passage.phases(
                 startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
             ),
+            beside=ready.passage.beside(startup_s),
             log_held_s=ready.passage.held_s,
             scan_threads=ready.passage.scan_threads,
         )

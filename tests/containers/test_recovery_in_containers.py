@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import docker
 import pytest
 from loopback import NOBODY
-from sessions import stored
+from sessions import left_out, stored
 
 from recovery.cli import run
+from recovery.folded import read
 from recovery.host import engine
 from recovery.host.owner import mark
 
@@ -39,6 +41,8 @@ def test_cold_and_warm_in_a_container(
         assert one["read_bytes"] is not None
         assert one["engine_overhead_s"] > 0
         assert 0 < one["start_error_s"] < one["startup_s"]
+        assert version != "9.7" or {"discovery", "validation"} <= {phase["name"] for phase in one["phases"]}
+        assert sum(phase["end_s"] - phase["start_s"] for phase in one["phases"]) == pytest.approx(one["first_query_s"])
     (server,) = report["servers"].values()
     assert server["image"].startswith("sha256:")
     assert "In containers: startup begins with the exec of the server" in (
@@ -48,16 +52,34 @@ def test_cold_and_warm_in_a_container(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")
-@pytest.mark.parametrize(("version", "in_vain"), [("5.7.22", TABLES - 100), ("mariadb-10.11.5", 0)])
-def test_what_a_server_in_a_container_opens(version: str, in_vain: int, at: list[str], tmp_path: Path) -> None:
-    assert run(["cold-recovery", *IN_CONTAINERS, "--version", version, "--runs", "1", "--trace", "--floor", *at]) == 0
+@pytest.mark.parametrize(("version", "inserts", "in_vain"), [("5.7.22", 1, TABLES - 1), ("mariadb-10.11.5", 100, 0)])
+def test_what_a_server_in_a_container_opens(
+    version: str, inserts: int, in_vain: int, at: list[str], tmp_path: Path
+) -> None:
+    asked = ["--version", version, "--runs", "1", "--inserts", str(inserts), "--trace", "--floor"]
+    assert run(["cold-recovery", *IN_CONTAINERS, *asked, *at]) == 0
     report = stored(tmp_path)
     (one,) = report["runs"]
     assert one["verdict"] == "measured", one["reason"]
-    assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, 100)
+    assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, inserts)
     assert one["read_unmodified"] == in_vain
     assert one["traced_by"] == "fanotify"
     assert report["floors"][0]["files"] == TABLES
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process")
+@pytest.mark.parametrize(("version", "programs"), [("5.7.22", {"eu-stack"}), ("9.7", {"eu-stack", "gdb"})])
+def test_stacks_of_a_server_in_a_container(version: str, programs: set[str], at: list[str], tmp_path: Path) -> None:
+    """The newest server's image has other libraries than a host that is older: then it is gdb that can read them."""
+    if missing := [name for name in programs if shutil.which(name) is None]:
+        left_out(f"there is no {missing[0]}")
+    assert run(["cold-recovery", *IN_CONTAINERS, "--version", version, "--runs", "1", "--stacks", *at]) == 0
+    _, sampled = stored(tmp_path)["runs"]
+    assert sampled["verdict"] == "sampled", sampled["reason"]
+    assert sampled["sampled_by"] in programs
+    folded = read((tmp_path / "results" / "latest" / sampled["stacks"]).read_text())
+    mains = [frames for _, thread, *frames in folded if thread == "main thread"]
+    assert any("main" in frame for frames in mains for frame in frames[:6]), "walked to its root"
 
 
 def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(

@@ -1,0 +1,1 @@
+"""What was the server doing? Its stacks, taken from outside while it starts."""

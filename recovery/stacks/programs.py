@@ -1,0 +1,73 @@
+"""Which program can look into a server here? What is installed, and is allowed to: each is tried on a process first."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recovery.errors import HostUnfitError
+from recovery.stacks import perf
+from recovery.stacks.looks import EuStack, Gdb, Look
+from recovery.stacks.symbols import PROGRAM as NAMES
+from recovery.stacks.tools import last_line, run
+
+EU_STACK, GDB, PERF = PROGRAMS = (EuStack.program, Gdb.program, perf.PROGRAM)
+"""Best first: the first two see a server that waits, too; a look costs the one milliseconds, the other seconds."""
+AUTO = "auto"
+LOOKS: dict[str, type[Look]] = {EU_STACK: EuStack, GDB: Gdb}
+_NEEDS = {EU_STACK: (EU_STACK, NAMES), GDB: (GDB,), PERF: (PERF,)}
+_PACKAGES = {EU_STACK: "elfutils", GDB: "gdb", PERF: "linux-perf"}
+_RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+_LIMIT_S = 30.0
+_RECORDED_S = "0.1"
+
+
+def programs(wanted: str) -> tuple[str, ...]:
+    """Those that can, best first. HostUnfitError where none can."""
+    asked = PROGRAMS if wanted == AUTO else (wanted,)
+    here = [name for name in asked if all(map(shutil.which, _NEEDS[name]))]
+    if not here:
+        raise HostUnfitError(
+            f"stacks cannot be taken: there is no {', no '.join(asked)}",
+            f"install it, or leave --stacks out: `apt-get install {_PACKAGES[asked[0]]}` on Debian and Ubuntu",
+        )
+    with _resting() as pid:
+        complaints = {name: _complaint(name, pid) for name in here}
+    able = tuple(name for name in here if complaints[name] is None)
+    if not able:
+        raise HostUnfitError(
+            f"{here[0]} may not look into a process here: {complaints[here[0]]}",
+            "run as root, or see kernel.yama.ptrace_scope and kernel.perf_event_paranoid in `sysctl -a`",
+        )
+    return able
+
+
+@contextmanager
+def _resting() -> Iterator[int]:
+    """A process of our own to look into, which is not stopped by it for long, and does nothing."""
+    with subprocess.Popen(_RESTS, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def _complaint(name: str, pid: int) -> str | None:
+    """What it says instead of doing it; None where it does."""
+    try:
+        if name == PERF:
+            with tempfile.TemporaryDirectory() as folder:
+                told = run([*perf.record_command(pid, Path(folder)), "--", "sleep", _RECORDED_S], limit_s=_LIMIT_S)
+            return None if told.returncode == 0 else last_line(told.stderr)
+        look = LOOKS[name]()
+        told = run(look.command(pid), limit_s=_LIMIT_S)
+        return None if any(look.stacks(pid, [told.stdout.decode(errors="replace")])) else last_line(told.stderr)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)

@@ -1,0 +1,148 @@
+"""Looks into a server again and again while it starts, and says what was seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from recovery.errors import TrialVoidError
+from recovery.folded import written
+from recovery.measured import Phase, Samples
+from recovery.stacks import perf
+from recovery.stacks.folding import chains_of, fold
+from recovery.stacks.mapped import reads_the_same
+from recovery.stacks.programs import EU_STACK, LOOKS, PERF
+from recovery.stacks.snapshot import Snapshot
+from recovery.stacks.tools import LIMIT_S, environment, last_line, run
+
+_PAUSE_S = 0.05
+"""Between two looks; never less than the last one took: the server must get on, too."""
+_PAUSE_SHARE = 0.001
+"""And never less than this share of the time since its exec: a start of an hour needs no hundred thousand looks."""
+_UNDECIDED_S = 2.0
+_ENDS_S = 30.0
+"""For a recording to be written to its end."""
+
+
+class Sampling:
+    """Of one start. As a context it looks from a thread; what was seen is read once the start is over."""
+
+    def __init__(self, found: Sequence[str], executable: str, folder: Path) -> None:
+        self.program = found[0]
+        self._found = found
+        self._executable = executable
+        """Name of the server's file: until it is mapped, the process is still what starts it."""
+        self._folder = folder
+        """For what is recorded; it is made, and removed once that is read."""
+        self._over = threading.Event()
+        self._looker: subprocess.Popen[bytes] | None = None
+        self._looks: list[tuple[float, str]] = []
+        self._complaint = ""
+
+    @contextmanager
+    def of(self, pid: int) -> Iterator[None]:
+        thread = threading.Thread(target=self._work, args=(pid,), name="stacks", daemon=True)
+        thread.start()
+        try:
+            yield
+        except BaseException:
+            self._over.set()
+            if self._looker is not None:
+                self._looker.kill()  # nobody waits for a look at a server that is given up
+            raise
+        finally:
+            self._over.set()
+            thread.join()
+
+    def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> Samples:
+        """While the process is still there. Times count from `since`, of the monotonic clock, as those of phases do."""
+        try:
+            snapshots = self._recorded(pid, since) if self.program == PERF else self._looked(pid, since)
+        except (OSError, subprocess.SubprocessError) as error:
+            snapshots, self._complaint = (), str(error)
+        if not snapshots:
+            raise TrialVoidError(
+                f"{self.program} saw nothing of the server{': ' if self._complaint else ''}{self._complaint}",
+                "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
+            )
+        return Samples(self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)))
+
+    def _work(self, pid: int) -> None:
+        try:
+            self.program = self._chosen(pid)
+            if self.program == PERF:
+                self._record(pid)
+            else:
+                self._look_again_and_again(pid)
+        except (OSError, subprocess.SubprocessError, TrialVoidError) as error:
+            self._complaint = str(error)
+
+    def _chosen(self, pid: int) -> str:
+        """eu-stack takes a file by its path on this host for the server's, which a container may have another of."""
+        if self._found[0] != EU_STACK:
+            return self._found[0]
+        until = time.monotonic() + _UNDECIDED_S
+        while (same := reads_the_same(pid, self._executable)) is None and time.monotonic() < until:
+            if self._over.wait(_PAUSE_S / 10):
+                break
+        if same is not False:
+            return EU_STACK
+        if len(self._found) == 1:
+            raise TrialVoidError("it would read this host's libraries for those of the image", "install gdb")
+        return self._found[1]
+
+    def _look_again_and_again(self, pid: int) -> None:
+        look, began, took_s = LOOKS[self.program](), time.monotonic(), 0.0
+        while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
+            at = time.monotonic()
+            with self._looking(look.command(pid)) as looker:
+                try:
+                    printed, complaints = looker.communicate(timeout=LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    looker.kill()
+                    with suppress(OSError):
+                        os.kill(pid, signal.SIGCONT)  # whom it stopped, it can no longer let go
+                    raise
+            took_s = time.monotonic() - at
+            self._looks.append((at, printed.decode(errors="replace")))
+            self._complaint = last_line(complaints)
+
+    def _record(self, pid: int) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+        with self._looking(perf.record_command(pid, self._folder)) as recording:
+            self._over.wait()
+            recording.send_signal(signal.SIGINT)
+            try:
+                self._complaint = last_line(recording.communicate(timeout=_ENDS_S)[1])
+            except subprocess.TimeoutExpired:
+                recording.kill()
+                raise
+
+    @contextmanager
+    def _looking(self, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+            start_new_session=True,
+        ) as self._looker:  # fmt: skip
+            yield self._looker
+
+    def _looked(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        stacks = LOOKS[self.program]().stacks(pid, [text for _, text in self._looks])
+        times = (at - since for at, _ in self._looks)
+        return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
+
+    def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        try:
+            told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._complaint = self._complaint or last_line(told.stderr)
+        return tuple(perf.snapshots(told.stdout.decode(errors="replace"), pid=pid, since=since))

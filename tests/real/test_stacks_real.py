@@ -1,0 +1,50 @@
+"""Are the stacks those of the server, by each program that can take them, and is the run in no mean?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from sessions import left_out, stored
+
+from recovery.cli import run
+from recovery.folded import read
+from recovery.stacks.programs import PROGRAMS
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process")]
+
+TABLES = 300
+SHARES_DATA = True
+STARTS_INNODB = "innobase_start_or_create_for_mysql"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> None:
+    if shutil.which(program) is None:
+        left_out(f"there is no {program}")
+    assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--stacks", program, *at]) == 0
+    report = stored(tmp_path)
+    timed, sampled = report["runs"]
+    assert (timed["verdict"], timed["sampled_by"], timed["chains"]) == ("measured", None, [])
+    assert (sampled["verdict"], sampled["sampled_by"]) == ("sampled", program)
+    assert sampled["samples"] >= 1
+    (summary,) = report["summaries"]
+    assert (summary["count"], summary["mean_s"]) == (1, timed["startup_s"])
+
+    folder = tmp_path / "results" / "latest"
+    folded = read((folder / sampled["stacks"]).read_text())
+    assert {phase for phase, *_ in folded} <= {phase["name"] for phase in sampled["phases"]}
+    assert any(STARTS_INNODB in frames for frames in folded), "by the symbols of a stripped server"
+    assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
+    assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
+    assert f"looks by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
+
+
+def test_a_warm_start_and_a_server_with_all_its_symbols(at: list[str], tmp_path: Path) -> None:
+    given = ["--version", "mariadb-10.11.5", "--runs", "1", "--stacks", "eu-stack", *at]
+    assert run(["crash-recovery", *given]) == 0
+    found = [one for one in stored(tmp_path)["runs"] if one["verdict"] == "sampled"]
+    assert [one["variant"] for one in found] == ["cold", "warm"]
+    assert any("srv_start" in frame for one in found for chain in one["chains"] for frame in chain["frames"])

@@ -1,0 +1,123 @@
+"""Are stacks told of the run that they were taken in, drawn, and kept out of every mean?"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from recovery.folded import Folded, written
+from recovery.measured import Chain
+from recovery.model import Session, Verdict
+from recovery.report import markdown, text
+from recovery.report.flame import flame
+from recovery.report.stacks import stacks_tables
+from recovery.report.write import write_reports
+from recovery.store import SessionStore, load
+from recovery.summary import summarise
+
+STORED = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = replace(STORED, runs=tuple(run for run in STORED.runs if run.verdict is Verdict.MEASURED))
+LONG = ("_start", "__libc_start_main", "main", *(f"f{number}" for number in range(6)), "fil_ibd_open", "__libc_pread")
+CHAINS = (
+    Chain("discovery", "main thread", LONG, 60, 80),
+    Chain("discovery", "other threads", ("clone", "[mysqld]"), 10, 80),
+    Chain("discovery", "main thread", ("main", "too rare"), 1, 80),
+    Chain("validation", "main thread", ("main", "pthread_join"), 5, 6, waits=True),
+    Chain("validation", "other threads", ("clone", "validate"), 6, 6),
+    Chain("redo apply", "main thread", ("main", "recv_apply"), 5, 6),
+    Chain("first query", "main thread", ("main", "too short a phase"), 1, 1),
+)
+FOLDED: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
+
+
+def sampled(program: str = "eu-stack") -> Session:
+    """The last run was looked into, and took ten times as long."""
+    *others, last = SESSION.runs
+    last = replace(
+        last,
+        verdict=Verdict.SAMPLED,
+        startup_s=10 * (last.startup_s or 1),
+        sampled_by=program,
+        samples=82,
+        chains=CHAINS,
+        stacks="stacks/last.folded",
+    )
+    return replace(SESSION, runs=(*others, last))
+
+
+def test_a_session_without_stacks_has_no_such_table() -> None:
+    assert stacks_tables(SESSION) == ()
+
+
+def test_the_hottest_chains_by_phase() -> None:
+    session = sampled()
+    (table,) = stacks_tables(session)
+    last = session.runs[-1]
+    assert table.title == f"Stacks of run {last.number}, {last.version} {last.variant}, 82 looks by eu-stack"
+    assert [row[:4] for row in table.rows] == [
+        ("discovery", "80", "75 %", "main thread"),
+        ("discovery", "80", "12 %", "other threads"),
+        ("validation", "6", "100 %", "other threads"),
+        ("redo apply", "6", "83 %", "main thread"),
+    ]
+    assert table.rows[0][4].startswith("... > f0 > f1 > f2")
+    assert table.rows[0][4].endswith("f5 > fil_ibd_open > __libc_pread")
+    assert any("no symbol" in note for note in table.notes)
+    assert any("stacks/last.svg" in note for note in table.notes)
+
+
+def test_what_perf_does_not_see_is_said() -> None:
+    for program, said in (("perf", True), ("gdb", False)):
+        (table,) = stacks_tables(sampled(program))
+        assert any("waits for its storage" in note for note in table.notes) == said
+
+
+def test_the_run_is_in_no_mean_and_neither_failed_nor_void() -> None:
+    last = SESSION.runs[-1]
+
+    def of(session: Session) -> tuple[int, int, float | None]:
+        found = summarise(session.runs, session.versions, session.variants)
+        (one,) = (one for one in found if (one.version, one.variant) == (last.version, last.variant))
+        return one.count, one.failed + one.void, one.max_s
+
+    count, _, slowest = of(SESSION)
+    assert of(sampled())[:2] == (count - 1, 0)
+    assert (of(sampled())[2] or 0) <= (slowest or 0)
+    told = " ".join(text.render(sampled()).split())
+    assert f"Stacks taken by eu-stack while it started, in no mean: run {last.number}." in told
+    assert "Not counted" not in told
+
+
+def test_the_report_has_the_picture(tmp_path: Path) -> None:
+    store = SessionStore.create(tmp_path, replace(sampled(), runs=()))
+    for run in sampled().runs:
+        store.append(run)
+    (store.folder / "stacks").mkdir()
+    (store.folder / "stacks" / "last.folded").write_text(written(FOLDED))
+    store.finish(store.session)
+    write_reports(store.folder)
+    picture = (store.folder / "stacks" / "last.svg").read_text()
+    assert "eu-stack" in picture
+    page = markdown.render(load(store.folder))
+    assert "](stacks/last.svg)" in page
+    (store.folder / "stacks" / "last.folded").unlink()
+    write_reports(store.folder)
+
+
+def test_a_flame_graph_is_as_wide_as_often_seen() -> None:
+    picture = ET.fromstring(flame("a < b", FOLDED, ("discovery", "redo apply")))  # noqa: S314  # our own
+    boxes = {}
+    for group in picture.iter("{http://www.w3.org/2000/svg}g"):
+        told, box = group[0].text or "", group[1]
+        boxes[told.split(":")[0]] = (float(box.get("x", "")), float(box.get("width", "")), int(box.get("y", "")))
+        assert "script" not in told
+    assert boxes['<&">'][1] > 0, "what a server calls its functions is never taken for markup"
+    assert round(boxes["discovery"][1] / boxes["redo apply"][1]) == 3
+    assert boxes["discovery"][0] < boxes["redo apply"][0]
+    assert boxes["all"][2] < boxes["discovery"][2] < boxes["main thread"][2]
+
+
+def test_a_flame_graph_of_nothing() -> None:
+    assert flame("nothing", Counter(), ()).startswith("<svg")
