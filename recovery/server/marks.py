@@ -1,7 +1,7 @@
 """Where on its way to ready does this line of the error log stand? One mark for every text that bounds a phase.
 
 Texts drift between releases and flavors, so a mark has many spellings, and a line that has none is no mark: it never
-breaks anything. 5.6, 5.7, 8.0, MariaDB 10.2 and 10.11 were recorded from real servers; 5.5, 8.4, 9.x, MariaDB 10.1 and
+breaks anything. 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; 5.5, 8.4, MariaDB 10.1 and
 10.6, and Percona Server are by the texts in their bug reports."""
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ torn. Times are the server's own stamps, so the time before its first line is in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from recovery.errors import UsageError
 from recovery.measured import Phase
-from recovery.model import Version
+from recovery.model import Flavor, Version
 from recovery.server.counted import counts_of, progress_of
 from recovery.server.errorlog import Kind, classify
 from recovery.server.marks import Mark, mark_of
@@ -32,6 +32,7 @@ _WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, 
 """Marks of no running server: one that comes by itself is the rest of a start whose beginning is not in the log."""
 _MOST_SIGHTINGS = 4096
 """Of one start: more come only from a log that is not one server's."""
+_DEBIAN = "(Debian)"
 _MOST_TEXT = 300
 
 
@@ -212,9 +213,12 @@ def _version_of(text: str) -> Version | None:
         return None
     match = _VERSION.search(text[:_MOST_TEXT])
     try:
-        return parse_version(next(filter(None, match.groups()))) if match is not None else None
+        found = parse_version(next(filter(None, match.groups()))) if match is not None else None
     except UsageError:
         return None
+    if found is not None and found.flavor is Flavor.PERCONA and _DEBIAN in text:
+        return replace(found, flavor=Flavor.MYSQL)  # Debian counts its builds of MySQL as Percona counts its own
+    return found
 
 
 def _start_of(start: _Open) -> Start:
