@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.model import Cache, Named, Schema, Trial, Variant, Version
-from recovery.server.options import layout_options
+from recovery.server.options import shaping
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Place:
     version: Version
     tables: int | None = None
     """None: as many as the schema says."""
-    layout: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
     """Settings of a variant that shape the files."""
 
     def schema(self, asked: Schema) -> Schema:
@@ -28,7 +28,7 @@ class Place:
 
 
 def place_of(version: Version, variant: Variant) -> Place:
-    return Place(version, variant.tables, tuple(sorted(layout_options(dict(variant.settings)).items())))
+    return Place(version, variant.tables, tuple(sorted(shaping(dict(variant.settings)).items())))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from recovery.model import Run
 from recovery.plan import Place
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
-from recovery.server.options import lasting, layout_options, merge, test_settings
+from recovery.server.options import lasting, merge, shaping, test_settings
 from recovery.server.server import Server
 from recovery.stacks.programs import programs
 from recovery.stages import Stage
@@ -167,7 +167,7 @@ class Stagehand:
             datadir.mysql,
             device=device_of(datadir.mysql),
             logdir=scratch / stage.key,
-            settings=merge(test_settings(stage.build.version), self.request.lasting_settings, stage.layout),
+            settings=merge(test_settings(stage.build.version), self.request.lasting_settings, stage.settings),
             stall_s=self.request.stall_s,
             group=self.group,
         )
@@ -184,7 +184,7 @@ class Stagehand:
                 launcher=self.engine.launcher,
                 say=self.narrator.say,
                 progress=progress,
-                settings=stage.layout,
+                settings=stage.settings,
                 tried=self._tried(stage),
                 stall_s=self.request.stall_s,
             )
@@ -193,8 +193,8 @@ class Stagehand:
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""
         asked = [dict(settings) for _, settings in self.request.variants] or [{}]
-        layout = dict(stage.place.layout)
-        here = [lasting(settings) for settings in asked if layout_options(settings) == layout]
+        shape = dict(stage.place.settings)
+        here = [lasting(settings) for settings in asked if shaping(settings) == shape]
         return [merge(self.request.lasting_settings, settings) for settings in here]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:

@@ -12,7 +12,7 @@ from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need, need_for
 from recovery.load.schema import template_text
 from recovery.model import Build, Schema, Version
 from recovery.plan import Place
-from recovery.server.options import layout_options, merge
+from recovery.server.options import merge, shaping
 from recovery.versions import dies_with
 
 
@@ -23,7 +23,7 @@ class Stage:
     place: Place
     build: Build
     schema: Schema
-    layout: Mapping[str, str]
+    settings: Mapping[str, str]
     """Settings that shape the files."""
     key: str
     whole: bool
@@ -44,14 +44,14 @@ def survey(
     for place in places:
         build, schema = found[place.version], place.schema(asked)
         refuse_withdrawn(build.version, schema.total_tables)
-        layout = layout_options(merge(settings, dict(place.layout)))
-        key = directories.key_for(build, schema, template_text=template_text(schema), options=layout)
+        shape = shaping(merge(settings, dict(place.settings)))
+        key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
         size, there = need_for(build.version, schema), kept.get(key)
         whole = there is not None and there.status in ("whole", "in_use")
         # What lies there is gone on with, or makes room for itself by being removed.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
         need = NOTHING if whole else size.part(done)
-        stages.append(Stage(place, build, schema, layout, key, whole=whole, size=size, need=need))
+        stages.append(Stage(place, build, schema, shape, key, whole=whole, size=size, need=need))
     return tuple(stages)
 
 

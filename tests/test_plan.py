@@ -43,11 +43,11 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
     assert make_plan([OLD], [COLD], repeats=1, alternating=True).order == "one version"
 
 
-def test_a_directory_for_each_number_of_tables_and_each_layout() -> None:
+def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None:
     named = (("plain", ()), ("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
     found = variants_of([Cache.COLD, Cache.WARM], named, [])
     assert [variant.name for variant in found] == ["cold-plain", "warm-plain", "cold-small", "warm-small"]
-    assert places_for([NEW], found) == (Place(NEW), Place(NEW, layout=(("innodb_page_size", "4096"),)))
+    assert places_for([NEW], found) == (Place(NEW), Place(NEW, settings=(("innodb_page_size", "4096"),)))
     growing = variants_of([Cache.COLD], (), [10, 100])
     assert [variant.name for variant in growing] == ["cold-10", "cold-100"]
     plan = make_plan([OLD, NEW], growing, repeats=2, alternating=False)

@@ -34,7 +34,7 @@ from recovery.request import (
 )
 from recovery.scenarios import find_scenario
 from recovery.scenarios.scale import SCALE
-from recovery.server.options import layout_options
+from recovery.server.options import shaping
 from recovery.store import find, load
 
 Given = Mapping[str, Any]
@@ -179,7 +179,7 @@ def _gone_on_with(given: Given) -> Given:
     # may say more than the release that was found in it.
     named = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
     stored["versions"] = split_versions(named)
-    shape = layout_options(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
+    shape = shaping(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}

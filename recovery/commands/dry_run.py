@@ -60,7 +60,8 @@ def _plan(request: Request) -> Iterator[str]:
         total = place.schema(request.schema).total_tables
         refuse_withdrawn(place.version, total)
         caches = [variant.cache for variant in variants if place_of(place.version, variant) == place]
-        name = names.get(place.version, str(place.version)) + "".join(f" {one}={value}" for one, value in place.layout)
+        settings = "".join(f" {one}={value}" for one, value in place.settings)
+        name = names.get(place.version, str(place.version)) + settings
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
         iops = request.limits.read_iops

@@ -28,7 +28,7 @@ RESERVED: frozenset[str] = frozenset(
 TIMED_ONLY = frozenset({"innodb_force_recovery"})
 """A server that runs under them takes no inserts, and no clean start is wanted with them."""
 
-LAYOUT_OPTIONS: frozenset[str] = frozenset(
+SHAPING: frozenset[str] = frozenset(
     {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm", "innodb_undo_tablespaces"}
     | {"innodb_file_format", "innodb_default_row_format", "character_set_server", "collation_server"}
 )
@@ -115,10 +115,10 @@ def canonical(name: str) -> str:
     return name.strip().lstrip("-").replace("-", "_").lower()
 
 
-def layout_options(settings: Mapping[str, str]) -> dict[str, str]:
+def shaping(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
     and a directory made with others is another directory."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in LAYOUT_OPTIONS}
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in SHAPING}
 
 
 def timed_only(settings: Mapping[str, str]) -> Settings:
