@@ -119,7 +119,7 @@ class Stagehand:
                 self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
                 self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
-                prove_intact(datadir, stage.schema.database_names, fingerprint=stage.build.fingerprint)
+                prove_intact(datadir, stage.schema, fingerprint=stage.build.fingerprint)
             else:
                 self._build(stage, datadir)
             if self.request.limits.memory_bytes is not None:

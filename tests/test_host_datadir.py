@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, count_ibd, prove_intact
+from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, prove_intact
 from recovery.model import Build, Flavor, Schema, Version
 
 KEY = "5.7.22-discovery-3-0123abcd"
@@ -208,30 +208,22 @@ def test_a_full_disk_leaves_the_old_state(tmp_path: Path) -> None:
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_tables_are_counted_as_the_server_names_their_folders(tmp_path: Path) -> None:
-    for folder in ("discovery_1", "my@002ddb"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "t.ibd").touch()
-        (tmp_path / folder / "t.frm").touch()
-    assert count_ibd(tmp_path, ("discovery_1", "my-db", "missing")) == 2
-
-
 def test_intact_is_proved(dirs: DataDirs) -> None:
     with dirs.acquire(KEY) as dd:
         fill(dd)
         dd.save(WHOLE)
-        prove_intact(dd, ("discovery",), fingerprint="f" * 64)
+        prove_intact(dd, SCHEMA, fingerprint="f" * 64)
         with pytest.raises(RecoveryError, match="another build"):
-            prove_intact(dd, ("discovery",), fingerprint="e" * 64)
+            prove_intact(dd, SCHEMA, fingerprint="e" * 64)
         (dd.mysql / "discovery/table_9.ibd").touch()
         with pytest.raises(RecoveryError, match="4 tables' files lie there, 3 were built"):
-            prove_intact(dd, ("discovery",))
+            prove_intact(dd, SCHEMA)
         (dd.mysql / "ibdata1").unlink()
         with pytest.raises(RecoveryError, match="no ibdata1"):
-            prove_intact(dd, ("discovery",))
+            prove_intact(dd, SCHEMA)
         dd.save(State("building"))
         with pytest.raises(RecoveryError, match="never finished"):
-            prove_intact(dd, ("discovery",))
+            prove_intact(dd, SCHEMA)
 
 
 def test_a_directory_under_another_key(dirs: DataDirs) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from recovery.errors import RecoveryError
 from recovery.host import floor
+from recovery.host.tablefiles import TableFiles
 
 
 @pytest.fixture
@@ -23,12 +24,12 @@ def folders(tmp_path: Path) -> tuple[Path, ...]:
 
 @pytest.mark.parametrize(("threads", "page_bytes"), [(1, 16384), (16, 16384), (1, 0)])
 def test_each_file_once(threads: int, page_bytes: int, folders: tuple[Path, ...]) -> None:
-    assert floor.read_all(folders, threads, page_bytes) == 200
+    assert floor.read_all(TableFiles(folders), threads, page_bytes) == 200
 
 
 def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
     times_cold = []
-    found = floor.measure(folders, lambda: times_cold.append(1), None)
+    found = floor.measure(TableFiles(folders), lambda: times_cold.append(1), None)
     assert len(times_cold) == 6, "each twice"
     assert (found.files, found.threads) == (200, floor.MANY)
     assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
@@ -36,4 +37,4 @@ def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
-        floor.measure([tmp_path / "nobody"], lambda: None, None)
+        floor.measure(TableFiles((tmp_path / "nobody",)), lambda: None, None)

@@ -14,6 +14,7 @@ import pytest
 from recovery.errors import HostUnfitError
 from recovery.host import fanotify, opens
 from recovery.host.opens import OpenTrace
+from recovery.host.tablefiles import TableFiles
 
 OPEN = "import os, sys\nfor name in sys.argv[1:]: os.close(os.open(name, os.O_RDONLY))"
 READ = "import os, sys\nfor name in sys.argv[1:]: os.pread(os.open(name, os.O_RDONLY), 4, 0)"
@@ -75,7 +76,7 @@ def test_each_file_once_and_each_open(means: str, folders: tuple[Path, ...], tmp
     elsewhere = tmp_path / "three" / "table_1.ibd"
     elsewhere.touch()
     files = [folders[0] / "table_1.ibd", folders[1] / "table_1.ibd", folders[0] / "table_2.ibd"]
-    with OpenTrace(folders) as trace:
+    with OpenTrace(TableFiles(folders)) as trace:
         pid = opened_and_again(trace, *files, folders[0] / "db.opt", elsewhere)
         found = trace.of(pid)
     assert found.files == {"one/table_1.ibd", "one/table_2.ibd", "two/table_1.ibd"}
@@ -85,7 +86,7 @@ def test_each_file_once_and_each_open(means: str, folders: tuple[Path, ...], tmp
 
 
 def test_what_is_read_is_told_apart(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(folders) as trace:
+    with OpenTrace(TableFiles(folders)) as trace:
         pid = opened_by_another(folders[0] / "table_1.ibd", folders[1] / "table_2.ibd", program=READ)
         found = trace.of(pid)
     assert found.read == found.files == {"one/table_1.ibd", "two/table_2.ibd"}
@@ -97,14 +98,14 @@ def test_what_others_open_does_not_count(folders: tuple[Path, ...], tmp_path: Pa
         os.close(fanotify.listen(tmp_path))
     except OSError as error:
         pytest.skip(f"no fanotify: {error}")
-    with OpenTrace(folders) as trace:
+    with OpenTrace(TableFiles(folders)) as trace:
         opened_by_another(folders[0] / "table_7.ibd")
         pid = opened_by_another(folders[0] / "table_8.ibd")
         assert trace.of(pid).files == {"one/table_8.ibd"}
 
 
 def test_what_comes_later_does_not_count(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(folders) as trace:
+    with OpenTrace(TableFiles(folders)) as trace:
         trace.stop()
         pid = opened_by_another(folders[0] / "table_1.ibd")
         assert trace.of(pid).files == frozenset()
@@ -117,7 +118,7 @@ def test_more_than_the_kernel_keeps_word_of(
     queue = tmp_path / "max_queued_events"
     queue.write_text("16384\n")
     monkeypatch.setattr(opens, "_QUEUE", queue)
-    source = opens._ByInotify(folders)
+    source = opens._ByInotify(TableFiles(folders))
     overflow = b"\xff\xff\xff\xff" + (0x4000).to_bytes(4, "little") + bytes(8)
     try:
         with pytest.raises(HostUnfitError, match=r"more files .* \(16384\)"):
@@ -128,7 +129,7 @@ def test_more_than_the_kernel_keeps_word_of(
 
 def test_a_count_with_holes_is_none(folders: tuple[Path, ...]) -> None:
     """The disk under the temporary folder is full, say."""
-    trace = OpenTrace(folders)
+    trace = OpenTrace(TableFiles(folders))
     trace._spool.close()
     trace._spool = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115  # closed with the trace
     with trace:

@@ -12,6 +12,7 @@ import pytest
 from recovery.errors import RecoveryError
 from recovery.host.modified import modified_since, page_bytes
 from recovery.host.redo import checkpoint_lsn
+from recovery.host.tablefiles import TableFiles
 
 
 def log(path: Path, *, kind: int, places: dict[int, int]) -> None:
@@ -82,5 +83,5 @@ def test_files_with_newer_pages(tmp_path: Path) -> None:
     tablespace(tmp_path / "untouched.ibd", 200)
     tablespace(tmp_path / "other.frm", 200)
     os.utime(tmp_path / "untouched.ibd", (now - 100, now - 100))
-    found = modified_since([tmp_path], 100, written_after_s=now - 50)
+    found = modified_since(TableFiles((tmp_path,)), 100, written_after_s=now - 50)
     assert found == {f"{tmp_path.name}/new.ibd"}

@@ -17,6 +17,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host import flock, state, tree
 from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
+from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Schema
 
@@ -26,14 +27,11 @@ __all__ = [
     "DataDirs",
     "State",
     "allocated_bytes",
-    "count_ibd",
-    "database_folders",
     "prove_intact",
 ]
 
 _MYSQL = "mysql"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
-_OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
 
 
@@ -192,31 +190,9 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
         raise HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE) from error
 
 
-def count_ibd(folder: Path, databases: tuple[str, ...]) -> int:
-    """Tables' files in these databases of a server's data directory; a missing database counts none."""
-    return sum(map(_count_in, database_folders(folder, databases)))
-
-
-def database_folders(folder: Path, databases: tuple[str, ...]) -> tuple[Path, ...]:
-    return tuple(folder / _folder_name(database) for database in databases)
-
-
-def _count_in(folder: Path) -> int:
-    try:
-        with os.scandir(folder) as entries:
-            return sum(entry.name.endswith(".ibd") for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-
-
-def _folder_name(database: str) -> str:
-    """As the server spells it on the disk: `my-db` lies in `my@002ddb`."""
-    return _OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", database)
-
-
-def prove_intact(dd: DataDir, databases: tuple[str, ...], *, fingerprint: str | None = None) -> None:
+def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
     """Raises where what lies there is not what was built; with `fingerprint`, also where another build made it."""
-    wrong = _what_is_wrong(dd, databases, fingerprint)
+    wrong = _what_is_wrong(dd, schema, fingerprint)
     if wrong:
         raise HostUnfitError(
             f"the data directory {dd.path.name} is damaged: {wrong}",
@@ -224,7 +200,7 @@ def prove_intact(dd: DataDir, databases: tuple[str, ...], *, fingerprint: str | 
         )
 
 
-def _what_is_wrong(dd: DataDir, databases: tuple[str, ...], fingerprint: str | None) -> str | None:
+def _what_is_wrong(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
     stored = dd.state
     if stored.status not in ("whole", "in_use"):
         return f"it was never finished ({stored.status})"
@@ -232,7 +208,7 @@ def _what_is_wrong(dd: DataDir, databases: tuple[str, ...], fingerprint: str | N
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
     if not (dd.mysql / "ibdata1").is_file():
         return "it has no ibdata1"
-    found = count_ibd(dd.mysql, databases)
+    found = table_files(dd.mysql, schema).count()
     if stored.ibd_files is not None and found != stored.ibd_files:
         return f"{found:,} tables' files lie there, {stored.ibd_files:,} were built"
     return None

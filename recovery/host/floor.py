@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -18,13 +18,13 @@ from pathlib import Path
 from recovery.errors import RecoveryError
 from recovery.host import tree
 from recovery.host.limits import Group
+from recovery.host.tablefiles import TableFiles
 
 _HOME = Path(__file__).parent.parent.parent
 """Where this package is: another folder may have one of the same name in it."""
 MANY = 16
 """Threads: as many as the newest servers use at most."""
 PAGE_BYTES = 16384
-_ENDING = ".ibd"
 _TIMES = 2
 _TAKE = 64
 """Files that a thread takes at once."""
@@ -39,23 +39,23 @@ class Reads:
     open_s: float
 
 
-def measure(folders: Sequence[Path], make_cold: Callable[[], object], group: Group | None) -> Reads:
+def measure(files: TableFiles, make_cold: Callable[[], object], group: Group | None) -> Reads:
     """Over cold files each time, and the shorter of two: a disk that others use is slower at times, never faster."""
 
     def one(threads: int, page_bytes: int) -> tuple[int, float]:
         found = []
         for _ in range(_TIMES):
             make_cold()
-            found.append(_in_a_process(folders, threads, page_bytes, group))
+            found.append(_in_a_process(files, threads, page_bytes, group))
         return min(found, key=lambda one: one[1])
 
-    files, one_thread_s = one(1, PAGE_BYTES)
+    count, one_thread_s = one(1, PAGE_BYTES)
     _, many_threads_s = one(MANY, PAGE_BYTES)
     _, open_s = one(1, 0)
-    return Reads(files, one_thread_s, many_threads_s, MANY, open_s)
+    return Reads(count, one_thread_s, many_threads_s, MANY, open_s)
 
 
-def _in_a_process(folders: Sequence[Path], threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:
+def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:
     process = subprocess.Popen(
         [sys.executable, "-m", "recovery.host.floor"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=_HOME,
@@ -63,7 +63,7 @@ def _in_a_process(folders: Sequence[Path], threads: int, page_bytes: int, group:
     try:
         if group is not None:
             group.add(process.pid)
-        said, _ = process.communicate(json.dumps([[str(folder) for folder in folders], threads, page_bytes]))
+        said, _ = process.communicate(json.dumps([[str(folder) for folder in files.folders], threads, page_bytes]))
     except BaseException:
         process.kill()
         process.wait()
@@ -75,9 +75,9 @@ def _in_a_process(folders: Sequence[Path], threads: int, page_bytes: int, group:
     return int(told["files"]), float(told["seconds"])
 
 
-def read_all(folders: Sequence[Path], threads: int, page_bytes: int) -> int:
+def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
     """How many files were opened; of each so many bytes are read, and no more."""
-    names, taking = _files(folders), threading.Lock()
+    names, taking = _paths(files), threading.Lock()
 
     def work(_: int) -> int:
         count = 0
@@ -94,11 +94,11 @@ def read_all(folders: Sequence[Path], threads: int, page_bytes: int) -> int:
         return sum(pool.map(work, range(threads)))
 
 
-def _files(folders: Sequence[Path]) -> Iterator[str]:
+def _paths(files: TableFiles) -> Iterator[str]:
     """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
-    for folder in folders:
+    for folder in files.folders:
         for batch in tree.batches(folder):
-            yield from (entry.path for entry in batch if entry.name.endswith(_ENDING))
+            yield from (entry.path for entry in batch if files.holds(entry.name))
 
 
 def _touch(path: str, page_bytes: int) -> None:
@@ -115,11 +115,11 @@ def _main() -> None:
     folders, threads, page_bytes = json.loads(sys.stdin.read())
     began = time.monotonic()
     try:
-        files = read_all([Path(folder) for folder in folders], threads, page_bytes)
+        count = read_all(TableFiles(tuple(map(Path, folders))), threads, page_bytes)
     except OSError as error:
         json.dump({"wrong": f"{error.filename}: {error.strerror}"}, sys.stdout)
     else:
-        json.dump({"files": files, "seconds": time.monotonic() - began}, sys.stdout)
+        json.dump({"files": count, "seconds": time.monotonic() - began}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-_ENDING = ".ibd"
+from recovery.host.tablefiles import TableFiles
+
 _LSN_AT = 16
 """In a page's header: the end of the last change's log record; encrypted and compressed pages have it in clear too."""
 _FLAGS_AT = 38 + 16
@@ -17,21 +18,21 @@ _FULL_CRC32 = 0x10
 """MariaDB's new form: the size of a page alone in the lowest bits."""
 
 
-def modified_since(folders: Sequence[Path], checkpoint_lsn: int, *, written_after_s: float) -> frozenset[str]:
+def modified_since(files: TableFiles, checkpoint_lsn: int, *, written_after_s: float) -> frozenset[str]:
     """As `folder/name`. Only files that were written after this moment (of the wall clock) are read: a server that
     recovered and then shut down cleanly has written all that it changed."""
     return frozenset(
         f"{folder.name}/{path.name}"
-        for folder in folders
-        for path in _written(folder, written_after_s)
+        for folder in files.folders
+        for path in _written(files, folder, written_after_s)
         if _newest_lsn(path) > checkpoint_lsn
     )
 
 
-def _written(folder: Path, after_s: float) -> Iterator[Path]:
+def _written(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(_ENDING) and entry.stat(follow_symlinks=False).st_mtime >= after_s:
+            if files.holds(entry.name) and entry.stat(follow_symlinks=False).st_mtime >= after_s:
                 yield Path(entry.path)
 
 

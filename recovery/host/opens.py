@@ -6,7 +6,7 @@ import os
 import select
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +17,8 @@ from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
 from recovery.host import fanotify
+from recovery.host.tablefiles import TableFiles
 
-_ENDING = b".ibd"
 _READ_BYTES = 1 << 20
 _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
@@ -51,14 +51,15 @@ class _Source(Protocol):
 class _ByFanotify:
     means = "fanotify"
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._names = {fanotify.handle_of(folder): folder.name for folder in folders}
-        self.fd = fanotify.listen(folders[0])
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
+        self._names = {fanotify.handle_of(folder): folder.name for folder in files.folders}
+        self.fd = fanotify.listen(files.folders[0])
 
     def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
         for process, how, folder, name in fanotify.events(raw):
-            if name.endswith(_ENDING) and folder in self._names:
-                yield process, how, f"{self._names[folder]}/{os.fsdecode(name)}"
+            if folder in self._names and self._files.holds(file := os.fsdecode(name)):
+                yield process, how, f"{self._names[folder]}/{file}"
 
     def close(self) -> None:
         os.close(self.fd)
@@ -69,13 +70,14 @@ class _ByInotify:
 
     means = "inotify"
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
         self._inotify = INotify(nonblocking=True)
         self.fd = self._inotify.fileno()
         try:
             self._names = {
                 self._inotify.add_watch(folder, inotify_flags.OPEN | inotify_flags.ACCESS): folder.name
-                for folder in folders
+                for folder in files.folders
             }
         except OSError:
             self.close()
@@ -89,19 +91,19 @@ class _ByInotify:
                     f"more files were opened at once than the kernel keeps word of ({queue})",
                     f"trace as root, or raise fs.inotify.max_queued_events (sysctl), now {queue}",
                 )
-            if event.name.endswith(_ENDING.decode()):
+            if self._files.holds(event.name):
                 yield None, event.mask, f"{self._names[event.wd]}/{event.name}"
 
     def close(self) -> None:
         self._inotify.close()
 
 
-def _source(folders: Sequence[Path]) -> _Source:
+def _source(files: TableFiles) -> _Source:
     try:
-        return _ByFanotify(folders)
+        return _ByFanotify(files)
     except OSError:  # no CAP_SYS_ADMIN, or a filesystem without handles
         try:
-            return _ByInotify(folders)
+            return _ByInotify(files)
         except OSError as error:
             raise HostUnfitError(
                 f"what a server opens cannot be traced here: {error.strerror}",
@@ -113,8 +115,8 @@ class OpenTrace:
     """From its entry to its exit; a thread empties the kernel's queue into a file, and nothing is looked at until then:
     what can be put off must not be done beside a start that is timed."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._source = _source(folders)
+    def __init__(self, files: TableFiles) -> None:
+        self._source = _source(files)
         try:
             self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
         except OSError:

@@ -16,10 +16,11 @@ from types import FrameType
 import recovery
 from recovery.builds.libraries import eatmydata
 from recovery.errors import ServerFailedError, UsageError
-from recovery.host.datadir import DataDir, State, allocated_bytes, count_ibd
+from recovery.host.datadir import DataDir, State, allocated_bytes
 from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for
 from recovery.host.storage import device_of
+from recovery.host.tablefiles import table_files
 from recovery.load.build import BuildInterruptedError, StatementFailedError, build
 from recovery.load.insert import count_rows, insert_statements, tables_of
 from recovery.load.profile import BuildProfile, build_profile
@@ -240,7 +241,7 @@ def _prove(site: _Site) -> State:
             written = tables_of(insert_statements(site.schema)) if site.schema.template is None else ()
             rows = count_rows(connection, written) if tables == site.schema.total_tables else {}
         server.stop()
-    files = count_ibd(site.target.mysql, databases)
+    files = table_files(site.target.mysql, site.schema).count()
     _compare(site.schema, tables=tables, files=files)
     size = allocated_bytes(site.target.mysql)
     return replace(site.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)

@@ -9,12 +9,13 @@ from functools import partial
 import pymysql
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
-from recovery.host.datadir import DataDir, database_folders
+from recovery.host.datadir import DataDir
 from recovery.host.dropping import Dropper
 from recovery.host.floor import Reads
 from recovery.host.floor import measure as measure_floor
 from recovery.host.pagecache import flush_caches, make_cold
 from recovery.host.state import removal
+from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
 from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
@@ -66,8 +67,8 @@ class Bench:
         self.datadir = datadir
         self.schema = schema
         self.conditions = conditions
-        self._folders = database_folders(datadir.mysql, schema.database_names)
-        self._tracer = Tracer(datadir.mysql, self._folders) if conditions.trace else None
+        self._files = table_files(datadir.mysql, schema)
+        self._tracer = Tracer(datadir.mysql, self._files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self._variant = _PLAIN
@@ -178,7 +179,7 @@ class Bench:
         """What the storage allows over these files; between trials, when no server runs."""
         assert self.at_rest, "a server may still write there"
         self.last_read_bytes = None
-        return measure_floor(self._folders, self.make_cold, self.server.group)
+        return measure_floor(self._files, self.make_cold, self.server.group)
 
     @property
     def data_bytes(self) -> int | None:

@@ -10,6 +10,7 @@ from recovery.host.modified import modified_since
 from recovery.host.opens import Opens, OpenTrace
 from recovery.host.pagecache import residency
 from recovery.host.redo import checkpoint_lsn
+from recovery.host.tablefiles import TableFiles
 from recovery.measured import Startup, Touched
 
 _COARSE_S = 1.0
@@ -19,9 +20,9 @@ _COARSE_S = 1.0
 class Tracer:
     """Of one server over one data directory, from one end of it to what its next start made of that."""
 
-    def __init__(self, data: Path, folders: tuple[Path, ...]) -> None:
+    def __init__(self, data: Path, files: TableFiles) -> None:
         self._data = data
-        self._folders = folders
+        self._files = files
         self._began_s = 0.0
         self._ended: tuple[int, float] | None = None
         """The checkpoint that the last server left, and when that server had begun."""
@@ -41,7 +42,7 @@ class Tracer:
     def traced(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
         """The timed start, with all that it opens until its first answer."""
         self._before = self._ended
-        with OpenTrace(self._folders) as trace:
+        with OpenTrace(self._files) as trace:
             startup = start()
             self._opens = trace.of(pid())
         self._resident_bytes = residency(self._data).resident_bytes
@@ -52,7 +53,7 @@ class Tracer:
         assert self._opens is not None, "nothing was traced"
         assert self._before is not None, "a server ended before the traced one began"
         checkpoint, began_s = self._before
-        modified = modified_since(self._folders, checkpoint, written_after_s=began_s)
+        modified = modified_since(self._files, checkpoint, written_after_s=began_s)
         return Touched(
             opened=len(self._opens.files),
             opens=self._opens.count,

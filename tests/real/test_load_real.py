@@ -98,7 +98,7 @@ def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[...
     assert len(target.state.rows) == 100
     assert set(target.state.rows.values()) == {2}
     assert told[-1] == (601, 601)
-    prove_intact(target, schema.database_names, fingerprint=build_of(version).fingerprint)
+    prove_intact(target, schema, fingerprint=build_of(version).fingerprint)
 
     script = insert_statements(schema)
     with Server(

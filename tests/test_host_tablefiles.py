@@ -1,0 +1,15 @@
+"""Are the tables' files found where a server puts them, and no others?"""
+
+from pathlib import Path
+
+from recovery.host.tablefiles import table_files
+from recovery.model import Schema
+
+
+def test_tables_are_counted_as_the_server_names_their_folders(tmp_path: Path) -> None:
+    for folder in ("discovery", "my@002ddb_1"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.ibd").touch()
+        (tmp_path / folder / "t.frm").touch()
+    assert table_files(tmp_path, Schema(1)).count() == 1
+    assert table_files(tmp_path, Schema(1, database="my-db", databases=2)).count() == 1, "the second is missing"
