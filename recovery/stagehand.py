@@ -19,6 +19,7 @@ from recovery.host.orphans import end_servers_in
 from recovery.host.pagecache import flush_caches
 from recovery.host.space import Need, free
 from recovery.host.storage import device_of
+from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
@@ -177,18 +178,20 @@ class Stagehand:
         self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
         title = f"{stage.build.version}: {stage.schema.total_tables:,} tables"
         with self.narrator.building(title) as progress:
-            prepare_stage(
-                stage.build,
-                stage.schema,
-                datadir,
-                launcher=self.engine.launcher,
-                say=self.narrator.say,
-                progress=progress,
-                settings=stage.settings,
-                tried=self._tried(stage),
-                stall_s=self.request.stall_s,
-            )
+            prepare_stage(self._ground(stage, datadir), progress=progress)
         self._built.add(stage.key)
+
+    def _ground(self, stage: Stage, datadir: DataDir) -> Ground:
+        return Ground(
+            stage.build,
+            stage.schema,
+            datadir,
+            launcher=self.engine.launcher,
+            say=self.narrator.say,
+            settings=stage.settings,
+            tried=self._tried(stage),
+            stall_s=self.request.stall_s,
+        )
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""

@@ -6,140 +6,77 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 import recovery
 from recovery.builds.libraries import eatmydata
-from recovery.errors import ServerFailedError, UsageError
-from recovery.host.datadir import DataDir, State, allocated_bytes
+from recovery.errors import UsageError
+from recovery.host.datadir import State, allocated_bytes
 from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for
-from recovery.host.storage import device_of
 from recovery.host.tablefiles import table_files
 from recovery.load.build import BuildInterruptedError, StatementFailedError, build
+from recovery.load.ground import Ground
 from recovery.load.insert import count_rows, insert_statements, tables_of
 from recovery.load.profile import BuildProfile, build_profile
 from recovery.load.schema import ScriptSize, check_template, statements
 from recovery.model import Build, Schema
-from recovery.server.bootstrap import initialise
 from recovery.server.client import count_tables
-from recovery.server.launcher import Launcher
-from recovery.server.options import build_settings, merge, test_settings
-from recovery.server.rundirs import RunDirs
+from recovery.server.options import build_settings, test_settings
 from recovery.server.server import Server
-from recovery.server.watcher import DEFAULT_STALL_S
-
-
-@dataclass(frozen=True)
-class _Site:
-    """Where is built what, and with what."""
-
-    build: Build
-    schema: Schema
-    target: DataDir
-    launcher: Launcher
-    say: Callable[[str], None]
-    settings: Mapping[str, str]
-    tried: Sequence[Mapping[str, str]]
-    stall_s: float
-
-    @property
-    def logs(self) -> Path:
-        return self.target.path / "build-logs"
-
-    def server(self, settings: Mapping[str, str], preload: tuple[Path, ...] = ()) -> Server:
-        return Server(
-            self.launcher,
-            self.build,
-            self.target.mysql,
-            device=device_of(self.target.path),
-            logdir=self.logs,
-            settings=merge(settings, self.settings),
-            preload=preload,
-            stall_s=self.stall_s,
-        )
 
 
 class StageDiffersError(UsageError):
     """What was built is not what was asked."""
 
 
-def prepare_stage(
-    build: Build,
-    schema: Schema,
-    target: DataDir,
-    *,
-    launcher: Launcher,
-    say: Callable[[str], None],
-    progress: Callable[[int, int], None],
-    settings: Mapping[str, str],
-    tried: Sequence[Mapping[str, str]] = (),
-    stall_s: float = DEFAULT_STALL_S,
-    stop: threading.Event | None = None,
-) -> None:
+def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop: threading.Event | None = None) -> None:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
-    everything else that goes wrong leaves one that the next call begins anew. `settings` shape the files; `tried` are
-    those of later starts: one that the server refuses is told before the hour of building."""
-    size = check_template(schema)
-    site = _Site(build, schema, target, launcher, say, settings, tried, stall_s)
-    done = _begin(site, size)
+    everything else that goes wrong leaves one that the next call begins anew."""
+    size = check_template(ground.schema)
+    done = _begin(ground, size)
     try:
-        _load(site, size, done=done, progress=progress, stop=stop or threading.Event())
-        whole = _prove(site)
+        _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
+        whole = _prove(ground)
     except (StatementFailedError, StageDiffersError):
         # It can't become right by going on, and it may be 20 GB.
-        target.wipe()
+        ground.target.wipe()
         raise
-    target.save(whole)
+    ground.target.save(whole)
 
 
-def _begin(site: _Site, size: ScriptSize) -> int:
+def _begin(ground: Ground, size: ScriptSize) -> int:
     """Statements done already. While the build runs the state says 0: a server that dies leaves nothing to trust."""
-    state, version = site.target.state, site.build.version
-    resumable = state.status == "building" and state.fingerprint == site.build.fingerprint
+    state, version = ground.target.state, ground.build.version
+    resumable = state.status == "building" and state.fingerprint == ground.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    need = need_for(version, site.schema)
+    need = need_for(version, ground.schema)
     if done:
-        check_space(site.target.path, need.part(done / size.statements))
-        site.target.save(replace(state, statements_done=0, schema=_stored(site.schema)))
-        shutil.rmtree(site.logs, ignore_errors=True)
-        site.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
+        check_space(ground.target.path, need.part(done / size.statements))
+        ground.target.save(replace(state, statements_done=0, schema=_stored(ground.schema)))
+        shutil.rmtree(ground.logs, ignore_errors=True)
+        ground.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
         return done
-    site.target.wipe()
-    check_space(site.target.path, need)
-    site.target.save(_new_state(site))
-    site.say(f"{version}: making a data directory in {site.target.path}")
-    _initialise(site)
-    _try_settings(site)
+    ground.target.wipe()
+    check_space(ground.target.path, need)
+    ground.target.save(_new_state(ground))
+    ground.say(f"{version}: making a data directory in {ground.target.path}")
+    ground.initialise()
+    ground.try_settings()
     return 0
 
 
-def _try_settings(site: _Site) -> None:
-    """On the empty directory, where a start takes a second."""
-    try:
-        for settings in filter(None, site.tried):
-            with site.server(merge(test_settings(site.build.version), settings)) as server:
-                server.start(log_name="settings.log")
-                server.stop()
-    except ServerFailedError as error:
-        site.target.wipe()
-        raise UsageError(
-            f"with the options asked for, {error.message}",
-            "see --set and --variant, and the server's manual of this version",
-        ) from error
-
-
-def _new_state(site: _Site) -> State:
+def _new_state(ground: Ground) -> State:
     return State(
         status="building",
-        version=str(site.build.version),
-        fingerprint=site.build.fingerprint,
-        schema=_stored(site.schema),
+        version=str(ground.build.version),
+        fingerprint=ground.build.fingerprint,
+        schema=_stored(ground.schema),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         tool_version=recovery.__version__,
     )
@@ -150,39 +87,22 @@ def _stored(schema: Schema) -> dict[str, str | int]:
     return {name: value for name, value in asdict(schema).items() if isinstance(value, str | int)}
 
 
-def _initialise(site: _Site) -> None:
-    site.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    rundirs = RunDirs()
-    try:
-        initialise(
-            site.launcher,
-            site.build,
-            site.target.mysql,
-            rundir=rundirs.next(),
-            log=site.logs / "initialise.log",
-            settings=dict(site.settings),
-            stall_s=site.stall_s,
-        )
-    finally:
-        rundirs.remove()
-
-
 def _load(
-    site: _Site, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
+    ground: Ground, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
-    version, total = site.build.version, size.statements
-    profile, library = build_profile(version), _eatmydata(site.build)
+    version, total = ground.build.version, size.statements
+    profile, library = build_profile(version), _eatmydata(ground.build)
     if library is None:
-        site.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
-    site.say(f"{version}: building {site.schema.total_tables:,} tables, {profile.connections} connections")
+        ground.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
+    ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
     with _interruptions(stop):
-        with site.server(build_settings(version), (library,) if library else ()) as server:
+        with ground.server(build_settings(version), (library,) if library else ()) as server:
             server.start(log_name="build.log")
             with _redo_off(server, profile), server.watched():
                 progress(done, total)
                 reached = build(
-                    statements(site.schema),
+                    statements(ground.schema),
                     open_connection=lambda: server.connect(multi=True),
                     connections=profile.connections,
                     batch=profile.batch,
@@ -194,7 +114,7 @@ def _load(
             server.stop()
         # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
         os.sync()
-        site.target.save(replace(site.target.state, statements_done=reached))
+        ground.target.save(replace(ground.target.state, statements_done=reached))
     if stop.is_set():
         raise BuildInterruptedError(reached)
 
@@ -229,22 +149,22 @@ def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
     return handled_by(on_interrupt)
 
 
-def _prove(site: _Site) -> State:
+def _prove(ground: Ground) -> State:
     """Counted in a server that runs as the test will, and on the disk: half a database is fast, and looks fine."""
-    version, databases = site.build.version, site.schema.database_names
-    site.say(f"{version}: counting what was built")
-    with site.server(test_settings(version)) as server:
+    version, databases = ground.build.version, ground.schema.database_names
+    ground.say(f"{version}: counting what was built")
+    with ground.server(test_settings(version)) as server:
         server.start(log_name="prove.log")
         with server.session() as connection:
             tables = count_tables(connection, databases)
             # Tables of somebody's own template have names of their own: they are counted when they are first used.
-            written = tables_of(insert_statements(site.schema)) if site.schema.template is None else ()
-            rows = count_rows(connection, written) if tables == site.schema.total_tables else {}
+            written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
+            rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
         server.stop()
-    files = table_files(site.target.mysql, site.schema).count()
-    _compare(site.schema, tables=tables, files=files)
-    size = allocated_bytes(site.target.mysql)
-    return replace(site.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
+    files = table_files(ground.target.mysql, ground.schema).count()
+    _compare(ground.schema, tables=tables, files=files)
+    size = allocated_bytes(ground.target.mysql)
+    return replace(ground.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
 
 
 def _compare(schema: Schema, *, tables: int, files: int) -> None:

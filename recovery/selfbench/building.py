@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from recovery.host.datadir import DataDir, DataDirs
+from recovery.load.ground import Ground
 from recovery.load.schema import statements
 from recovery.load.stage import prepare_stage
 from recovery.model import Build, Schema
@@ -47,15 +48,8 @@ def build_stage(build: Build, schema: Schema, target: DataDir) -> tuple[Rate, fl
     """The tool's way: the rate from the first to the last statement, and the whole stage, initialised and proved."""
     moments: list[float] = []
     began = time.monotonic()
-    prepare_stage(
-        build,
-        schema,
-        target,
-        launcher=LocalLauncher(),
-        say=quiet,
-        progress=lambda _done, _total: moments.append(time.monotonic()),
-        settings={},
-    )
+    ground = Ground(build, schema, target, launcher=LocalLauncher(), say=quiet)
+    prepare_stage(ground, progress=lambda _done, _total: moments.append(time.monotonic()))
     return Rate(schema.total_tables, moments[-1] - moments[0]), time.monotonic() - began
 
 

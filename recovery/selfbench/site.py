@@ -16,6 +16,7 @@ import psutil
 from recovery.builds.resolve import Sources, resolve
 from recovery.host.datadir import DataDir, DataDirs
 from recovery.host.storage import device_of
+from recovery.load.ground import Ground
 from recovery.load.stage import prepare_stage
 from recovery.model import Build, Schema
 from recovery.server.bootstrap import initialise
@@ -84,9 +85,8 @@ class Site:
         """A data directory as the tool builds it."""
         target = DataDirs(self.folder).acquire(f"{build.version}-{tables}")
         if target.state.status != "whole":
-            prepare_stage(
-                build, Schema(tables), target, launcher=LocalLauncher(), say=quiet, progress=quiet, settings={}
-            )
+            ground = Ground(build, Schema(tables), target, launcher=LocalLauncher(), say=quiet)
+            prepare_stage(ground, progress=quiet)
         return target
 
 

@@ -19,6 +19,7 @@ from recovery.errors import RecoveryError, ServerFailedError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
 from recovery.host.storage import device_of
 from recovery.load.build import BuildInterruptedError
+from recovery.load.ground import Ground
 from recovery.load.insert import InsertsFailedError, count_rows, fire, insert_statements
 from recovery.load.stage import StageDiffersError, prepare_stage
 from recovery.model import Build, Schema
@@ -53,16 +54,8 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., DataDir]]:
         if not taken:
             directories = DataDirs(tmp_path / "data")
             taken.append(directories.acquire(directories.key_for(build, schema, template_text="", options={})))
-        prepare_stage(
-            build,
-            schema,
-            taken[0],
-            launcher=LocalLauncher(),
-            say=lambda _: None,
-            progress=progress,
-            settings=settings or {},
-            stop=stop,
-        )
+        ground = Ground(build, schema, taken[0], LocalLauncher(), lambda _: None, settings or {})
+        prepare_stage(ground, progress=progress, stop=stop)
         return taken[0]
 
     make.taken = taken  # type: ignore[attr-defined]

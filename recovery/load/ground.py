@@ -1,0 +1,81 @@
+"""Where is built what, and with what? And does a server start there at all, with all that was asked?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recovery.errors import ServerFailedError, UsageError
+from recovery.host.datadir import DataDir
+from recovery.host.storage import device_of
+from recovery.model import Build, Schema
+from recovery.server.bootstrap import initialise
+from recovery.server.launcher import Launcher
+from recovery.server.options import merge, test_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+from recovery.server.watcher import DEFAULT_STALL_S
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Of one stage."""
+
+    build: Build
+    schema: Schema
+    target: DataDir
+    launcher: Launcher
+    say: Callable[[str], None]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those that shape the files."""
+    tried: Sequence[Mapping[str, str]] = ()
+    """Those of later starts: one that the server refuses is told before the hour of building."""
+    stall_s: float = DEFAULT_STALL_S
+
+    @property
+    def logs(self) -> Path:
+        return self.target.path / "build-logs"
+
+    def server(self, settings: Mapping[str, str], preload: tuple[Path, ...] = ()) -> Server:
+        return Server(
+            self.launcher,
+            self.build,
+            self.target.mysql,
+            device=device_of(self.target.path),
+            logdir=self.logs,
+            settings=merge(settings, self.settings),
+            preload=preload,
+            stall_s=self.stall_s,
+        )
+
+    def initialise(self) -> None:
+        """Of an empty folder."""
+        self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rundirs = RunDirs()
+        try:
+            initialise(
+                self.launcher,
+                self.build,
+                self.target.mysql,
+                rundir=rundirs.next(),
+                log=self.logs / "initialise.log",
+                settings=dict(self.settings),
+                stall_s=self.stall_s,
+            )
+        finally:
+            rundirs.remove()
+
+    def try_settings(self) -> None:
+        """On the empty directory, where a start takes a second."""
+        try:
+            for settings in filter(None, self.tried):
+                with self.server(merge(test_settings(self.build.version), settings)) as server:
+                    server.start(log_name="settings.log")
+                    server.stop()
+        except ServerFailedError as error:
+            self.target.wipe()
+            raise UsageError(
+                f"with the options asked for, {error.message}",
+                "see --set and --variant, and the server's manual of this version",
+            ) from error
