@@ -104,8 +104,12 @@ class Cache(StrEnum):
     WARM = "warm"
 
 
-Named = tuple[str, tuple[tuple[str, str], ...]]
-"""Settings of a server, and before them what the user calls them."""
+@dataclass(frozen=True)
+class Named:
+    """What is compared, under the name that the user gives it."""
+
+    label: str
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from recovery.model import Cache, Named, Schema, Trial, Variant, Version
 from recovery.server.options import shaping
 
+UNNAMED = Named("")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -61,17 +63,22 @@ def variants_of(
     named: Sequence[Named] = (),
     points: Sequence[int] = (),
     *,
-    common: Sequence[tuple[str, str]] = (),
+    common: Named = UNNAMED,
 ) -> tuple[Variant, ...]:
-    """Every cache under all named settings, at every number of tables. What is `common` to all is no variant's own: two
-    must not take the same files for different ones."""
+    """Every cache under all that is named, at every number of tables."""
     return tuple(
-        Variant("-".join(map(str, filter(None, (cache.value, label, tables)))), cache, own, label, tables)
+        Variant(
+            "-".join(map(str, filter(None, (cache.value, own.label, tables)))), cache, own.settings, own.label, tables
+        )
         for tables in points or (None,)
-        for label, settings in named or (("", ()),)
-        for own in (tuple(pair for pair in settings if pair not in common),)
+        for own in (_own(one, common) for one in named or (UNNAMED,))
         for cache in caches
     )
+
+
+def _own(named: Named, common: Named) -> Named:
+    """Without what holds for all: two must not take the same files for different ones."""
+    return replace(named, settings=tuple(pair for pair in named.settings if pair not in common.settings))
 
 
 def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[Place, ...]:

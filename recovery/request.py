@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Limits, Named, Schema
+from recovery.model import NO_LIMITS, Cache, Limits, Named, Schema, Variant
+from recovery.plan import variants_of
 from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
 
@@ -62,6 +64,10 @@ class Request:
     limits: Limits = NO_LIMITS
     """For the servers that are measured; tables are built without."""
     command: str = ""
+
+    def measured(self, caches: Iterable[Cache]) -> tuple[Variant, ...]:
+        """All that is compared."""
+        return variants_of(caches, self.variants, self.points, common=Named("", self.settings))
 
     @property
     def lasting_settings(self) -> dict[str, str]:
@@ -119,7 +125,7 @@ def parse_points(text: str | None) -> tuple[int, ...]:
 
 def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
     """`--variant small:innodb_open_files=300,table_open_cache=100`; nothing after the colon is the server as it is."""
-    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    found: dict[str, Named] = {}
     for text in texts:
         label, colon, pairs = text.partition(":")
         if not colon or not _LABEL.fullmatch(label):
@@ -129,8 +135,8 @@ def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
             )
         if label in found:
             raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
-        found[label] = _settings_of(label, pairs)
-    return tuple(found.items())
+        found[label] = Named(label, _settings_of(label, pairs))
+    return tuple(found.values())
 
 
 def _settings_of(label: str, pairs: str) -> tuple[tuple[str, str], ...]:
@@ -145,8 +151,7 @@ def _settings_of(label: str, pairs: str) -> tuple[tuple[str, str], ...]:
 
 
 def variant_text(variant: Named) -> str:
-    label, settings = variant
-    return f"{label}:" + ",".join(f"{name}={value}" if value else name for name, value in settings)
+    return f"{variant.label}:" + ",".join(f"{name}={value}" if value else name for name, value in variant.settings)
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
 from recovery.model import Build, Cache, Run, Trial, Verdict
-from recovery.plan import Place, Plan, make_plan, place_of, places_for, variants_of
+from recovery.plan import Place, Plan, make_plan, place_of, places_for
 from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of
 from recovery.scenarios import find_scenario
@@ -88,7 +88,7 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     if Cache.COLD in scenario.caches:
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
-    variants = variants_of(scenario.caches, request.variants, request.points, common=request.settings)
+    variants = request.measured(scenario.caches)
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)

@@ -23,11 +23,11 @@ from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Run
-from recovery.plan import Place
+from recovery.model import Cache, Run
+from recovery.plan import Place, place_of
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
-from recovery.server.options import lasting, merge, shaping, test_settings
+from recovery.server.options import lasting, merge, test_settings
 from recovery.server.server import Server
 from recovery.stacks.programs import programs
 from recovery.stages import Stage
@@ -195,10 +195,9 @@ class Stagehand:
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""
-        asked = [dict(settings) for _, settings in self.request.variants] or [{}]
-        shape = dict(stage.place.settings)
-        here = [lasting(settings) for settings in asked if shaping(settings) == shape]
-        return [merge(self.request.lasting_settings, settings) for settings in here]
+        variants = self.request.measured((Cache.COLD,))
+        here = [variant for variant in variants if place_of(stage.place.version, variant) == stage.place]
+        return [merge(self.request.lasting_settings, lasting(dict(variant.settings))) for variant in here]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
         """Removes directories that this session built and has done with, oldest first, while the next does not fit.

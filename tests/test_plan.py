@@ -6,7 +6,7 @@ import pytest
 
 from recovery.errors import HostUnfitError
 from recovery.host.space import Need
-from recovery.model import Build, Cache, Flavor, Schema, Variant, Version
+from recovery.model import Build, Cache, Flavor, Named, Schema, Variant, Version
 from recovery.plan import Place, make_plan, places_for, variants_of
 from recovery.stages import Stage, check_room
 
@@ -44,7 +44,7 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
 
 
 def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None:
-    named = (("plain", ()), ("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
+    named = (Named("plain"), Named("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
     found = variants_of([Cache.COLD, Cache.WARM], named, [])
     assert [variant.name for variant in found] == ["cold-plain", "warm-plain", "cold-small", "warm-small"]
     assert places_for([NEW], found) == (Place(NEW), Place(NEW, settings=(("innodb_page_size", "4096"),)))
@@ -60,15 +60,15 @@ def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None
 
 
 def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
-    named = (("few", (("innodb_open_files", "300"),)), ("many", (("innodb_open_files", "30000"),)))
+    named = (Named("few", (("innodb_open_files", "300"),)), Named("many", (("innodb_open_files", "30000"),)))
     plan = make_plan([NEW], variants_of([Cache.COLD], named, []), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
     assert len(plan.places) == 1
 
 
 def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
-    named = (("a", ()), ("b", (("innodb_page_size", "8192"),)))
-    common = (("innodb_page_size", "8192"),)
+    named = (Named("a"), Named("b", (("innodb_page_size", "8192"),)))
+    common = Named("", (("innodb_page_size", "8192"),))
     assert len(places_for([NEW], variants_of([Cache.COLD], named, common=common))) == 1
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from recovery.errors import UsageError
+from recovery.model import Named
 from recovery.request import (
     DEFAULT_POINTS,
     identifier,
@@ -80,7 +81,7 @@ def test_points_that_make_no_line(text: str) -> None:
 def test_variants_and_back() -> None:
     texts = ("few:innodb-open-files=300,table_open_cache=10", "usual:")
     found = parse_variants(texts)
-    assert found == (("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))), ("usual", ()))
+    assert found == (Named("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))), Named("usual"))
     assert parse_variants(tuple(map(variant_text, found))) == found
 
 

@@ -97,7 +97,7 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
-    every = (request.settings, *(settings for _, settings in request.variants))
+    every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
             "--trace looks into the files after a shutdown, and innodb_fast_shutdown=2 leaves changes out of them",

@@ -21,7 +21,7 @@ from recovery.host.space import free, need_for
 from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Version
-from recovery.plan import make_plan, place_of, places_for, variants_of
+from recovery.plan import make_plan, place_of, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stacks.programs import programs
@@ -46,7 +46,7 @@ def _plan(request: Request) -> Iterator[str]:
     if not versions:  # told when it is there; until then it is taken for the default
         versions = [known_version(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
-    variants = variants_of(scenario.caches, request.variants, request.points, common=request.settings)
+    variants = request.measured(scenario.caches)
     places = places_for(versions, variants)
     room = free(request.data)
     sampled = request.stacks is not None and bool(programs(request.stacks))
