@@ -12,6 +12,7 @@ from recovery.server.options import (
     base_settings,
     build_settings,
     check_user_settings,
+    key_settings,
     merge,
     render_cnf,
 )
@@ -52,6 +53,18 @@ def test_options_are_given_only_to_those_who_know_them() -> None:
     assert "secure_file_priv" not in base("5.6.24")
     assert "skip_log_bin" in base("8.0.15")
     assert "skip_log_bin" not in base("5.7.22")
+
+
+def test_where_the_keys_of_encrypted_tables_are() -> None:
+    keys = Path("/data/keys")
+    assert key_settings(parse_version("8.0.31"), keys) == {
+        "early_plugin_load": "keyring_file.so",
+        "keyring_file_data": "/data/keys/keyring",
+    }
+    assert key_settings(parse_version("mariadb-10.11.5"), keys) == {
+        "plugin_load_add": "file_key_management",
+        "file_key_management_filename": "/data/keys/keyfile",
+    }
 
 
 def test_the_experiment_leaves_nothing_for_the_next_start() -> None:

@@ -34,6 +34,7 @@ def initialise(
     rundir: Path,
     log: Path,
     settings: Settings | None = None,
+    keys: Path | None = None,
     stall_s: float = DEFAULT_STALL_S,
 ) -> None:
     """Fills `datadir`, which must be empty or not there. The run folder is removed again, the log is kept."""
@@ -50,7 +51,7 @@ def initialise(
     life: Life | None = None
     try:
         with held_back():
-            life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements))
+            life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
         _wait_until_done(life, stall_s)
     finally:
         if life is not None and life.exited() is None:

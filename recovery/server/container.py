@@ -148,7 +148,7 @@ class ContainerLauncher:
             str(launch.build.image), docker_client_kw={"environment": {"DOCKER_HOST": self._url}}
         ).with_command(command[1:])
         # As mounts, not as volumes: a folder that the engine does not see would be made, empty, on its side.
-        paths = filter(None, (launch.datadir, launch.rundir, launch.log, launch.stdin))
+        paths = filter(None, (launch.datadir, launch.keys, launch.rundir, launch.log, launch.stdin))
         return described.with_envs(**environment(launch)).with_kwargs(
             entrypoint=command[:1],
             user="{}:{}".format(*_owner_of(launch.datadir)),

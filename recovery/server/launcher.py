@@ -42,6 +42,8 @@ class Launch:
     """A file of statements for a server that bootstraps; None is an empty input."""
     group: Group | None = None
     """The control group that the process must be in from its first instruction on; None is no limit."""
+    keys: Path | None = None
+    """The folder of the keys of encrypted tables; None where there are none."""
 
     @property
     def socket(self) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 import jinja2
 
 from recovery.errors import UsageError
+from recovery.host.keys import KEY_FILE
 from recovery.model import Version
 from recovery.versions import can
 
@@ -86,6 +87,13 @@ def build_settings(version: Version) -> Settings:
         "io_capacity_max": ("innodb_io_capacity_max", "40000"),
     }
     return settings | _where_known(version, optional) | _build_redo(version)
+
+
+def key_settings(version: Version, keys: Path) -> Settings:
+    """What makes a server take the keys of encrypted tables from this folder."""
+    if can(version, "file_key_management"):
+        return {"plugin_load_add": "file_key_management", "file_key_management_filename": str(keys / KEY_FILE)}
+    return {"early_plugin_load": "keyring_file.so", "keyring_file_data": str(keys / "keyring")}
 
 
 def _build_redo(version: Version) -> Settings:

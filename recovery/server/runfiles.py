@@ -9,7 +9,7 @@ from pathlib import Path
 from recovery.errors import RecoveryError, UsageError
 from recovery.paths import template_dir
 from recovery.server.launcher import Launch
-from recovery.server.options import Settings, merge, render_cnf
+from recovery.server.options import Settings, key_settings, merge, render_cnf
 
 _SOCKET_PATH_BYTES = 107
 """What sockaddr_un holds, without the closing NUL."""
@@ -47,7 +47,7 @@ def _places(launch: Launch, open_files: int, uid: int | None) -> Settings:
     if (os.geteuid() if uid is None else uid) == 0:
         # mysqld refuses to run as root unless it is told to.
         settings["user"] = "root"
-    return settings
+    return settings | (key_settings(build.version, launch.keys) if launch.keys else {})
 
 
 def environment(launch: Launch) -> dict[str, str]:

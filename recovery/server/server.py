@@ -65,6 +65,7 @@ class Server:
         preload: tuple[Path, ...] = (),
         stall_s: float = DEFAULT_STALL_S,
         group: Group | None = None,
+        keys: Path | None = None,
     ) -> None:
         self.build = build
         self.datadir = datadir
@@ -79,6 +80,7 @@ class Server:
         self._preload = preload
         self.group = group
         """Holds every Life of this server to the same limits."""
+        self._keys = keys
         self._rundirs = RunDirs()
         self._life: Life | None = None
         self._starts = 0
@@ -111,7 +113,9 @@ class Server:
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
         with held_back():
-            launch = Launch(self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group)
+            launch = Launch(
+                self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
+            )
             life = self._launcher.launch(launch)
             self._life = life
         meter = self._meter(life)
