@@ -13,7 +13,7 @@ RECOVERY := $(VENV)/bin/recovery
 
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
-GIVEN_TO_MAKE := ROWS COLUMNS DATABASE SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR AS_PUBLISHED \
+GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
@@ -39,11 +39,11 @@ help: ## this page
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
-	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1),"
-	@echo "DATA (where data directories live: the volume under test), RESULTS (results), MYSQLD (a server of"
-	@echo "your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto, docker, local), IMAGE (your own), REGISTRY"
-	@echo "(a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured server may use: 5000, 100m, 2g, 1.5), ARGS"
-	@echo "(passed on as they are)."
+	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1), LAYOUT (how"
+	@echo "tables lie: files, general, partitioned, encrypted), DATA (where data directories live: the volume under test),"
+	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
+	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
+	@echo "server may use: 5000, 100m, 2g, 1.5), ARGS (passed on as they are)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -73,6 +73,23 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+class Layout(StrEnum):
+    """How tables lie in files."""
+
+    FILES = "files"
+    """Each in one of its own."""
+    GENERAL = "general"
+    """All in one: a general tablespace."""
+    PARTITIONED = "partitioned"
+    """Each in several."""
+    ENCRYPTED = "encrypted"
+    """Each in one of its own, which is encrypted."""
+
+
+PARTITIONS = 4
+"""Of a partitioned table."""
+
+
 @dataclass(frozen=True)
 class Schema:
     """What is built before anything is measured. With one database it is called `database`, with several
@@ -86,11 +103,23 @@ class Schema:
     """Rows put into each table."""
     database: str = "discovery"
     template: Path | None = None
-    """The user's own template; None is templates/schema.sql.j2."""
+    """The user's own template; None is templates/schema.sql.j2, or layouts.sql.j2 for another layout than its."""
+    layout: Layout = Layout.FILES
 
     @property
     def total_tables(self) -> int:
         return self.tables * self.databases
+
+    @property
+    def files(self) -> int:
+        """The tables' .ibd files, unless a template of the user's makes more."""
+        if self.layout is Layout.GENERAL:
+            return 1
+        return self.total_tables * (PARTITIONS if self.layout is Layout.PARTITIONED else 1)
+
+    def spread_over(self, databases: int) -> Schema:
+        """As many tables in all."""
+        return replace(self, databases=databases, tables=self.total_tables // databases)
 
     @property
     def database_names(self) -> tuple[str, ...]:
@@ -110,6 +139,9 @@ class Named:
 
     label: str
     settings: tuple[tuple[str, str], ...] = ()
+    layout: Layout | None = None
+    schemas: int | None = None
+    """Among which all tables are divided."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +154,9 @@ class Variant:
     label: str = ""
     """What the user calls these settings."""
     tables: int | None = None
-    """None: as many as the schema says."""
+    """In each schema that was asked for. Of these three, None is what the schema says."""
+    layout: Layout | None = None
+    schemas: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.model import Cache, Named, Schema, Trial, Variant, Version
+from recovery.model import Cache, Layout, Named, Schema, Trial, Variant, Version
 from recovery.server.options import shaping
 
 UNNAMED = Named("")
@@ -20,9 +20,19 @@ class Place:
     """None: as many as the schema says."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of a variant that shape the files."""
+    layout: Layout | None = None
+    schemas: int | None = None
+    """Of these two as well, None is what the schema says."""
 
     def schema(self, asked: Schema) -> Schema:
-        return asked if self.tables is None else replace(asked, tables=self.tables)
+        found = replace(asked, tables=self.tables or asked.tables, layout=self.layout or asked.layout)
+        return found if self.schemas is None else found.spread_over(self.schemas)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a variant has made of it, as it was given."""
+        more = (("layout", self.layout), ("schemas", self.schemas), *self.settings)
+        return tuple(f"{name}={value}" for name, value in more if value is not None)
 
     def grows_into(self, later: Place) -> bool:
         """The same but for more tables."""
@@ -30,7 +40,8 @@ class Place:
 
 
 def place_of(version: Version, variant: Variant) -> Place:
-    return Place(version, variant.tables, tuple(sorted(shaping(dict(variant.settings)).items())))
+    shape = tuple(sorted(shaping(dict(variant.settings)).items()))
+    return Place(version, variant.tables, shape, variant.layout, variant.schemas)
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,13 @@ def variants_of(
     """Every cache under all that is named, at every number of tables."""
     return tuple(
         Variant(
-            "-".join(map(str, filter(None, (cache.value, own.label, tables)))), cache, own.settings, own.label, tables
+            name="-".join(map(str, filter(None, (cache.value, own.label, tables)))),
+            cache=cache,
+            settings=own.settings,
+            label=own.label,
+            tables=tables,
+            layout=own.layout,
+            schemas=own.schemas,
         )
         for tables in points or (None,)
         for own in (_own(one, common) for one in named or (UNNAMED,))
@@ -78,7 +95,12 @@ def variants_of(
 
 def _own(named: Named, common: Named) -> Named:
     """Without what holds for all: two must not take the same files for different ones."""
-    return replace(named, settings=tuple(pair for pair in named.settings if pair not in common.settings))
+    return Named(
+        named.label,
+        tuple(pair for pair in named.settings if pair not in common.settings),
+        None if named.layout == common.layout else named.layout,
+        None if named.schemas == common.schemas else named.schemas,
+    )
 
 
 def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[Place, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Cache, Limits, Named, Schema, Variant
+from recovery.model import NO_LIMITS, Cache, Layout, Limits, Named, Schema, Variant
 from recovery.plan import variants_of
 from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
@@ -20,7 +20,10 @@ DEFAULT_INSERTS = 100
 MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
 MOST_INSERTS = 1_000_000
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,30}")
+MOST_SCHEMAS = 100_000
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+_WORDS = ("layout", "schemas")
+"""Of a variant, and no options of a server."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 _THE_SERVERS_OWN = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
 
@@ -67,7 +70,8 @@ class Request:
 
     def measured(self, caches: Iterable[Cache]) -> tuple[Variant, ...]:
         """All that is compared."""
-        return variants_of(caches, self.variants, self.points, common=Named("", self.settings))
+        common = Named("", self.settings, self.schema.layout, self.schema.databases)
+        return variants_of(caches, self.variants, self.points, common=common)
 
     @property
     def lasting_settings(self) -> dict[str, str]:
@@ -124,7 +128,8 @@ def parse_points(text: str | None) -> tuple[int, ...]:
 
 
 def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
-    """`--variant small:innodb_open_files=300,table_open_cache=100`; nothing after the colon is the server as it is."""
+    """`--variant small:innodb_open_files=300,table_open_cache=100`; nothing after the colon is the server as it is.
+    `layout` and `schemas` are no options of a server: they say how the tables lie."""
     found: dict[str, Named] = {}
     for text in texts:
         label, colon, pairs = text.partition(":")
@@ -135,23 +140,62 @@ def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
             )
         if label in found:
             raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
-        found[label] = Named(label, _settings_of(label, pairs))
+        found[label] = _named(label, pairs)
     return tuple(found.values())
 
 
-def _settings_of(label: str, pairs: str) -> tuple[tuple[str, str], ...]:
-    settings = tuple(pair for pair in pairs.split(",") if pair.strip())
-    for pair in settings:
-        if "=" not in pair:
+def _named(label: str, pairs: str) -> Named:
+    options: list[str] = []
+    words: dict[str, str] = {}
+    for pair in filter(str.strip, pairs.split(",")):
+        name, equals, value = pair.partition("=")
+        if not equals:
             raise UsageError(
                 f"'{pair}' in the variant '{label}' is no OPTION=VALUE",
                 "a comma parts two options, so no value can hold one; what holds for all variants goes to --set",
             )
-    return parse_settings(settings)
+        if name.strip() in _WORDS:
+            words[name.strip()] = value.strip()
+        else:
+            options.append(pair)
+    layout, schemas = (words.get(word) for word in _WORDS)
+    return Named(
+        label,
+        parse_settings(tuple(options)),
+        None if layout is None else parse_layout(layout),
+        None if schemas is None else positive("schemas", schemas, MOST_SCHEMAS),
+    )
+
+
+def parse_layout(text: str) -> Layout:
+    try:
+        return Layout(text)
+    except ValueError:
+        raise UsageError(f"LAYOUT={text} makes no sense", f"there are: {', '.join(Layout)}") from None
+
+
+def check_layouts(request: Request) -> None:
+    """They are for the tool's own tables; and variants that are held against each other have as many of them."""
+    asked = request.schema
+    layouts = {asked.layout, *(variant.layout or asked.layout for variant in request.variants)}
+    if asked.template is not None and layouts != {Layout.FILES}:
+        raise UsageError("a template of your own says by itself how its tables lie", "leave out one of the two")
+    for variant in request.variants:
+        for tables in request.points or (asked.tables,):
+            total = tables * asked.databases
+            if variant.schemas and total % variant.schemas:
+                raise UsageError(
+                    f"the variant '{variant.label}' cannot divide {total:,} tables among {variant.schemas:,} schemas",
+                    "all schemas have as many: give TABLES= a number that can be divided",
+                )
 
 
 def variant_text(variant: Named) -> str:
-    return f"{variant.label}:" + ",".join(f"{name}={value}" if value else name for name, value in variant.settings)
+    words = zip(_WORDS, (variant.layout, variant.schemas), strict=True)
+    pairs = [f"{name}={value}" for name, value in words if value is not None]
+    return f"{variant.label}:" + ",".join(
+        (*pairs, *(f"{name}={value}" if value else name for name, value in variant.settings))
+    )
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

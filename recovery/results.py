@@ -135,6 +135,7 @@ def session_of(
             "columns": schema.columns,
             "rows": schema.rows,
             "database": schema.database,
+            "layout": schema.layout.value,
             "template": str(schema.template) if schema.template else None,
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,

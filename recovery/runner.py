@@ -38,7 +38,7 @@ from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Outcome, Scenario
 from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
-from recovery.stages import Stage, check_room, may_alternate, refuse_withdrawn, survey
+from recovery.stages import Stage, check_room, may_alternate, refuse, survey
 from recovery.store import STACKS, SessionStore, check_results_folder, keeping_in
 
 
@@ -105,9 +105,9 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
-    for version in request.versions:
-        if (release := known_wanted(version).release) is not None:
-            refuse_withdrawn(release, request.schema.total_tables)
+    releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]
+    for place in places_for(releases, request.measured((Cache.COLD,))):
+        refuse(place.version, place.schema(request.schema))
     if request.stacks is not None:
         programs(request.stacks)
     check_results_folder(request.results)
@@ -130,6 +130,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             stagehand = stack.enter_context(
                 Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group)
             )
+            stagehand.rehearse()
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
 
 

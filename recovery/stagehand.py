@@ -23,11 +23,11 @@ from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Cache, Run
+from recovery.model import Cache, Layout, Run
 from recovery.plan import Place, place_of
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
-from recovery.server.options import lasting, merge, test_settings
+from recovery.server.options import from_the_first, lasting, merge, test_settings
 from recovery.server.server import Server
 from recovery.stacks.programs import programs
 from recovery.stages import Stage
@@ -71,6 +71,15 @@ class Stagehand:
             stage = self.stages[place]
             self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
         return self._open[place]
+
+    def rehearse(self) -> None:
+        """Before anything is built: have the servers what encrypted tables need? The first stage is begun at once."""
+        for stage in tuple(self.stages.values())[1:]:
+            if stage.schema.layout is Layout.ENCRYPTED and not stage.whole:
+                with DataDirs(self.request.data).acquire(stage.key) as datadir:
+                    if datadir.state.status == "new":
+                        self._ground(stage, datadir).initialise()
+                        datadir.wipe()
 
     def leave(self, place: Place) -> None:
         """Gives a directory back; it is kept for the next session unless another needs its room."""
@@ -168,9 +177,12 @@ class Stagehand:
             datadir.mysql,
             device=device_of(datadir.mysql),
             logdir=scratch / stage.key,
-            settings=merge(test_settings(stage.build.version), self.request.lasting_settings, stage.settings),
+            settings=merge(
+                test_settings(stage.build.version), self.request.lasting_settings, self._from_the_first(stage)
+            ),
             stall_s=self.request.stall_s,
             group=self.group,
+            keys=datadir.keys_for(stage.schema),
         )
 
     def _build(self, stage: Stage, datadir: DataDir) -> None:
@@ -188,10 +200,14 @@ class Stagehand:
             datadir,
             launcher=self.engine.launcher,
             say=self.narrator.say,
-            settings=stage.settings,
+            settings=self._from_the_first(stage),
             tried=self._tried(stage),
             stall_s=self.request.stall_s,
         )
+
+    def _from_the_first(self, stage: Stage) -> dict[str, str]:
+        """What holds for every start over these files, be it to make them."""
+        return merge(*map(from_the_first, self._tried(stage)), stage.settings)
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""

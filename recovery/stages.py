@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need, need_for
-from recovery.load.schema import template_text
-from recovery.model import Build, Schema, Version
+from recovery.load.schema import check_template, template_text
+from recovery.model import Build, Layout, Schema, Version
 from recovery.plan import Place
 from recovery.server.options import merge, shaping
-from recovery.versions import dies_with
+from recovery.versions import can, dies_with
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def survey(
     stages = []
     for place in places:
         build, schema = found[place.version], place.schema(asked)
-        refuse_withdrawn(build.version, schema.total_tables)
+        refuse(build.version, schema)
+        check_template(schema)
         shape = shaping(merge(settings, dict(place.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
         size, there = need_for(build.version, schema), kept.get(key)
@@ -55,11 +56,22 @@ def survey(
     return tuple(stages)
 
 
-def refuse_withdrawn(version: Version, tables: int) -> None:
-    if dies_with(version, tables):
+def refuse(version: Version, schema: Schema) -> None:
+    """What this server is known not to hold."""
+    if dies_with(version, schema.total_tables):
         raise HostUnfitError(
             f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
             "take the release after it, or TABLES=8000",
+        )
+    if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
+        raise UsageError(
+            f"{version} has no general tablespaces, in which all tables could lie in one file",
+            "ask for MySQL 5.7.6 or later, or leave layout=general out",
+        )
+    if schema.layout is Layout.ENCRYPTED and not (can(version, "keyring_file") or can(version, "file_key_management")):
+        raise UsageError(
+            f"{version} has no plugin that takes the keys of encrypted tables from a file",
+            "ask for MySQL 5.7.11 to 8.3, or for MariaDB, or leave layout=encrypted out",
         )
 
 

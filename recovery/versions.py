@@ -69,8 +69,10 @@ CAPABILITIES: dict[str, _Span] = {
     "disable_redo": _Span(((8, 0, 21), None), None),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
     # how tables may lie in files
+    "general_tablespaces": _Span(((5, 7, 6), None), None),
     "keyring_file": _Span(((5, 7, 11), (8, 4, 0)), None),
     "file_key_management": _Span(None, ((10, 1, 3), None)),
+    "par_files": _Span((None, (5, 7, 6)), _ALWAYS),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

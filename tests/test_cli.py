@@ -60,6 +60,13 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--set", "innodb_force_recovery=6"], "can damage the data directory"),
         (["--version", "5.6.24 5.7.22", "--mysqld", "/opt/x"], "MYSQLD is one server"),
         (["--template", "missing.j2"], "missing.j2"),
+        (["--layout", "heap"], "LAYOUT=heap makes no sense"),
+        (["--layout", "general", "--template", "own.j2"], "says by itself how its tables lie"),
+        (["--tables", "10", "--variant", "many:schemas=4"], "cannot divide 10 tables among 4 schemas"),
+        (["--version", "5.7.5", "--layout", "general"], "5.7.5 has no general tablespaces"),
+        (["--version", "5.7.22 mariadb-10.11.5", "--variant", "x:layout=general"], "mariadb-10.11.5 has no general"),
+        (["--version", "5.6.24", "--layout", "encrypted"], "5.6.24 has no plugin that takes the keys"),
+        (["--version", "8.4.0", "--variant", "x:layout=encrypted"], "8.4.0 has no plugin that takes the keys"),
     ],
 )
 def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -219,6 +226,22 @@ def test_dry_run_tells_the_plan_and_touches_nothing(
     assert not (in_an_empty_folder / "results").exists()
 
 
+def test_the_plan_of_tables_that_lie_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--version", "5.7.22", "--tables", "1000", "--layout", "partitioned", "--data", str(tmp_path / "data")]
+    variants = ["--variant", "parts:", "--variant", "one-file:layout=general", "--variant", "many:schemas=10"]
+    assert run(["cold-recovery", "--dry-run", *asked, *variants]) == 0
+    said = capsys.readouterr()
+    assert "--layout partitioned" in said.err
+    assert "--variant parts: --variant one-file:layout=general --variant many:schemas=10" in said.err
+    lines = said.out.splitlines()
+    for words in (
+        ("  5.7.22: server", "1,000 tables (partitioned: .ibd files: 4,000)", " 6,000 inodes"),
+        ("  5.7.22 layout=general: server", "1,000 tables (general: .ibd files: 1)", " 2,001 inodes"),
+        ("  5.7.22 schemas=10: server", "1,000 tables (partitioned: .ibd files: 4,000)"),
+    ):
+        assert any(all(word in line for word in words) for line in lines), words
+
+
 @pytest.mark.parametrize(
     ("server", "name"),
     [(("--version", "9.7"), "9.7"), (("--version", "debian-sid"), "debian-sid"), (("--image", "my/own:1"), "my/own:1")],
@@ -266,6 +289,15 @@ def test_schema_is_streamed_as_published(capsys: pytest.CaptureFixture[str]) -> 
         "create table discovery.table_1 (id int primary key auto_increment);",
         "create table discovery.table_2 (id int primary key auto_increment);",
         "create table discovery.table_3 (id int primary key auto_increment);",
+    ]
+
+
+def test_the_schema_is_printed_in_any_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "--tables", "1", "--layout", "general"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "create tablespace all_tables add datafile 'all_tables.ibd' engine=innodb;",
+        "create schema discovery;",
+        "create table discovery.table_1 (id int primary key auto_increment) tablespace all_tables;",
     ]
 
 

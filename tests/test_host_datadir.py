@@ -14,7 +14,7 @@ import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, prove_intact
-from recovery.model import Build, Flavor, Schema, Version
+from recovery.model import Build, Flavor, Layout, Schema, Version
 
 KEY = "5.7.22-discovery-3-0123abcd"
 BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")
@@ -56,7 +56,7 @@ def key(
 
 
 def test_a_key_is_readable_and_stands_for_all_that_went_in() -> None:
-    assert key().startswith("5.7.22-discovery-3-")
+    assert key() == "5.7.22-discovery-3-95c0fc90", "what an earlier release of this tool has built is found"
     assert key() == key(options={"b": "2", "a": "1"}) == key(schema=Schema(3, template=Path("elsewhere")))
     other = dataclasses.replace(BUILD, fingerprint="e" * 64)
     changed = {
@@ -66,8 +66,10 @@ def test_a_key_is_readable_and_stands_for_all_that_went_in() -> None:
         key(schema=Schema(1, databases=3)),
         key(text="x"),
         key(options={"a": "1"}),
+        *(key(schema=dataclasses.replace(SCHEMA, layout=layout)) for layout in Layout),
     }
-    assert len(changed | {key()}) == 7
+    assert len(changed | {key()}) == 7 + len(Layout) - 1
+    assert key(schema=Schema(3, layout=Layout.GENERAL)).startswith("5.7.22-discovery-3-general-")
 
 
 def test_a_strange_database_still_makes_a_valid_key(dirs: DataDirs) -> None:

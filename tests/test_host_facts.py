@@ -18,7 +18,7 @@ from recovery.host.doctor import Check, examine
 from recovery.host.facts import environment, public_options
 from recovery.host.space import Need, check_space, free, need_for
 from recovery.host.storage import Device, completed_reads, device_of
-from recovery.model import Schema
+from recovery.model import Layout, Schema
 from recovery.versions import parse_version
 
 
@@ -123,6 +123,25 @@ def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -
     need = need_for(parse_version(version), Schema(200_000))
     assert need.bytes / 1e9 == pytest.approx(gigabytes, abs=0.1)
     assert need.inodes == inodes
+
+
+@pytest.mark.parametrize(
+    ("version", "layout", "kilobytes", "inodes"),
+    [
+        ("5.6.24", Layout.PARTITIONED, 409.6, 6),
+        ("5.7.22", Layout.PARTITIONED, 405.5, 5),
+        ("8.0.31", Layout.PARTITIONED, 458.8, 4),
+        ("mariadb-10.11.5", Layout.PARTITIONED, 270.3, 6),
+        ("5.7.22", Layout.GENERAL, 29.7, 1),
+        ("8.0.31", Layout.GENERAL, 20.5, 0),
+    ],
+)
+def test_what_each_table_takes_where_it_lies_otherwise(
+    version: str, layout: Layout, kilobytes: float, inodes: int
+) -> None:
+    few, many = (need_for(parse_version(version), Schema(tables, layout=layout)) for tables in (1000, 2000))
+    assert (many - few).bytes / 1e6 == pytest.approx(kilobytes, abs=0.1)
+    assert (many - few).inodes == 1000 * inodes
 
 
 def test_space_is_refused_with_figures(tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
     assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
 
 
+def test_the_only_file_of_all_tables(folders: tuple[Path, ...]) -> None:
+    """In the process that reads as well."""
+    found = floor.measure(TableFiles(folders[:1], "table_7.ibd"), lambda: None, None)
+    assert found.files == 1
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
         floor.measure(TableFiles((tmp_path / "nobody",)), lambda: None, None)

@@ -85,6 +85,12 @@ def test_each_file_once_and_each_open(means: str, folders: tuple[Path, ...], tmp
     assert found.read == frozenset(), "opened, and nothing more"
 
 
+def test_the_only_file_of_all_tables(means: str, folders: tuple[Path, ...]) -> None:
+    with OpenTrace(TableFiles(folders[:1], "table_1.ibd")) as trace:
+        pid = opened_by_another(folders[0] / "table_1.ibd", folders[0] / "table_2.ibd")
+        assert trace.of(pid).files == {"one/table_1.ibd"}
+
+
 def test_what_is_read_is_told_apart(means: str, folders: tuple[Path, ...]) -> None:
     with OpenTrace(TableFiles(folders)) as trace:
         pid = opened_by_another(folders[0] / "table_1.ibd", folders[1] / "table_2.ibd", program=READ)

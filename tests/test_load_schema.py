@@ -1,12 +1,14 @@
 """Is the published script rendered as published, as a stream, and is a wrong template told before anything is built?"""
 
 import resource
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from recovery.errors import UsageError
+from recovery.host.tablefiles import ALL_TABLES
 from recovery.load.schema import (
     ScriptSize,
     check_template,
@@ -17,7 +19,7 @@ from recovery.load.schema import (
     statements,
     template_text,
 )
-from recovery.model import Schema
+from recovery.model import Layout, Schema
 
 
 def own(folder: Path, text: str, tables: int = 3) -> Schema:
@@ -42,6 +44,24 @@ def test_databases_columns_and_rows() -> None:
     assert [statement[:6] for statement in script] == ["create"] * 6 + ["insert"] * 4
     assert script[6].startswith("insert into `my-db_1`.table_1 values (null, 'xxx")
     assert script[6].count("(null") == 2
+
+
+LYING = {
+    Layout.GENERAL: " tablespace all_tables",
+    Layout.PARTITIONED: " partition by hash (id) partitions 4",
+    Layout.ENCRYPTED: " /*!50711 encryption='Y' */ /*M! encrypted=yes */",
+}
+
+
+@pytest.mark.parametrize("layout", LYING)
+def test_other_layouts_differ_by_nothing_else(layout: Layout) -> None:
+    published = Schema(2, databases=2, columns=1, rows=1001)
+    script = "".join(render(replace(published, layout=layout)))
+    space = f"create tablespace all_tables add datafile '{ALL_TABLES}' engine=innodb;\n"
+    assert script.startswith(space) == (layout is Layout.GENERAL)
+    tables = script.removeprefix(space)
+    assert tables.count(LYING[layout]) == 4
+    assert tables.replace(LYING[layout], "") == "".join(render(published))
 
 
 def test_many_rows_are_spread_over_statements() -> None:
@@ -102,10 +122,11 @@ def test_a_template_that_is_no_text(tmp_path: Path) -> None:
         check_template(Schema(1, template=tmp_path / "binary"))
 
 
+@pytest.mark.parametrize("layout", Layout)
 @pytest.mark.parametrize("rows", [0, 1, 1000, 1001])
 @pytest.mark.parametrize("databases", [1, 3])
-def test_the_size_of_our_own_template_is_known_without_rendering(rows: int, databases: int) -> None:
-    schema = Schema(5, databases=databases, columns=2, rows=rows)
+def test_the_size_of_our_own_templates_is_known_without_rendering(rows: int, databases: int, layout: Layout) -> None:
+    schema = Schema(5, databases=databases, columns=2, rows=rows, layout=layout)
     assert measure(schema) == measure_by_rendering(schema)
 
 
@@ -117,6 +138,9 @@ def test_the_size_of_our_own_template_is_known_without_rendering(rows: int, data
         (Schema(3, rows=1), Schema(5, rows=1), False),
         (Schema(3, databases=2), Schema(5, databases=2), False),
         (Schema(5), Schema(3), False),
+        (Schema(3, layout=Layout.GENERAL), Schema(5, layout=Layout.GENERAL), True),
+        (Schema(3, layout=Layout.PARTITIONED), Schema(5, layout=Layout.PARTITIONED), True),
+        (Schema(3, layout=Layout.PARTITIONED), Schema(5), False),
     ],
 )
 def test_a_script_that_goes_on_where_a_smaller_one_ended(smaller: Schema, larger: Schema, expected: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from recovery.errors import HostUnfitError
 from recovery.host.space import Need
-from recovery.model import Build, Cache, Flavor, Named, Schema, Variant, Version
+from recovery.model import Build, Cache, Flavor, Layout, Named, Schema, Variant, Version
 from recovery.plan import Place, make_plan, places_for, variants_of
 from recovery.stages import Stage, check_room
 
@@ -64,6 +64,38 @@ def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
     plan = make_plan([NEW], variants_of([Cache.COLD], named, []), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
     assert len(plan.places) == 1
+
+
+LAYOUTS = (Named("files"), Named("one-file", layout=Layout.GENERAL), Named("many", schemas=10))
+
+
+def test_a_directory_for_each_way_in_which_tables_lie() -> None:
+    common = Named("", (), Layout.FILES, 1)
+    found = places_for([NEW], variants_of([Cache.COLD, Cache.WARM], LAYOUTS, common=common))
+    assert found == (Place(NEW), Place(NEW, layout=Layout.GENERAL), Place(NEW, schemas=10))
+    files, one_file, many = (place.schema(Schema(200)) for place in found)
+    assert [schema.files for schema in (files, one_file, many)] == [200, 1, 200]
+    assert (many.databases, many.tables, many.total_tables) == (10, 20, 200), "as many in all"
+    assert [" ".join(place.words) for place in found] == ["", "layout=general", "schemas=10"]
+
+
+def test_ways_to_lie_at_several_numbers_of_tables() -> None:
+    found = variants_of([Cache.COLD], LAYOUTS[1:], [100, 200])
+    assert [variant.name for variant in found] == [
+        "cold-one-file-100", "cold-many-100", "cold-one-file-200", "cold-many-200",
+    ]  # fmt: skip
+    first, many, second, more = places_for([NEW], found)
+    assert first.grows_into(second)
+    assert not first.grows_into(more)
+    assert many.schema(Schema(200, databases=2)) == Schema(20, databases=10)
+
+
+def test_the_layout_of_a_session_is_no_variants_own() -> None:
+    named = (Named("same", layout=Layout.GENERAL, schemas=2), Named("files", layout=Layout.FILES))
+    asked = Schema(8, databases=2, layout=Layout.GENERAL)
+    found = places_for([NEW], variants_of([Cache.COLD], named, common=Named("", (), asked.layout, asked.databases)))
+    assert found == (Place(NEW), Place(NEW, layout=Layout.FILES))
+    assert [place.schema(asked).layout for place in found] == [Layout.GENERAL, Layout.FILES]
 
 
 def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:

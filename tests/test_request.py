@@ -3,7 +3,7 @@
 import pytest
 
 from recovery.errors import UsageError
-from recovery.model import Named
+from recovery.model import Layout, Named
 from recovery.request import (
     DEFAULT_POINTS,
     identifier,
@@ -78,6 +78,14 @@ def test_points_that_make_no_line(text: str) -> None:
         parse_points(text)
 
 
+def test_how_tables_lie_is_no_option_of_a_server() -> None:
+    texts = ("one-file:layout=general,table_open_cache=10", "many: schemas = 100")
+    found = parse_variants(texts)
+    assert found[0] == Named("one-file", (("table_open_cache", "10"),), Layout.GENERAL)
+    assert found[1] == Named("many", schemas=100)
+    assert parse_variants(tuple(map(variant_text, found))) == found
+
+
 def test_variants_and_back() -> None:
     texts = ("few:innodb-open-files=300,table_open_cache=10", "usual:")
     found = parse_variants(texts)
@@ -94,6 +102,9 @@ def test_variants_and_back() -> None:
         (("a:x=1", "a:y=2"), "two variants are called 'a'"),
         (("a:sql_mode=A,B",), "'B' in the variant 'a' is no OPTION=VALUE"),
         (("a:datadir=/x",), "set by the tool itself"),
+        (("a:layout",), "'layout' in the variant 'a' is no OPTION=VALUE"),
+        (("a:layout=heap",), "LAYOUT=heap makes no sense"),
+        (("a:schemas=0",), "schemas=0 makes no sense"),
     ],
 )
 def test_variants_that_are_refused(texts: tuple[str, ...], said: str) -> None:

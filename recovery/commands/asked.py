@@ -14,7 +14,7 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands.options import repeat_command
 from recovery.errors import RecoveryError, UsageError
 from recovery.limited import parse_limits, repeated
-from recovery.model import Cache, Schema
+from recovery.model import Cache, Layout, Schema
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
     DEFAULT_INSERTS,
@@ -22,9 +22,12 @@ from recovery.request import (
     DEFAULT_TABLES,
     MOST_INSERTS,
     MOST_RUNS,
+    MOST_SCHEMAS,
     MOST_TABLES,
     Request,
+    check_layouts,
     identifier,
+    parse_layout,
     parse_points,
     parse_settings,
     parse_variants,
@@ -97,6 +100,7 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+    check_layouts(request)
     every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
@@ -131,11 +135,12 @@ def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
 def asked_schema(given: Given) -> Schema:
     return Schema(
         tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
-        databases=positive("SCHEMAS", given["schemas"] or 1, 100_000),
+        databases=positive("SCHEMAS", given["schemas"] or 1, MOST_SCHEMAS),
         columns=_count("--columns", given["columns"], most=1000),
         rows=_count("--rows", given["rows"], most=10_000_000),
         database=identifier("--database", given["database"] or "discovery"),
         template=given["template"] and _path(given["template"]),
+        layout=parse_layout(given["layout"] or Layout.FILES),
     )
 
 
@@ -168,7 +173,7 @@ def _gone_on_with(given: Given) -> Given:
     stored: dict[str, Any] = {
         name: asked.get(name)
         for name in (
-            *("tables", "schemas", "columns", "rows", "database"),
+            *("tables", "schemas", "columns", "rows", "database", "layout"),
             *("mysqld", "archive", "engine", "image", "registry"),
             *("read_iops", "read_bps", "cpus"),
         )
@@ -191,6 +196,7 @@ def _repeat(request: Request) -> str:
         ("--version", " ".join(request.versions) or None),
         ("--tables", " ".join(map(str, request.points)) or schema.tables),
         ("--schemas", schema.databases if schema.databases > 1 else None),
+        ("--layout", schema.layout.value if schema.layout is not Layout.FILES else None),
         ("--columns", schema.columns or None),
         ("--rows", schema.rows or None),
         ("--database", schema.database if schema.database != "discovery" else None),

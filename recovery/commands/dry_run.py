@@ -20,12 +20,12 @@ from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
 from recovery.limited import words
 from recovery.load.schema import check_template
-from recovery.model import Version
+from recovery.model import Layout, Schema, Version
 from recovery.plan import make_plan, place_of, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stacks.programs import programs
-from recovery.stages import may_alternate, refuse_withdrawn
+from recovery.stages import may_alternate, refuse
 
 
 def tell_plan(request: Request, console: Console) -> None:
@@ -55,20 +55,19 @@ def _plan(request: Request) -> Iterator[str]:
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  {name} is asked for its version at the start"
-    needs = [need_for(place.version, place.schema(request.schema)) for place in places]
-    for place, need in zip(places, needs, strict=True):
-        total = place.schema(request.schema).total_tables
-        refuse_withdrawn(place.version, total)
+    schemas = [place.schema(request.schema) for place in places]
+    needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]
+    for place, schema, need in zip(places, schemas, needs, strict=True):
+        refuse(place.version, schema)
         caches = [variant.cache for variant in variants if place_of(place.version, variant) == place]
-        settings = "".join(f" {one}={value}" for one, value in place.settings)
-        name = names.get(place.version, str(place.version)) + settings
+        name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
         iops = request.limits.read_iops
         time = duration_text(
-            seconds_for(place.version, total, runs=request.runs + sampled, caches=caches, read_iops=iops)
+            seconds_for(place.version, schema, runs=request.runs + sampled, caches=caches, read_iops=iops)
         )
-        yield f"  {name}: server {server}; {total:,} tables: {need}{fit}; about {time} with the build"
+        yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():
         yield f"  there already: {info.key} ({info.status})"
@@ -82,6 +81,11 @@ def _plan(request: Request) -> Iterator[str]:
         stacks = ", stacks are taken" if trial.sampled else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{stacks}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
+
+
+def _tables(schema: Schema) -> str:
+    files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
+    return f"{schema.total_tables:,} tables{files}"
 
 
 def _asked(mysqld: str | None) -> list[Version]:

@@ -19,6 +19,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.host.doctor import examine
 from recovery.load.schema import check_template, render
+from recovery.model import Layout
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.report import console as console_report
 from recovery.report import picture
@@ -137,6 +138,7 @@ def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> i
 @click.command()
 @click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", default=str(DEFAULT_TABLES), show_default=True)
 @click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", default="1", show_default=True)
+@click.option("--layout", metavar="NAME", envvar=PREFIX + "LAYOUT", default=Layout.FILES.value, show_default=True)
 @click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", default="0", show_default=True)
 @click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", default="0", show_default=True)
 @click.option("--database", envvar=PREFIX + "DATABASE", default="discovery", show_default=True)

@@ -39,6 +39,10 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", help="Tables in each schema. [default: 200000]"),
     click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", help="Number of schemas. [default: 1]"),
+    click.option(
+        "--layout", metavar="NAME", envvar=PREFIX + "LAYOUT",
+        help="How tables lie: files, general (all in one file), partitioned or encrypted. [default: files]"
+    ),
     click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", help="Columns beside the key. [default: 0]"),
     click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", help="Rows in each table. [default: 0]"),
     click.option("--database", metavar="NAME", envvar=PREFIX + "DATABASE", help="Schema's name. [default: discovery]"),
@@ -89,7 +93,8 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option(
         "--variant", "variants", multiple=True, metavar="NAME:OPTION=VALUE,...", envvar=PREFIX + "VARIANT",
-        help="Settings to compare under a name; repeated for each. NAME: alone is the server as it is.",
+        help="Settings to compare under a name, layout=NAME and schemas=N among them; repeated for each. NAME: alone "
+        "is the server as it is.",
     ),
     click.option(
         "--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE", help="Your own schema template."
@@ -139,10 +144,10 @@ OPTIONS: tuple[Decorator, ...] = (
 
 
 FROM_ENVIRONMENT = (
-    "VERSION", "TABLES", "SCHEMAS", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD", "ARCHIVE",
-    "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED", "NO_DROP_CACHES",
-    "KEEP",
-    "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
+    "VERSION", "TABLES", "SCHEMAS", "LAYOUT", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD",
+    "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
+    "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "READ_IOPS", "READ_BPS",
+    "MEMORY", "CPUS",
 )  # fmt: skip
 
 

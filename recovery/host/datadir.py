@@ -19,7 +19,7 @@ from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
 from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
-from recovery.model import Build, Schema
+from recovery.model import Build, Layout, Schema
 
 __all__ = [
     "DataDir",
@@ -30,7 +30,7 @@ __all__ = [
     "prove_intact",
 ]
 
-_MYSQL = "mysql"
+_MYSQL, _KEYS = "mysql", "keys"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
 
@@ -57,6 +57,10 @@ class DataDir:
     def mysql(self) -> Path:
         """The server's own; whoever initialises it makes it."""
         return self.path / _MYSQL
+
+    def keys_for(self, schema: Schema) -> Path | None:
+        """The folder of the keys of encrypted tables; None where there are none."""
+        return self.path / _KEYS if schema.layout is Layout.ENCRYPTED else None
 
     def save(self, new: State) -> None:
         state.save(self.path, new)
@@ -98,10 +102,12 @@ class DataDirs:
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
         """By all that decides what is built; readable, for `recovery datadirs`."""
         parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
-        told = json.dumps([parts, template_text, sorted(options.items())])
+        # What was built before there were layouts keeps its key.
+        lying = [] if schema.layout is Layout.FILES else [schema.layout.value]
+        told = json.dumps([parts + lying, template_text, sorted(options.items())])
         digest = hashlib.sha256(told.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
-        return f"{build.version}-{database}-{schema.total_tables}-{digest}"
+        return "-".join((str(build.version), database, str(schema.total_tables), *lying, digest))
 
     def acquire(self, key: str) -> DataDir:
         """Locked; in state `new` whatever lies there is to be wiped."""

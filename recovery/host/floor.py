@@ -63,7 +63,8 @@ def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group
     try:
         if group is not None:
             group.add(process.pid)
-        said, _ = process.communicate(json.dumps([[str(folder) for folder in files.folders], threads, page_bytes]))
+        folders = [str(folder) for folder in files.folders]
+        said, _ = process.communicate(json.dumps([folders, files.name, threads, page_bytes]))
     except BaseException:
         process.kill()
         process.wait()
@@ -112,10 +113,11 @@ def _touch(path: str, page_bytes: int) -> None:
 
 
 def _main() -> None:
-    folders, threads, page_bytes = json.loads(sys.stdin.read())
+    folders, name, threads, page_bytes = json.loads(sys.stdin.read())
+    files = TableFiles(tuple(map(Path, folders)), name)
     began = time.monotonic()
     try:
-        count = read_all(TableFiles(tuple(map(Path, folders))), threads, page_bytes)
+        count = read_all(files, threads, page_bytes)
     except OSError as error:
         json.dump({"wrong": f"{error.filename}: {error.strerror}"}, sys.stdout)
     else:

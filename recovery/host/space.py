@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host.storage import nearest
-from recovery.model import Flavor, Schema, Version
+from recovery.model import Flavor, Layout, Schema, Version
 from recovery.versions import can
 
 _KIB = 1024
@@ -51,22 +51,40 @@ NOTHING = Need(0, 0)
 
 
 def need_for(version: Version, schema: Schema) -> Need:
-    """One file for each table (two where there are .frm files), as measured on ext4; rows are counted generously, for
-    pages are never full, and a table's first page holds some."""
-    tables = schema.total_tables
-    files = 2 if can(version, "frm_files") else 1
+    """As measured on ext4; rows are counted generously, for pages are never full, and a table's first page holds
+    some."""
+    tables, beside = schema.total_tables, _beside(version, schema.layout)
     row_bytes = 30 + 35 * schema.columns
     rows_bytes = max(0, 2 * schema.rows * row_bytes - 8192)
-    return Need(_BASE_BYTES + tables * (_table_bytes(version) + rows_bytes), _BASE_INODES + tables * files)
+    if schema.layout is Layout.GENERAL:
+        in_files = tables * _shared_bytes(version)
+    else:
+        in_files = schema.files * _file_bytes(version, schema.layout)
+    return Need(
+        _BASE_BYTES + in_files + tables * (sum(beside) + rows_bytes),
+        _BASE_INODES + schema.files + tables * len(beside),
+    )
 
 
-def _table_bytes(version: Version) -> int:
-    """On the disk, which is not the file's length: 8.0 leaves holes, and a .frm takes whole blocks."""
+def _file_bytes(version: Version, layout: Layout) -> int:
+    """On the disk, which is not the file's length: 8.0 leaves holes in those of whole tables."""
     if version.flavor is Flavor.MARIADB:
-        return (64 + 4) * _KIB if version.numbers >= (10, 4, 0) else (96 + 4) * _KIB
+        return (64 if version.numbers >= (10, 4, 0) else 96) * _KIB
     if version.numbers < (8, 0, 0):
-        return (96 + 12) * _KIB
-    return (80 if version.numbers < (8, 4, 0) else 112) * _KIB
+        return 96 * _KIB
+    return (80 if version.numbers < (8, 4, 0) and layout is Layout.FILES else 112) * _KIB
+
+
+def _shared_bytes(version: Version) -> int:
+    """Of a table in a file that holds all: its page and what the file keeps of it, from 8.0 on its definition too."""
+    return (17 if version.numbers < (8, 0, 0) else 20) * _KIB
+
+
+def _beside(version: Version, layout: Layout) -> tuple[int, ...]:
+    """The sizes of a table's other files, in whole blocks."""
+    frm = ((4 if version.flavor is Flavor.MARIADB else 12) * _KIB,) if can(version, "frm_files") else ()
+    par = (4 * _KIB,) if layout is Layout.PARTITIONED and can(version, "par_files") else ()
+    return frm + par
 
 
 def free(folder: Path) -> Need:

@@ -7,8 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.model import Schema
+from recovery.model import Layout, Schema
 
+ALL_TABLES = "all_tables.ibd"
+"""As templates/layouts.sql.j2 calls the file of a general tablespace, which a server wants beside its own."""
 _ENDING = ".ibd"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
@@ -16,10 +18,12 @@ _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 @dataclass(frozen=True)
 class TableFiles:
     folders: tuple[Path, ...]
+    name: str | None = None
+    """Of the only one; None is all that look like it."""
 
     def holds(self, name: str) -> bool:
         """Whether a file of this name, in one of the folders, is theirs."""
-        return name.endswith(_ENDING)
+        return name.endswith(_ENDING) if self.name is None else name == self.name
 
     def count(self) -> int:
         """A missing folder holds none."""
@@ -34,6 +38,8 @@ class TableFiles:
 
 
 def table_files(data: Path, schema: Schema) -> TableFiles:
+    if schema.layout is Layout.GENERAL:
+        return TableFiles((data,), ALL_TABLES)
     return TableFiles(tuple(data / _folder_name(database) for database in schema.database_names))
 
 

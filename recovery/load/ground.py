@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recovery.errors import ServerFailedError, UsageError
+from recovery.errors import HostUnfitError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
+from recovery.host.keys import make_keys
 from recovery.host.storage import device_of
 from recovery.model import Build, Schema
 from recovery.server.bootstrap import initialise
@@ -16,6 +18,9 @@ from recovery.server.options import merge, test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 from recovery.server.watcher import DEFAULT_STALL_S
+
+_LOG = "initialise.log"
+_NOT_FOUND = re.compile(r"Can't open shared library '([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,18 @@ class Ground:
             settings=merge(settings, self.settings),
             preload=preload,
             stall_s=self.stall_s,
+            keys=self._keys,
         )
+
+    @property
+    def _keys(self) -> Path | None:
+        return self.target.keys_for(self.schema)
 
     def initialise(self) -> None:
         """Of an empty folder."""
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._keys is not None:
+            make_keys(self._keys)
         rundirs = RunDirs()
         try:
             initialise(
@@ -59,10 +71,19 @@ class Ground:
                 self.build,
                 self.target.mysql,
                 rundir=rundirs.next(),
-                log=self.logs / "initialise.log",
+                log=self.logs / _LOG,
                 settings=dict(self.settings),
+                keys=self._keys,
                 stall_s=self.stall_s,
             )
+        except ServerFailedError as error:
+            if self._keys is not None and (plugin := _not_found(self.logs / _LOG)):
+                self.target.wipe()
+                raise HostUnfitError(
+                    f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
+                    "take a build that has it (MYSQLD=, IMAGE=), or say where it lies: --set plugin_dir=FOLDER",
+                ) from error
+            raise
         finally:
             rundirs.remove()
 
@@ -79,3 +100,9 @@ class Ground:
                 f"with the options asked for, {error.message}",
                 "see --set and --variant, and the server's manual of this version",
             ) from error
+
+
+def _not_found(log: Path) -> str | None:
+    """The plugin that the server looked for in vain, and where."""
+    found = _NOT_FOUND.search(log.read_text(encoding="utf-8", errors="replace"))
+    return found and found[1]

@@ -9,11 +9,11 @@ from pathlib import Path
 from recovery.errors import UsageError
 from recovery.load.script import read_template, render_text, variables
 from recovery.load.statements import creates_table, split
-from recovery.model import Schema
+from recovery.model import Layout, Schema
 from recovery.paths import template_dir
 
 ROWS_IN_AN_INSERT = 1000
-"""As templates/schema.sql.j2 has it; a test holds the two together."""
+"""As our own templates have it; a test holds them together."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class ScriptSize:
 
 
 def template_path(schema: Schema) -> Path:
-    return schema.template if schema.template is not None else template_dir() / "schema.sql.j2"
+    if schema.template is not None:
+        return schema.template
+    return template_dir() / ("schema.sql.j2" if schema.layout is Layout.FILES else "layouts.sql.j2")
 
 
 def template_text(schema: Schema) -> str:
@@ -43,7 +45,8 @@ def measure(schema: Schema) -> ScriptSize:
     """Our own template is known; somebody else's is rendered once: less than a second for 200,000 tables."""
     if schema.template is None:
         inserts = schema.total_tables * -(-schema.rows // ROWS_IN_AN_INSERT)
-        return ScriptSize(schema.databases + schema.total_tables + inserts, schema.total_tables)
+        spaces = 1 if schema.layout is Layout.GENERAL else 0
+        return ScriptSize(spaces + schema.databases + schema.total_tables + inserts, schema.total_tables)
     return measure_by_rendering(schema)
 
 

@@ -11,7 +11,7 @@ import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
 from recovery.errors import RecoveryError, UsageError
-from recovery.model import Schema
+from recovery.model import PARTITIONS, Schema
 
 _PIECES = 4096
 """The engine yields a few bytes at a time: so many are joined into one chunk."""
@@ -26,6 +26,8 @@ def variables(schema: Schema) -> dict[str, object]:
         "tables": schema.tables,
         "columns": schema.columns,
         "rows": schema.rows,
+        "layout": schema.layout.value,
+        "partitions": PARTITIONS,
     }
 
 

@@ -176,8 +176,8 @@ def _compare(schema: Schema, *, tables: int, files: int) -> None:
             "a template of your own must create its tables in the schemas that `databases` names, and drop none",
         )
     # A partitioned table of somebody's own template has a file for each partition.
-    if files < asked or (files > asked and schema.template is None):
+    if files < schema.files or (files > schema.files and schema.template is None):
         raise StageDiffersError(
-            f"{files:,} .ibd files lie in {where} for {asked:,} tables",
+            f"{files:,} .ibd files lie in {where} for {asked:,} tables: {schema.files:,} should be there",
             "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
         )

@@ -19,7 +19,7 @@ from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
 from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
-from recovery.scenarios.description import describe, of_build
+from recovery.scenarios.description import describe, of_build, of_tables
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
 from recovery.server.options import lasting, timed_only
@@ -93,7 +93,8 @@ class Bench:
     @property
     def description(self) -> dict[str, str]:
         """What is known of the server under the settings in force."""
-        return of_build(self.server.build) | self._described.get(self._variant.label, {})
+        lying = of_tables(self.schema, self.datadir.state.ibd_files)
+        return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
 
     @property
     def _timed_settings(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from recovery.model import Build
+from recovery.model import Build, Schema
 from recovery.server.options import base_settings, merge
 from recovery.server.server import Server
 
@@ -39,6 +39,12 @@ def of_build(build: Build) -> dict[str, str]:
     warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
     image = {"image": build.image} if build.image else {}
     return {"source": build.source, "sha256": build.fingerprint, **image, **warnings}
+
+
+def of_tables(schema: Schema, files: int | None) -> dict[str, str]:
+    """How many of them lie how."""
+    found = {"tables": schema.total_tables, "schemas": schema.databases, "layout": schema.layout, "ibd_files": files}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:

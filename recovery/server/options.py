@@ -35,6 +35,10 @@ SHAPING: frozenset[str] = frozenset(
 )
 
 
+FROM_THE_FIRST = frozenset({"plugin_dir"})
+"""Without its plugins it cannot make encrypted tables."""
+
+
 def base_settings(version: Version, *, rundir: Path) -> Settings:
     """What every start needs, whatever it is for. The launcher adds what it alone knows: basedir, datadir, user."""
     settings = {
@@ -127,6 +131,11 @@ def shaping(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
     and a directory made with others is another directory."""
     return {name: value for name, value in settings.items() if name.removeprefix("loose_") in SHAPING}
+
+
+def from_the_first(settings: Mapping[str, str]) -> Settings:
+    """Those of the user's that a server needs from its first start on, though they shape no files."""
+    return {name: value for name, value in settings.items() if name in FROM_THE_FIRST}
 
 
 def timed_only(settings: Mapping[str, str]) -> Settings:
