@@ -59,20 +59,21 @@ def need_for(version: Version, schema: Schema) -> Need:
     if schema.layout is Layout.GENERAL:
         in_files = tables * _shared_bytes(version)
     else:
-        in_files = schema.files * _file_bytes(version, schema.layout)
+        in_files = schema.files * _file_bytes(version)
     return Need(
         _BASE_BYTES + in_files + tables * (sum(beside) + rows_bytes),
         _BASE_INODES + schema.files + tables * len(beside),
     )
 
 
-def _file_bytes(version: Version, layout: Layout) -> int:
-    """On the disk, which is not the file's length: 8.0 leaves holes in those of whole tables."""
+def _file_bytes(version: Version) -> int:
+    """On the disk, which is not always the file's length: 8.0.15 leaves holes in it, and 8.0.31 does not; of those in
+    between it is taken that they do not."""
     if version.flavor is Flavor.MARIADB:
         return (64 if version.numbers >= (10, 4, 0) else 96) * _KIB
     if version.numbers < (8, 0, 0):
         return 96 * _KIB
-    return (80 if version.numbers < (8, 4, 0) and layout is Layout.FILES else 112) * _KIB
+    return (80 if version.numbers <= (8, 0, 15) else 112) * _KIB
 
 
 def _shared_bytes(version: Version) -> int:
