@@ -254,22 +254,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Summary:
-    version: str
-    variant: str
-    count: int
-    mean_s: float | None
-    median_s: float | None
-    min_s: float | None
-    max_s: float | None
-    stdev_s: float | None
-    ratio: float | None = None
-    """Mean over the mean of the first version in the same variant."""
-    failed: int = 0
-    void: int = 0
-
-
-@dataclass(frozen=True)
 class Finding:
     about: str
     text: str

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from recovery.model import Run, Session, Summary, Verdict
+from recovery.model import Run, Session, Verdict
+
+
+@dataclass(frozen=True)
+class Summary:
+    version: str
+    variant: str
+    count: int
+    mean_s: float | None
+    median_s: float | None
+    min_s: float | None
+    max_s: float | None
+    stdev_s: float | None
+    ratio: float | None = None
+    """Mean over the mean of the first version in the same variant."""
+    failed: int = 0
+    void: int = 0
 
 
 def summarise(runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]) -> tuple[Summary, ...]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from recovery.builds.libraries import eatmydata
 from recovery.errors import ServerFailedError
-from recovery.host.datadir import DataDir, database_folders
+from recovery.host.datadir import DataDir
 from recovery.host.opens import OpenTrace
+from recovery.host.tablefiles import table_files
 from recovery.load.insert import fire, insert_statements
 from recovery.model import Build, Schema
 from recovery.selfbench.site import Site
@@ -69,12 +70,12 @@ def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair
 
 def traced_pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
     """The same starts, all under the tool: alternately with every open and read told by the kernel, and without."""
-    folders = database_folders(staged.mysql, Schema(1).database_names)
+    files = table_files(staged.mysql, Schema(1))
     found = []
     for number in range(count + 1):
         seconds = {}
         for traced in (True, False) if number % 2 else (False, True):
-            with OpenTrace(folders) if traced else contextlib.nullcontext():
+            with OpenTrace(files) if traced else contextlib.nullcontext():
                 seconds[traced] = _start(site, build, staged, watched=True)
         if number:
             found.append(Pair(seconds[True], seconds[False]))
