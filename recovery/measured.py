@@ -130,3 +130,5 @@ class Floor:
     threads: int
     open_s: float
     """Merely to open each, by one thread."""
+    times: int = 1
+    """So often was each of the three measured; the shortest is told."""

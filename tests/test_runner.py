@@ -44,7 +44,7 @@ class FakeBench:
     def floor(self) -> Reads:
         if self.refuses_to_settle:
             raise TrialVoidError("the cache was not cold")
-        return Reads(9, 2.0, 1.0, 16, 0.5)
+        return Reads(9, 2.0, 1.0, 16, 0.5, 2)
 
     def disturbed(self) -> None:
         self.disturbances += 1
@@ -196,7 +196,7 @@ def test_an_unfit_host_ends_the_session_and_says_why(tmp_path: Path) -> None:
 def test_the_floor_is_stored_with_the_variants_over_these_files(tmp_path: Path) -> None:
     loop, _, _ = session_of(tmp_path, ["good", "good"], floor=True)
     loop.run()
-    assert stored(tmp_path).floors == (Floor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5),)
+    assert stored(tmp_path).floors == (Floor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5, 2),)
 
 
 def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:

@@ -72,7 +72,14 @@ def test_a_thread_that_waits(frames: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "frames", [("a", "pread64"), ("futex_wait", "a", "b", "c"), ("a", "selected"), ("x", "fil_poll_er")]
+    "frames",
+    [
+        ("a", "pread64"),
+        ("futex_wait", "a", "b", "c"),
+        ("a", "selected"),
+        ("x", "fil_poll_er"),
+        ("check", "___pthread_mutex_lock", "__GI___lll_lock_wait", "futex_wait"),
+    ],
 )
 def test_a_thread_that_works(frames: tuple[str, ...]) -> None:
     assert not waits(frames)

@@ -37,6 +37,8 @@ class Reads:
     many_threads_s: float
     threads: int
     open_s: float
+    times: int
+    """So often was each measured; the shortest is told."""
 
 
 def measure(files: TableFiles, make_cold: Callable[[], object], group: Group | None) -> Reads:
@@ -52,7 +54,7 @@ def measure(files: TableFiles, make_cold: Callable[[], object], group: Group | N
     count, one_thread_s = one(1, PAGE_BYTES)
     _, many_threads_s = one(MANY, PAGE_BYTES)
     _, open_s = one(1, 0)
-    return Reads(count, one_thread_s, many_threads_s, MANY, open_s)
+    return Reads(count, one_thread_s, many_threads_s, MANY, open_s, _TIMES)
 
 
 def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:

@@ -104,5 +104,8 @@ class Ground:
 
 def _not_found(log: Path) -> str | None:
     """The plugin that the server looked for in vain, and where."""
-    found = _NOT_FOUND.search(log.read_text(encoding="utf-8", errors="replace"))
+    try:
+        found = _NOT_FOUND.search(log.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:  # it was never started
+        return None
     return found and found[1]

@@ -28,7 +28,7 @@ def render(session: Session) -> str:
     for table in tables(session):
         lines += ["", *_table(table)]
     for run in session.runs:
-        if run.stacks is not None:
+        if run.stacks:
             lines += ["", f"![Flame graph of run {run.number}]({flame_of(run.stacks)})"]
     return "\n".join(lines) + "\n"
 

@@ -26,20 +26,20 @@ def _table(run: Run) -> Table:
     told = [chain for chain in run.chains if _tells(chain, run)]
     notes = [
         "looks: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
-        f"{MOST_FRAMES} frames at most; other threads only where they do not wait. What was seen in less than "
-        f"{_LEAST_SHARE:.0%} of the looks is left out.",
+        f"{MOST_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The three seen most of "
+        f"each kind of thread in each phase, if in {_LEAST_SHARE:.0%} of its looks, and the phase in as many of all.",
     ]
     if any(frame.startswith("[") for chain in told for frame in chain.frames):
         notes.append("[file]: a function for which that file has no symbol.")
     if run.sampled_by == "perf":
         notes.append("perf sees who has a CPU: time in which the server waits for its storage is not in here.")
-    if run.stacks is not None:
+    if run.stacks:
         notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_of(run.stacks)}.")
     return Table(
         title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} looks by {run.sampled_by}",
         headers=("phase", "looks", "share", "thread", "chain"),
         rows=tuple(
-            (chain.phase, str(chain.of), f"{100 * chain.samples / chain.of:.0f} %", chain.thread, _text(chain))
+            (chain.phase, str(chain.of), f"{100 * chain.samples / max(1, chain.of):.0f} %", chain.thread, _text(chain))
             for chain in told
         ),
         numeric=(False, True, True, False, False),

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.real
 TABLES = 200
 
 
-@pytest.mark.parametrize("version", ["5.7.22", "mariadb-10.11.5"])
+@pytest.mark.parametrize("version", ["mariadb-10.11.5"])
 def test_a_directory_that_grows(version: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--data", str(data), "--results", str(tmp_path / "results")]
     arguments = ["--version", version, "--tables", "300 100 200", "--runs", "2", "--predict", "1000"]

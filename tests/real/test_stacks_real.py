@@ -40,11 +40,3 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
     assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
     assert f"looks by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
-
-
-def test_a_warm_start_and_a_server_with_all_its_symbols(at: list[str], tmp_path: Path) -> None:
-    given = ["--version", "mariadb-10.11.5", "--runs", "1", "--stacks", "eu-stack", *at]
-    assert run(["crash-recovery", *given]) == 0
-    found = [one for one in stored(tmp_path)["runs"] if one["verdict"] == "sampled"]
-    assert [one["variant"] for one in found] == ["cold", "warm"]
-    assert any("srv_start" in frame for one in found for chain in one["chains"] for frame in chain["frames"])

@@ -32,7 +32,7 @@ def traced(tmp_path: Path, *arguments: str) -> dict[str, object]:
 @pytest.mark.parametrize("version", ["5.7.22", READS_THE_MODIFIED_ONES])
 def test_as_many_as_were_written_to(version: str, at: list[str], tmp_path: Path) -> None:
     reads_all = version != READS_THE_MODIFIED_ONES
-    for inserts in (0, 1, 100, 1000):
+    for inserts in (0, 1, 1000):
         one = traced(tmp_path, "--version", version, "--inserts", str(inserts), *at)
         assert one["tablespaces_modified"] == inserts
         assert one["tablespaces_opened"] == TABLES, "MariaDB 10.11 too: it asks each for its size"
