@@ -89,13 +89,16 @@ def _prediction(found: Fit, session: Session) -> dict[str, Any]:
     tables = predicted_at(session)
     if tables is None:
         return {}
-    seconds, low_s, high_s = found.predict(tables)
-    return {"predicted": {"tables": tables, "seconds": seconds, "low_s": low_s, "high_s": high_s}}
+    return {"predicted": _told(tables, *found.predict(tables))}
 
 
 def _held_out(curve: Curve) -> dict[str, Any]:
     found = curve.held_out
     if found is None:
         return {}
-    told = {"tables": found.tables, "seconds": found.seconds, "low_s": found.low_s, "high_s": found.high_s}
+    told = _told(found.tables, found.seconds, found.low_s, found.high_s)
     return {"held_out": told | {"runs": len(found.runs), "inside": found.inside}}
+
+
+def _told(tables: int, seconds: float, low_s: float, high_s: float) -> dict[str, Any]:
+    return {"tables": tables, "seconds": seconds, "low_s": low_s, "high_s": high_s}

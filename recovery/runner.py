@@ -108,8 +108,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]
     for place in places_for(releases, request.measured((Cache.COLD,))):
         refuse(place.version, place.schema(request.schema))
-    if request.stacks is not None:
-        programs(request.stacks)
+    samplers = programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     DataDirs(request.data).check()
     with host_lock():
@@ -128,7 +127,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
-                Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group)
+                Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group, samplers=samplers)
             )
             stagehand.rehearse()
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()

@@ -29,7 +29,6 @@ from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.options import from_the_first, lasting, merge, test_settings
 from recovery.server.server import Server
-from recovery.stacks.programs import programs
 from recovery.stages import Stage
 
 
@@ -52,8 +51,11 @@ class Stagehand:
         engine: Engine,
         narrator: Narrator,
         group: Group | None = None,
+        samplers: tuple[str, ...] = (),
     ) -> None:
         self.request = request
+        self.samplers = samplers
+        """Programs that were tried, and can take stacks."""
         self.stages = {stage.place: stage for stage in stages}
         self.engine = engine
         self.narrator = narrator
@@ -113,7 +115,7 @@ class Stagehand:
             dropper=dropper,
             timed_settings=asked.timed_settings,
             trace=asked.trace,
-            samplers=programs(asked.stacks) if asked.stacks else (),
+            samplers=self.samplers,
         )
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:

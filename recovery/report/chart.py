@@ -74,7 +74,7 @@ def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator
         for run in runs:
             x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
-    yield from _steps(frame, curve, colour)
+    yield from _threads_told(frame, curve, colour)
     y = _TOP + 18 * number
     yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
     yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'
@@ -91,7 +91,7 @@ def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
         )
 
 
-def _steps(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
+def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
     """Where the server scanned its files with another number of threads than at the point before."""
     before = None
     for tables, runs in curve.points:

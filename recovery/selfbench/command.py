@@ -94,12 +94,7 @@ def _watching(site: Site, tables: int, pairs: int) -> None:
         _line("the tool's own CPU while it waits, 20 s", f"{share:.3%} of a core")
     with site.staged(build, _LONG * tables) as staged:
         found = watching.pairs(site, build, staged, count=pairs)
-    mean, upper = watching.overhead(found)
-    _line(
-        f"warm crash recovery under the tool against one under a bare shell loop, {DEFAULT_VERSION}, "
-        f"{_LONG * tables:,} tables, {pairs} pairs of {statistics.mean(pair.bare_s for pair in found):.1f} s",
-        f"{mean:+.2%}, 95 % upper bound {upper:+.2%}",
-    )
+    _overhead("warm crash recovery under the tool against one under a bare shell loop", _LONG * tables, found)
     click.echo()
 
 
@@ -108,13 +103,17 @@ def _tracing(site: Site, tables: int, pairs: int) -> None:
     build = site.build(DEFAULT_VERSION)
     with site.staged(build, _LONG * tables) as staged:
         found = watching.traced_pairs(site, build, staged, count=pairs)
+    _overhead("warm crash recovery with --trace against one without", _LONG * tables, found)
+    click.echo()
+
+
+def _overhead(what: str, tables: int, found: list[watching.Pair]) -> None:
     mean, upper = watching.overhead(found)
     _line(
-        f"warm crash recovery with --trace against one without, {DEFAULT_VERSION}, {_LONG * tables:,} tables, "
-        f"{pairs} pairs of {statistics.mean(pair.bare_s for pair in found):.1f} s",
+        f"{what}, {DEFAULT_VERSION}, {tables:,} tables, {len(found)} pairs of "
+        f"{statistics.mean(pair.bare_s for pair in found):.1f} s",
         f"{mean:+.2%}, 95 % upper bound {upper:+.2%}",
     )
-    click.echo()
 
 
 def _full_size(site: Site, tables: int) -> None:

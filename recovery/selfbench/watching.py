@@ -7,6 +7,7 @@ import signal
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,26 +59,25 @@ def pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair
     stamps from its first line to its ready line: so the two ways of watching do not time themselves. Their order within
     a pair alternates too. Where libeatmydata is to be had it is preloaded in both, so that the disk's moods stay out.
     """
-    found = []
-    for number in range(count + 1):
-        seconds = {}
-        for watched in (True, False) if number % 2 else (False, True):
-            seconds[watched] = _start(site, build, staged, watched=watched)
-        if number:  # the first pair warms the files, and begins without a crash
-            found.append(Pair(seconds[True], seconds[False]))
-    return found
+    return _alternately(count, lambda watched: _start(site, build, staged, watched=watched))
 
 
 def traced_pairs(site: Site, build: Build, staged: DataDir, *, count: int) -> list[Pair]:
     """The same starts, all under the tool: alternately with every open and read told by the kernel, and without."""
     files = table_files(staged.mysql, Schema(1))
+
+    def start(traced: bool) -> float:
+        with OpenTrace(files) if traced else contextlib.nullcontext():
+            return _start(site, build, staged, watched=True)
+
+    return _alternately(count, start)
+
+
+def _alternately(count: int, start: Callable[[bool], float]) -> list[Pair]:
     found = []
     for number in range(count + 1):
-        seconds = {}
-        for traced in (True, False) if number % 2 else (False, True):
-            with OpenTrace(files) if traced else contextlib.nullcontext():
-                seconds[traced] = _start(site, build, staged, watched=True)
-        if number:
+        seconds = {held: start(held) for held in ((True, False) if number % 2 else (False, True))}
+        if number:  # the first pair warms the files, and begins without a crash
             found.append(Pair(seconds[True], seconds[False]))
     return found
 
