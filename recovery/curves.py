@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recovery.fit import Fit, fit
-from recovery.model import Run, Session
+from recovery.stored import Run, Session
 from recovery.summary import measured_by
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from recovery.host.floor import Reads
 from recovery.limited import stored, words
 from recovery.measured import Floor, Samples, Touched
-from recovery.model import Limits, Run, Session, Trial, Verdict
+from recovery.model import Limits, Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
 from recovery.scenarios.scenario import Outcome, Scenario
+from recovery.stored import Run, Session, Verdict
 
 
 def empty_run(trial: Trial) -> Run:

@@ -29,7 +29,7 @@ from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Run, Trial, Verdict
+from recovery.model import Build, Cache, Trial
 from recovery.plan import Place, Plan, make_plan, place_of, places_for
 from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of
@@ -40,6 +40,7 @@ from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, check_room, may_alternate, refuse, survey
 from recovery.store import STACKS, SessionStore, check_results_folder, keeping_in
+from recovery.stored import Run, Verdict
 
 
 def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:

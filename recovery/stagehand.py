@@ -23,13 +23,14 @@ from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Cache, Layout, Run
+from recovery.model import Cache, Layout
 from recovery.plan import Place, place_of
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.options import from_the_first, lasting, merge, test_settings
 from recovery.server.server import Server
 from recovery.stages import Stage
+from recovery.stored import Run
 
 
 class Narrator(Protocol):

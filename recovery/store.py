@@ -18,7 +18,7 @@ from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sync_folder, write_atomically
 from recovery.host import flock
-from recovery.model import Run, Session
+from recovery.stored import Run, Session
 from recovery.summary import Summary, summarise
 
 FORMAT = 1

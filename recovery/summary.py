@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.model import Run, Session, Verdict
+from recovery.stored import Run, Session, Verdict
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
-BASE = {"recovery", "errors", "measured", "model", "paths", "files"}
+BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
 FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 PURE = [
-    "errors", "measured", "model", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
+    "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
     "server/options",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",

@@ -8,8 +8,9 @@ import pytest
 
 from recovery.cli import run
 from recovery.commands import dry_run
-from recovery.model import Limits, Session
+from recovery.model import Limits
 from recovery.store import SessionStore
+from recovery.stored import Session
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from recovery.limited import stored
-from recovery.model import NO_LIMITS, Limits, Session
+from recovery.model import NO_LIMITS, Limits
 from recovery.report import text
 from recovery.report.tables import figures_of
 from recovery.store import load
+from recovery.stored import Session
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

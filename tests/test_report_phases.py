@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from recovery.measured import Phase
-from recovery.model import Run, Session, Table, Verdict
 from recovery.report.phases import phase_table
 from recovery.report.text import WIDTH, render
 from recovery.store import load, to_json
+from recovery.stored import Run, Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

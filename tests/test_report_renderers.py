@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from recovery.model import Session, Table
 from recovery.report import console as console_report
 from recovery.report import layout, markdown, text
 from recovery.store import load
+from recovery.stored import Session, Table
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 OUTSIDE = st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from recovery.folded import Folded, written
 from recovery.measured import Chain
-from recovery.model import Session, Verdict
 from recovery.report import markdown, text
 from recovery.report.flame import flame
 from recovery.report.stacks import stacks_tables
 from recovery.report.write import write_reports
 from recovery.store import SessionStore, load
+from recovery.stored import Session, Verdict
 from recovery.summary import summarise
 
 STORED = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recovery.model import Session, Table, Verdict
 from recovery.report import figures
 from recovery.report.tables import tables
 from recovery.store import load
+from recovery.stored import Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

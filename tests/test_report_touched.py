@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from recovery.measured import Floor
-from recovery.model import Run, Session, Table, Verdict
 from recovery.report.floor import floor_table
 from recovery.report.text import WIDTH, render
 from recovery.report.touched import FAILS, HOLDS, OPENS_ONLY, touched_table
 from recovery.store import load
+from recovery.stored import Run, Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

@@ -14,7 +14,7 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
 from recovery.measured import Floor, Startup, Usage
-from recovery.model import Build, Cache, Flavor, Run, Schema, Session, Variant, Verdict, Version
+from recovery.model import Build, Cache, Flavor, Schema, Variant, Version
 from recovery.plan import Place, make_plan, variants_of
 from recovery.request import Request
 from recovery.runner import Prepared, _Loop
@@ -22,6 +22,7 @@ from recovery.scenarios.crash_recovery import judge
 from recovery.scenarios.scenario import Outcome, Scenario
 from recovery.stagehand import Stagehand
 from recovery.store import find, load
+from recovery.stored import Run, Session, Verdict
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 Step = Callable[["FakeBench"], None]

@@ -8,11 +8,12 @@ import pytest
 
 from recovery.errors import TrialVoidError, UsageError
 from recovery.measured import Startup, Usage
-from recovery.model import Cache, Verdict
+from recovery.model import Cache
 from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Outcome
 from recovery.scenarios.warmth import MOST_WARMUPS, settled, start_warm
+from recovery.stored import Verdict
 
 PROOF = "InnoDB: Database was not shutdown normally!"
 GOOD = Outcome(

@@ -19,8 +19,8 @@ import recovery
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.files import write_atomically
 from recovery.measured import Phase
-from recovery.model import Run, Session, Verdict
 from recovery.store import REPORT, SessionStore, check_results_folder, find, load
+from recovery.stored import Run, Session, Verdict
 
 PROMISED = {
     "version", "flavor", "variant", "repeat", "verdict", "startup_s", "first_query_s", "phases", "tables",

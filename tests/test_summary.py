@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.model import Run, Verdict
+from recovery.stored import Run, Verdict
 from recovery.summary import mean, summarise
 
 

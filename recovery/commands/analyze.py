@@ -11,13 +11,13 @@ from pathlib import Path
 import click
 
 from recovery.errors import UsageError
-from recovery.model import Table
 from recovery.phases import named_share, seconds_by_name
 from recovery.report import figures
 from recovery.report.phases import phases_by
 from recovery.report.text import render_table
 from recovery.server.logfile import opened, starts_in
 from recovery.server.starts import Start
+from recovery.stored import Table
 
 FORMAT = 1
 

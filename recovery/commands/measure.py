@@ -15,7 +15,6 @@ from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
 from recovery.engines import choose
 from recovery.errors import RecoveryError, UsageError
-from recovery.model import Session
 from recovery.report import console as console_report
 from recovery.report.narrator import ConsoleNarrator, ProgressConsole
 from recovery.report.write import write_reports
@@ -24,6 +23,7 @@ from recovery.scenarios import SCENARIOS
 from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.store import REPORT, load
+from recovery.stored import Session
 
 
 def commands() -> tuple[click.Command, ...]:

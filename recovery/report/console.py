@@ -9,9 +9,9 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
-from recovery.model import Session, Table, Verdict
 from recovery.report import layout
 from recovery.report.tables import figures_of, heading, state
+from recovery.stored import Session, Table, Verdict
 
 _LEAST_WIDTH = 60
 """On a narrower window lines fold anyway."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from recovery.measured import Floor
-from recovery.model import Cache, Session, Table
+from recovery.model import Cache
 from recovery.report import figures
+from recovery.stored import Session, Table
 from recovery.summary import mean, measured_by
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 
-from recovery.model import Table
+from recovery.stored import Table
 
 MOST_UNBROKEN = 24
 """A longer word may be cut anywhere: so that two columns always fit a page of 78."""

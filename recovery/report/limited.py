@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recovery.model import Limits, Run
+from recovery.model import Limits
 from recovery.report import figures
+from recovery.stored import Run
 
 Column = Callable[[Run], str]
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from recovery.curves import curves
-from recovery.model import Session, Table
 from recovery.report import layout
 from recovery.report.chart import CHART
 from recovery.report.stacks import flame_of
 from recovery.report.tables import heading, state, tables
+from recovery.stored import Session, Table
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # An underscore inside a name is no markup, and innodb_page_size stays readable in the source.

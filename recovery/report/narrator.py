@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from recovery.model import Run
+from recovery.stored import Run
 
 PLAIN_EVERY_S = 15.0
 

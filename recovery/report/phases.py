@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from recovery.measured import Phase
-from recovery.model import Run, Session, Table
 from recovery.phases import JOIN, UNNAMED, in_order, named_share, seconds_by_name
 from recovery.report import figures
+from recovery.stored import Run, Session, Table
 from recovery.summary import mean, measured_by
 
 

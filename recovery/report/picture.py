@@ -7,8 +7,8 @@ import re
 
 from rich.console import Console
 
-from recovery.model import Session
 from recovery.report import console as console_report
+from recovery.stored import Session
 
 WIDTH = 100
 _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)

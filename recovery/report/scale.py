@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recovery.curves import Curve, HeldOut, curves, predicted_at
-from recovery.model import Run, Session, Table
 from recovery.report import figures
+from recovery.stored import Run, Session, Table
 from recovery.summary import mean
 
 

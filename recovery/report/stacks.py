@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from recovery.measured import Chain
-from recovery.model import Run, Session, Table
+from recovery.stored import Run, Session, Table
 
 MOST_FRAMES = 8
 """Of a chain: the innermost tell most. The folded file has all."""

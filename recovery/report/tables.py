@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from recovery.limited import limits_of
-from recovery.model import Limits, Run, Session, Table, Verdict
+from recovery.model import Limits
 from recovery.report import figures
 from recovery.report.floor import floor_table
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
@@ -13,6 +13,7 @@ from recovery.report.phases import phase_table
 from recovery.report.scale import scale_tables
 from recovery.report.stacks import stacks_tables
 from recovery.report.touched import touched_table
+from recovery.stored import Run, Session, Table, Verdict
 from recovery.summary import Summary, mean, summarise
 
 _FINGERPRINTS = ("sha256", "fingerprint")

@@ -6,9 +6,9 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 
-from recovery.model import Session, Table
 from recovery.report import layout
 from recovery.report.tables import heading, state, tables
+from recovery.stored import Session, Table
 
 WIDTH = 78
 _SPELLED = str.maketrans(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from recovery.model import Run, Session, Table
 from recovery.report import figures
+from recovery.stored import Run, Session, Table
 from recovery.summary import mean, measured_by
 
 CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'

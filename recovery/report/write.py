@@ -7,13 +7,13 @@ from pathlib import Path, PurePath
 from recovery.curves import curves
 from recovery.files import write_atomically
 from recovery.folded import read
-from recovery.model import Session
 from recovery.phases import in_order
 from recovery.report import markdown, text
 from recovery.report.chart import CHART, chart
 from recovery.report.flame import flame
 from recovery.report.stacks import flame_of
 from recovery.store import STACKS, keeping_in, load
+from recovery.stored import Session
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:

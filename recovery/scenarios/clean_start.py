@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from recovery.model import Cache, Verdict
+from recovery.model import Cache
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.crash_recovery import conclude
 from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
+from recovery.stored import Verdict
 
 
 def shut_down(bench: Bench) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from recovery.measured import ColdProof, Startup
-from recovery.model import Cache, Verdict
+from recovery.model import Cache
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
+from recovery.stored import Verdict
 
 TITLE = "Startup after SIGKILL"
 QUESTION = "How long does this server take to come back after a crash, on this storage?"

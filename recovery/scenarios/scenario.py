@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recovery.measured import ColdProof, Samples, Startup, Touched
-from recovery.model import Cache, Verdict
+from recovery.model import Cache
 from recovery.scenarios.bench import Bench
+from recovery.stored import Verdict
 
 
 @dataclass(frozen=True)
