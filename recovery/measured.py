@@ -59,6 +59,38 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Around:
+    """What else went on during a timed start, from just before exec to the first answer. None is not told here."""
+
+    seconds: float
+    others_cpu_s: float | None = None
+    """CPU time of neither the server nor this tool."""
+    tool_cpu_s: float | None = None
+    steal_s: float | None = None
+    """CPU time that the hypervisor gave to others."""
+    throttled_s: float | None = None
+    """For which a control group held back what runs in it: the server's own, or the one this tool was started in."""
+    others_read_bytes: int | None = None
+    """Of the device under the data, beyond what the server fetched."""
+    others_written_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Looks at a starting server, every few tenths of a second: columns of one length, each counted from just before
+    exec. Empty columns are figures that this host does not tell."""
+
+    at_s: tuple[float, ...]
+    read_bytes: tuple[int, ...] = ()
+    """Fetched from storage for the server."""
+    read_requests: tuple[int, ...] = ()
+    """Completed by the device."""
+    cpu_s: tuple[float, ...] = ()
+    """Of the server."""
+    others_cpu_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Startup:
     """One timed start of a server, from just before exec. Raw: nothing here is judged or averaged."""
 
@@ -84,6 +116,8 @@ class Startup:
     """How long the server kept lines of its log to itself; None where it did not."""
     scan_threads: int | None = None
     """With which it says it has scanned its files; None where it says nothing."""
+    around: Around | None = None
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ def run_of(trial: Trial, outcome: Outcome) -> Run:
         group_memory_bytes=startup.usage.group_memory_bytes,
         log_held_s=startup.log_held_s,
         scan_threads=startup.scan_threads,
+        around=startup.around,
+        timeline=startup.timeline,
         **_touched(outcome.touched),
         **_seen(outcome.samples),
     )

@@ -17,9 +17,10 @@ from recovery import __version__
 from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sync_folder, write_atomically
+from recovery.findings import findings
 from recovery.host import flock
-from recovery.stored import Run, Session
-from recovery.summary import Summary, summarise
+from recovery.stored import Finding, Run, Session
+from recovery.summary import Summary, summarised
 
 FORMAT = 1
 REPORT = "report.json"
@@ -33,6 +34,7 @@ _KILLED = "The tool was killed before the session ended; what had ended until th
 _SESSION = TypeAdapter(Session)
 _RUN = TypeAdapter(Run)
 _SUMMARIES = TypeAdapter(tuple[Summary, ...])
+_FINDINGS = TypeAdapter(tuple[Finding, ...])
 _Stored = TypeVar("_Stored")
 
 
@@ -91,13 +93,13 @@ class SessionStore:
 
 def to_json(session: Session) -> bytes:
     """A session with its summaries, as in report.json."""
-    summaries = summarise(session.runs, session.versions, session.variants)
+    summaries = summarised(session)
     body = _SESSION.dump_python(_stamped(session), mode="json")
     runs = body.pop("runs")
     stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
     stored["summaries"] = _SUMMARIES.dump_python(summaries, mode="json")
     stored["fits"] = stored_fits(session)
-    stored["findings"] = []
+    stored["findings"] = _FINDINGS.dump_python(findings(session), mode="json")
     return _json(stored)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from recovery.measured import Chain, Floor, Phase
+from recovery.measured import Around, Chain, Floor, Phase, Timeline
 
 
 class Verdict(StrEnum):
@@ -88,13 +88,22 @@ class Run:
     """Those seen most, phase by phase."""
     stacks: str | None = None
     """All of them, folded, relative to the session's folder."""
+    around: Around | None = None
+    """What else the host did meanwhile."""
+    timeline: Timeline | None = None
+    """How the start went on, look by look."""
 
 
 @dataclass(frozen=True)
 class Finding:
+    """A doubt about a figure, and what to do about it."""
+
     about: str
+    """What it is about, in a word or two: `5.7.22 cold`, or `host`."""
     text: str
     hint: str
+    kind: str = ""
+    """Its name among the findings: `slow-first-run`."""
 
 
 @dataclass(frozen=True)

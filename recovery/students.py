@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LEAST_RUNS = 3
+"""Of fewer no interval is told: the t of two runs is 12.7, and their spread a matter of luck."""
 
 # 95th percentiles by degrees of freedom; between two rows the smaller number of degrees is the safe one.
 _T95 = {
@@ -39,9 +43,43 @@ def upper_bound_95(values: Sequence[float]) -> float:
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    half = t975(len(values) - 1) * _error(values)
+    half = half_interval_95(values)
     mean = statistics.mean(values)
     return mean - half, mean + half
+
+
+def half_interval_95(values: Sequence[float]) -> float:
+    return t975(len(values) - 1) * _error(values)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of two means."""
+
+    value: float
+    error: float | None
+    """Half of its 95 % interval; None where either has too few runs."""
+
+    @property
+    def differs(self) -> bool | None:
+        """More than noise explains: no change at all lies outside the interval."""
+        return None if self.error is None else abs(self.value - 1) > self.error
+
+
+def ratio_95(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
+    """The relative errors of both means add up as squares; degrees of freedom by Welch and Satterthwaite, since neither
+    the numbers nor the spreads of runs need be alike. None where one side has no run, or takes no time."""
+    if not values or not to or not statistics.fmean(to):
+        return None
+    ratio = statistics.fmean(values) / statistics.fmean(to)
+    if min(len(values), len(to)) < LEAST_RUNS:
+        return Ratio(ratio, None)
+    parts = [((_error(side) / statistics.fmean(side)) ** 2, len(side) - 1) for side in (values, to)]
+    square = sum(part for part, _ in parts)
+    if not square:
+        return Ratio(ratio, 0.0)
+    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
+    return Ratio(ratio, ratio * t975(int(degrees)) * math.sqrt(square))
 
 
 def _error(values: Sequence[float]) -> float:

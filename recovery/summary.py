@@ -1,4 +1,4 @@
-"""What do the measured runs come to: mean, median, spread, and the ratio to the first version?"""
+"""What do the measured runs come to: mean with its interval, median, spread, and the ratio to the baseline?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.stored import Run, Session, Verdict
+from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
 
 
 @dataclass(frozen=True)
@@ -19,25 +20,47 @@ class Summary:
     min_s: float | None
     max_s: float | None
     stdev_s: float | None
+    interval_s: float | None = None
+    """Half of the mean's 95 % interval, by Student's t; None under three runs."""
     ratio: float | None = None
-    """Mean over the mean of the first version in the same variant."""
+    """Mean over the mean of the baseline in the same variant."""
+    ratio_error: float | None = None
+    """Half of its 95 % interval; None for the baseline itself, and under three runs of either."""
+    differs: bool | None = None
+    """From the baseline by more than noise: 1 is outside the ratio's interval."""
     failed: int = 0
     void: int = 0
 
 
-def summarise(runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]) -> tuple[Summary, ...]:
+def summarised(session: Session) -> tuple[Summary, ...]:
+    return summarise(session.runs, session.versions, session.variants, baseline=baseline_of(session))
+
+
+def baseline_of(session: Session) -> str:
+    """What ratios are taken to: the version that was named, or else the first."""
+    named = session.settings.get("baseline")
+    return str(named) if named in session.versions else session.versions[0]
+
+
+def summarise(
+    runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
+) -> tuple[Summary, ...]:
     """One summary for each version in each variant, in the order given; failed and void runs are only counted."""
     kept = tuple(runs)
-    grid = [_summary(kept, version, variant) for version in versions for variant in variants]
-    first = {summary.variant: summary.mean_s for summary in grid if summary.version == versions[0]}
-    return tuple(replace(summary, ratio=_ratio(summary.mean_s, first.get(summary.variant))) for summary in grid)
+    cells = {(version, variant): _cell(kept, version, variant) for version in versions for variant in variants}
+    times = {key: _times(cell) for key, cell in cells.items()}
+    base = baseline if baseline in versions else next(iter(versions), None)
+    return tuple(
+        _against(_summary(version, variant, cell), ratio_95(times[version, variant], times[str(base), variant]), base)
+        for (version, variant), cell in cells.items()
+    )
 
 
 def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
     """Version, variant, and the runs that count, in the order of the report; without those that have none."""
     measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
     cells = (
-        (version, variant, tuple(run for run in measured if (run.version, run.variant) == (version, variant)))
+        (version, variant, _cell(measured, version, variant))
         for version in session.versions
         for variant in session.variants
     )
@@ -50,9 +73,16 @@ def mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(taken) if taken else None
 
 
-def _summary(runs: Sequence[Run], version: str, variant: str) -> Summary:
-    cell = [run for run in runs if (run.version, run.variant) == (version, variant)]
-    times = [run.startup_s for run in cell if run.verdict is Verdict.MEASURED and run.startup_s is not None]
+def _cell(runs: Iterable[Run], version: str, variant: str) -> tuple[Run, ...]:
+    return tuple(run for run in runs if (run.version, run.variant) == (version, variant))
+
+
+def _times(cell: Iterable[Run]) -> list[float]:
+    return [run.startup_s for run in cell if run.verdict is Verdict.MEASURED and run.startup_s is not None]
+
+
+def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
+    times = _times(cell)
     return Summary(
         version=version,
         variant=variant,
@@ -63,10 +93,15 @@ def _summary(runs: Sequence[Run], version: str, variant: str) -> Summary:
         max_s=max(times, default=None),
         # Of a sample, not of a population: five runs stand for all the runs one could make.
         stdev_s=statistics.stdev(times) if len(times) > 1 else None,
+        interval_s=half_interval_95(times) if len(times) >= LEAST_RUNS else None,
         failed=sum(run.verdict is Verdict.FAILED for run in cell),
         void=sum(run.verdict is Verdict.VOID for run in cell),
     )
 
 
-def _ratio(mean_s: float | None, first_s: float | None) -> float | None:
-    return mean_s / first_s if mean_s is not None and first_s else None
+def _against(summary: Summary, found: Ratio | None, baseline: str | None) -> Summary:
+    if found is None:
+        return summary
+    if summary.version == baseline:
+        return replace(summary, ratio=found.value)
+    return replace(summary, ratio=found.value, ratio_error=found.error, differs=found.differs)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded"}
+FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
@@ -46,6 +46,7 @@ PURE = [
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
+    "report/timing", "report/doubts", "findings", "findings/spread",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown",
 ]  # fmt: skip
@@ -144,7 +145,7 @@ every_file = pytest.mark.parametrize("path", FILES, ids=module)
 
 def test_there_is_something_to_look_at() -> None:
     assert len(FILES) > 20
-    assert all((ROOT / "recovery" / f"{name}.py").is_file() for name in PURE)
+    assert set(PURE) <= set(map(module, FILES))
 
 
 @every_file
@@ -156,7 +157,7 @@ def test_imports_point_down(path: Path) -> None:
 
 @pytest.mark.parametrize("name", PURE)
 def test_pure_files_touch_nothing(name: str) -> None:
-    tree = parsed(ROOT / "recovery" / f"{name}.py")
+    tree = parsed(next(path for path in FILES if module(path) == name))
     assert {imported.split(".")[0] for imported in imports(tree)} & EFFECTS == set()
     touched = {call.func.attr for call in calls(tree) if isinstance(call.func, ast.Attribute)} & FILE_CALLS
     opened = {call.func.id for call in calls(tree) if isinstance(call.func, ast.Name)} & {"open", "input", "print"}

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from recovery.limited import limits_of
 from recovery.model import Limits
 from recovery.report import figures
+from recovery.report.doubts import findings_tables
 from recovery.report.floor import floor_table
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
 from recovery.report.phases import phase_table
 from recovery.report.scale import scale_tables
 from recovery.report.stacks import stacks_tables
+from recovery.report.timing import timing_tables
 from recovery.report.touched import touched_table
-from recovery.stored import Run, Session, Table, Verdict
-from recovery.summary import Summary, mean, summarise
+from recovery.stored import Run, Session, Table
 
 _FINGERPRINTS = ("sha256", "fingerprint")
 _FINGERPRINT_LENGTH = 12
@@ -35,7 +36,7 @@ def figures_of(session: Session) -> tuple[Table, ...]:
     """What was measured: the part that a terminal shows."""
     more = (phase_table(session), touched_table(session), floor_table(session))
     found = [
-        _timing(session),
+        *timing_tables(session),
         *scale_tables(session),
         *(table for table in more if table is not None),
         *stacks_tables(session),
@@ -43,7 +44,7 @@ def figures_of(session: Session) -> tuple[Table, ...]:
     ]
     if not all(run.verdict.as_asked for run in session.runs):
         found.append(_not_counted(session))
-    return tuple(found)
+    return (*found, *findings_tables(session))
 
 
 def heading(session: Session) -> str:
@@ -57,49 +58,6 @@ def state(session: Session) -> str:
     all_of_them = "1 run" if ended == 1 else f"{ended} runs"
     progress = all_of_them if ended == session.planned_runs else f"{ended} of {session.planned_runs} runs"
     return f"{session.status}, {progress}; started {session.started_at}; tool version {session.tool_version}"
-
-
-def _timing(session: Session) -> Table:
-    summaries = summarise(session.runs, session.versions, session.variants)
-    headers = ("version", "variant", "runs", "mean", "median", "min", "max", "stdev", "ratio", "first query")
-    return Table(
-        title=f"{session.title}, seconds until ready for connections",
-        headers=headers,
-        rows=tuple(_timing_row(summary, session.runs) for summary in summaries),
-        numeric=(False, False, *(True,) * 8),
-        notes=(
-            "first query: mean time to the first answered query; "
-            "ratio: mean over the mean of the first version in the same variant.",
-            *_left_out(summaries),
-        ),
-    )
-
-
-def _timing_row(summary: Summary, runs: tuple[Run, ...]) -> tuple[str, ...]:
-    times = (summary.mean_s, summary.median_s, summary.min_s, summary.max_s, summary.stdev_s)
-    first_query_s = mean(run.first_query_s for run in runs if _counts_in(run, summary))
-    return (
-        summary.version,
-        summary.variant,
-        figures.count(summary.count),
-        *map(figures.seconds, times),
-        figures.ratio(summary.ratio),
-        figures.seconds(first_query_s),
-    )
-
-
-def _counts_in(run: Run, summary: Summary) -> bool:
-    return run.verdict is Verdict.MEASURED and (run.version, run.variant) == (summary.version, summary.variant)
-
-
-def _left_out(summaries: tuple[Summary, ...]) -> tuple[str, ...]:
-    parts = [
-        f"{summary.version} {summary.variant} {number} {what}"
-        for summary in summaries
-        for number, what in ((summary.failed, "failed"), (summary.void, "void"))
-        if number
-    ]
-    return (f"Not counted: {', '.join(parts)}.",) if parts else ()
 
 
 def _runs(session: Session) -> Table:

@@ -1,0 +1,77 @@
+"""How long did the starts take? Every version in every variant, and what each is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from recovery.report import figures
+from recovery.stored import Run, Session, Table, Verdict
+from recovery.students import LEAST_RUNS
+from recovery.summary import Summary, baseline_of, mean, summarised
+
+
+def timing_tables(session: Session) -> Iterator[Table]:
+    summaries = summarised(session)
+    yield _timing(session, summaries)
+    if len(session.versions) > 1:
+        yield _ratios(baseline_of(session), summaries)
+
+
+def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
+    return Table(
+        title=f"{session.title}, seconds until ready for connections",
+        headers=("version", "variant", "runs", "mean", "+-", "median", "min", "max", "stdev", "first query"),
+        rows=tuple(_timing_row(summary, session.runs) for summary in summaries),
+        numeric=(False, False, *(True,) * 8),
+        notes=(
+            "+-: half of the mean's 95 % interval, by Student's t, from "
+            f"{LEAST_RUNS} runs on; first query: mean time to the first answered query.",
+            *_left_out(summaries),
+        ),
+    )
+
+
+def _timing_row(summary: Summary, runs: tuple[Run, ...]) -> tuple[str, ...]:
+    times = (
+        *(summary.mean_s, summary.interval_s, summary.median_s),
+        *(summary.min_s, summary.max_s, summary.stdev_s),
+        mean(run.first_query_s for run in runs if _counts_in(run, summary)),
+    )
+    return (summary.version, summary.variant, figures.count(summary.count), *map(figures.seconds, times))
+
+
+def _counts_in(run: Run, summary: Summary) -> bool:
+    return run.verdict is Verdict.MEASURED and (run.version, run.variant) == (summary.version, summary.variant)
+
+
+def _left_out(summaries: Sequence[Summary]) -> tuple[str, ...]:
+    parts = [
+        f"{summary.version} {summary.variant} {number} {what}"
+        for summary in summaries
+        for number, what in ((summary.failed, "failed"), (summary.void, "void"))
+        if number
+    ]
+    return (f"Not counted: {', '.join(parts)}.",) if parts else ()
+
+
+def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
+    return Table(
+        title=f"Held against {baseline}",
+        headers=("version", "variant", "ratio", "+-", "more than noise"),
+        rows=tuple(_ratio_row(summary) for summary in summaries if summary.version != baseline),
+        numeric=(False, False, True, True, False),
+        notes=(
+            f"ratio: mean over the mean of {baseline} in the same variant; +-: half of its 95 % interval; more than "
+            "noise: 1 is outside of it.",
+        ),
+    )
+
+
+def _ratio_row(summary: Summary) -> tuple[str, ...]:
+    return (
+        summary.version,
+        summary.variant,
+        figures.ratio(summary.ratio),
+        figures.ratio(summary.ratio_error),
+        figures.ABSENT if summary.differs is None else "yes" if summary.differs else "no",
+    )
