@@ -13,7 +13,7 @@ RECOVERY := $(VENV)/bin/recovery
 
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
-GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR AS_PUBLISHED \
+GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
@@ -31,7 +31,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report compare \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -78,6 +78,9 @@ image: env ## have the image of each VERSION: pulled, or built here
 
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
+
+compare: env ## is one stored session slower than another? ARGS="A B"
+	@$(RECOVERY) compare $(ARGS)
 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
 	$(VENV)/bin/ruff check .

@@ -26,6 +26,12 @@ class HostUnfitError(RecoveryError):
     exit_code = 3
 
 
+class TooSlowError(RecoveryError):
+    """All went well, and was measured to be slower than was allowed."""
+
+    exit_code = 4
+
+
 class TrialVoidError(RecoveryError):
     """The trial measured something else than what was asked: it is stored as VOID, and the session goes on."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ DEFAULT_TABLES = 200_000
 DEFAULT_POINTS = ("1000", "10000", "50000", "200000")
 DEFAULT_RUNS = 5
 DEFAULT_INSERTS = 100
+_MOST_SHARE = 100.0
 MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
 MOST_INSERTS = 1_000_000
@@ -58,6 +60,10 @@ class Request:
     points: tuple[int, ...] = ()
     """Numbers of tables to measure at, ascending; the schema has the last. Empty: as many as the schema has."""
     predict: int | None = None
+    baseline: str | None = None
+    """The one of `versions` that the others are held against; None is the first."""
+    fail_over: float | None = None
+    """By what share of the baseline a version may be slower before the session ends with an error."""
     floor: bool = False
     """Find out what the storage allows over the same files."""
     allow_drop: bool = True
@@ -93,6 +99,17 @@ def positive(name: str, text: str | int, most: int) -> int:
     if not 1 <= number <= most:
         raise UsageError(f"{name}={text} makes no sense", f"give a whole number from 1 to {most:,}")
     return number
+
+
+def parse_share(name: str, text: str) -> float:
+    """`10%`, or 10: a hundredth part of what is given."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= _MOST_SHARE:
+        raise UsageError(f"{name} {text} makes no sense", "give a percentage, like 10%")
+    return share
 
 
 def identifier(name: str, text: str) -> str:

@@ -114,6 +114,15 @@ def _notes(limits: Limits, environment: Mapping[str, str | int | float | None]) 
     return tuple(notes)
 
 
+def _versions(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
+
+
+def _baseline(request: Request, plan: Plan) -> str | None:
+    """As the server calls itself that was asked for under this name: 9.7 may have become 9.7.4."""
+    return None if request.baseline is None else _versions(plan)[request.versions.index(request.baseline)]
+
+
 def session_of(
     request: Request,
     scenario: Scenario,
@@ -152,6 +161,10 @@ def session_of(
             "inserts": request.inserts,
             "trace": request.trace,
             "stacks": request.stacks,
+            "floor": request.floor,
+            "no_drop_caches": not request.allow_drop,
+            "baseline": _baseline(request, plan),
+            "fail_over": request.fail_over,
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,
@@ -159,7 +172,7 @@ def session_of(
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
         },
-        versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
+        versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request.limits, environment),

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings"}
+FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare"}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
@@ -46,7 +46,8 @@ PURE = [
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
-    "report/timing", "report/doubts", "findings", "findings/spread",
+    "report/timing", "report/doubts", "report/compare", "compare", "findings",
+    "findings/doubt", "findings/spread", "findings/cache", "findings/host", "findings/server",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown",
 ]  # fmt: skip

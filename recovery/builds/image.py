@@ -11,7 +11,7 @@ from recovery.builds import catalog, image_ours, image_server
 from recovery.builds.image_failures import Why
 from recovery.builds.image_look import look, with_eatmydata, with_scripts
 from recovery.builds.image_make import id_of
-from recovery.builds.image_names import Wanted, check_registry, parse_wanted, registry_names
+from recovery.builds.image_names import DEBIAN_NAMES, Wanted, check_registry, parse_wanted, registry_names
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.builds.listing import can_be_had
 from recovery.builds.resolve import Sources, known_wanted, resolve
@@ -88,7 +88,9 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
         return pulled
     problem: RecoveryError
     if (release := _release(wanted)) is None:
-        problem = UsageError(f"no image of {wanted.text} was found", f"can be had: {can_be_had()}, debian-sid; IMAGE=")
+        problem = UsageError(
+            f"no image of {wanted.text} was found", f"can be had: {can_be_had()}, {', '.join(DEBIAN_NAMES)}; IMAGE="
+        )
     else:
         try:
             server = resolve(release, replace(sources, image=None), say)
@@ -155,4 +157,6 @@ def _suite_for(wanted: Wanted) -> str | None:
     numbers = wanted.release.numbers[:2] if wanted.release else wanted.series or (0, 0)
     if wanted.flavor is Flavor.MYSQL and numbers >= (9, 0):
         return "debian-sid"
-    return "debian-mariadb" if wanted.flavor is Flavor.MARIADB and numbers >= (10, 11) else None
+    if wanted.flavor is not Flavor.MARIADB or numbers < (10, 11):
+        return None
+    return "debian-mariadb" if numbers < (11, 0) else "debian-mariadb-11"

@@ -12,7 +12,12 @@ from recovery.versions import parse_version
 OURS = "recovery-tester"
 SUITE = "bookworm"
 BASE = f"{OURS}/base:{SUITE}"
-DEBIAN_NAMES = ("debian-sid", "debian-mariadb")
+_LIKE_DEBIAN = {
+    "debian-sid": (Flavor.MYSQL, (9, 7)),
+    "debian-mariadb": (Flavor.MARIADB, (10, 11)),
+    "debian-mariadb-11": (Flavor.MARIADB, (11, 8)),
+}
+DEBIAN_NAMES = tuple(_LIKE_DEBIAN)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
 # host[:port][/path], as an image's name begins
@@ -22,9 +27,6 @@ _REPOSITORIES = {
     Flavor.MARIADB: ("mariadb",),
     Flavor.PERCONA: ("percona", "percona/percona-server"),
 }
-
-
-_LIKE_DEBIAN = {"debian-sid": (Flavor.MYSQL, (9, 7)), "debian-mariadb": (Flavor.MARIADB, (10, 11))}
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ _DEBIAN = {
         SUITE,
         (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
     ),
+    "debian-mariadb-11": Recipe(
+        image_ours.debian_name("debian-mariadb-11"),
+        "trixie",
+        ("libeatmydata1", "mariadb-client-core", "mariadb-server-core"),
+    ),
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recovery.builds import catalog, clients, download, executable, libraries, own, pinned, vendor
 from recovery.builds.checksum import remembered
-from recovery.builds.image_names import Wanted, parse_wanted
+from recovery.builds.image_names import DEBIAN_NAMES, Wanted, parse_wanted
 from recovery.builds.installed import Installed
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -54,7 +54,7 @@ def known_wanted(text: str) -> Wanted:
     try:
         return parse_wanted(text)
     except UsageError as error:
-        raise UsageError(error.message, f"can be had: {can_be_had()}, debian-sid, debian-mariadb; {OTHERS}") from None
+        raise UsageError(error.message, f"can be had: {can_be_had()}, {', '.join(DEBIAN_NAMES)}; {OTHERS}") from None
 
 
 def known_version(text: str) -> Version:

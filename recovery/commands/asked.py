@@ -30,6 +30,7 @@ from recovery.request import (
     parse_layout,
     parse_points,
     parse_settings,
+    parse_share,
     parse_variants,
     positive,
     split_versions,
@@ -85,6 +86,8 @@ def make_request(scenario: str, given: Given) -> Request:
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
+        baseline=given["baseline"],
+        fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
         floor=given["floor"],
         allow_drop=not given["no_drop_caches"],
         keep=given["keep"],
@@ -100,6 +103,14 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+    if request.baseline is not None and request.baseline not in request.versions:
+        there = " ".join(request.versions) or "nothing"
+        raise UsageError(f"the baseline {request.baseline} is not measured", f"name one of VERSION's: {there}")
+    if request.fail_over is not None and len(request.versions) < 2:
+        raise UsageError(
+            "--fail-over holds versions against each other, and here is one",
+            "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
+        )
     check_layouts(request)
     every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
@@ -219,6 +230,8 @@ def _repeat(request: Request) -> str:
         ("--trace", request.trace),
         ("--stacks", request.stacks),
         ("--floor", request.floor),
+        ("--baseline", request.baseline),
+        ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:g}%"),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),
         ("--offline", request.offline),

@@ -11,6 +11,7 @@ from click.shell_completion import get_completion_class
 from rich.console import Console
 from rich.text import Text
 
+from recovery.builds.image_names import DEBIAN_NAMES
 from recovery.builds.listing import offers
 from recovery.commands.asked import asked_schema
 from recovery.commands.grids import grid_of, page, size_text
@@ -43,8 +44,8 @@ def versions() -> int:
         "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
     )
     console.print(
-        "With a Docker engine also what a registry has (mysql:, mariadb:, percona:; REGISTRY=), debian-sid and "
-        "debian-mariadb (what Debian carries now), and IMAGE= (your own): `recovery images`."
+        "With a Docker engine also what a registry has (mysql:, mariadb:, percona:; REGISTRY=), "
+        f"{', '.join(DEBIAN_NAMES)} (what Debian carries now), and IMAGE= (your own): `recovery images`."
     )
     return 0
 

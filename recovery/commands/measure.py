@@ -13,8 +13,9 @@ from rich.console import Console
 from recovery.commands.asked import make_request, newest
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
+from recovery.compare import slower_than_baseline
 from recovery.engines import choose
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.report import console as console_report
 from recovery.report.narrator import ConsoleNarrator, ProgressConsole
 from recovery.report.write import write_reports
@@ -70,6 +71,8 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
             _show(left, json_to, stderr)
         raise
     session = _show(folder, json_to, stderr)
+    if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
+        raise TooSlowError("; ".join(told), "the report says where the time went")
     as_asked = sum(run.verdict.as_asked for run in session.runs)
     return 0 if as_asked == session.planned_runs else 1
 

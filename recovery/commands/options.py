@@ -122,6 +122,14 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Read every table's first page with a plain program too: what the storage allows."
     ),
     click.option(
+        "--baseline", metavar="VERSION", envvar=PREFIX + "BASELINE",
+        help="The version that the others are held against. [default: the first]",
+    ),
+    click.option(
+        "--fail-over", metavar="PERCENT", envvar=PREFIX + "FAIL_OVER",
+        help="Exit with 4 where a version is slower than the baseline by more than that, and by more than noise."
+    ),
+    click.option(
         "--as-published", is_flag=True, envvar=PREFIX + "AS_PUBLISHED",
         help="Leave in the cache what the insert script warmed, as was published."
     ),
@@ -146,8 +154,8 @@ OPTIONS: tuple[Decorator, ...] = (
 FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "LAYOUT", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD",
     "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
-    "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "READ_IOPS", "READ_BPS",
-    "MEMORY", "CPUS",
+    "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "BASELINE", "FAIL_OVER",
+    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
 )  # fmt: skip
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from recovery.findings.spread import SPREAD
+from recovery.findings import cache, host, server, spread
 from recovery.stored import Finding, Session
 
-CHECKS = SPREAD
-"""Each looks at what is stored, and at nothing else."""
+CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS)
 
 
 def findings(session: Session) -> tuple[Finding, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -30,7 +30,11 @@ def render(session: Session, console: Console) -> None:
         console.print(Text(layout.printable(paragraph)))
     # One line, to be copied as it is; a picture would cut it off.
     console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=not console.record)
-    for table in figures_of(session):
+    print_tables(figures_of(session), console)
+
+
+def print_tables(tables: Iterable[Table], console: Console) -> None:
+    for table in tables:
         console.print()
         for part in _grids(layout.cleaned(table), max(console.width, _LEAST_WIDTH)):
             console.print(part)

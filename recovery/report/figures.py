@@ -34,6 +34,10 @@ def ratio(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 
 
+def yes_or_no(value: bool | None) -> str:
+    return ABSENT if value is None else "yes" if value else "no"
+
+
 def of(found: int | None, expected: int | None) -> str:
     """`100/100`: how many were found of those that must be there."""
     return ABSENT if found is None and expected is None else f"{count(found)}/{count(expected)}"
@@ -46,7 +50,7 @@ def fact(key: str, value: str | float | bool | None) -> tuple[str, str]:
     if value is None or value == "":
         return words(key), ABSENT
     if isinstance(value, bool):
-        return words(key), "yes" if value else "no"
+        return words(key), yes_or_no(value)
     if isinstance(value, int):
         return words(key), count(value)
     return words(key), f"{value:g}" if isinstance(value, float) else value

@@ -73,5 +73,5 @@ def _ratio_row(summary: Summary) -> tuple[str, ...]:
         summary.variant,
         figures.ratio(summary.ratio),
         figures.ratio(summary.ratio_error),
-        figures.ABSENT if summary.differs is None else "yes" if summary.differs else "no",
+        figures.yes_or_no(summary.differs),
     )

@@ -93,7 +93,8 @@ class Bench:
     @property
     def description(self) -> dict[str, str]:
         """What is known of the server under the settings in force."""
-        lying = of_tables(self.schema, self.datadir.state.ibd_files)
+        state = self.datadir.state
+        lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes)
         return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
 
     @property

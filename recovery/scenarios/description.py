@@ -26,6 +26,7 @@ EFFECTIVE = (
     "innodb_use_native_aio",
     "innodb_validate_tablespace_paths",
     "log_error_verbosity",
+    "log_warnings",
     "open_files_limit",
     "performance_schema",
     "sync_binlog",
@@ -41,9 +42,15 @@ def of_build(build: Build) -> dict[str, str]:
     return {"source": build.source, "sha256": build.fingerprint, **image, **warnings}
 
 
-def of_tables(schema: Schema, files: int | None) -> dict[str, str]:
-    """How many of them lie how."""
-    found = {"tables": schema.total_tables, "schemas": schema.databases, "layout": schema.layout, "ibd_files": files}
+def of_tables(schema: Schema, *, files: int | None, size_bytes: int | None) -> dict[str, str]:
+    """How many of them lie how, and how large the data directory is."""
+    found = {
+        "tables": schema.total_tables,
+        "schemas": schema.databases,
+        "layout": schema.layout,
+        "ibd_files": files,
+        "data_bytes": size_bytes,
+    }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 

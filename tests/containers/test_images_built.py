@@ -37,7 +37,7 @@ def run_in(client: docker.DockerClient, build: Build, *command: str, preload: st
     ).decode()  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [*CATALOG, "debian-sid", "debian-mariadb"])
+@pytest.mark.parametrize("version", [*CATALOG, "debian-sid", "debian-mariadb-11"])
 def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     build = resolve_image(version, ALONE, quiet, client)
     image = client.images.get(str(build.image))

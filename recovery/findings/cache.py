@@ -1,0 +1,115 @@
+"""Was cold cold, and warm warm?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from recovery.findings.doubt import MIB, Check, cells, doubt, is_cold, number, numbered, server_of
+from recovery.stored import Finding, Run, Session
+from recovery.versions import can, parse_version
+
+_FEW_BYTES = 64 * MIB
+_WARM_SHARE = 0.05
+"""Of what a cold start reads."""
+_WARM_SHARE_AROUND_THE_CACHE = 0.6
+"""Servers that scan past the cache, or drop what they have scanned from it, read a half again however warm it is."""
+_LESS = 0.8
+"""A cold start that reads less than so much of what the others read found files in the cache."""
+
+
+def warm_was_not(session: Session) -> Iterator[Finding]:
+    cold = {runs[0].version: _reads(runs) for _, runs in cells(session) if is_cold(runs[0])}
+    for about, runs in cells(session):
+        version = runs[0].version
+        full = max(cold.get(version, ()), default=_data_bytes(session, version))
+        if is_cold(runs[0]) or not full:
+            continue
+        share = _WARM_SHARE_AROUND_THE_CACHE if _reads_around_the_cache(version) else _WARM_SHARE
+        read = [run for run in runs if (run.read_bytes or 0) > max(share * full, _FEW_BYTES)]
+        if read:
+            most = max(run.read_bytes or 0 for run in read)
+            yield doubt(
+                "warm-was-not", about,
+                f"Up to {most / 1e9:.1f} GB were read at a warm start, of {full / 1e9:.1f} GB at a cold one: "
+                f"{numbered(read)}.",
+                _why_not_warm(session),
+            )  # fmt: skip
+
+
+def _why_not_warm(session: Session) -> str:
+    if session.settings.get("memory_bytes"):
+        return "The limit on memory holds for the page cache too: raise MEMORY=, or call it a start with little memory."
+    if session.environment.get("idle_pageout"):
+        return "This host takes idle page cache away. Compare the bytes; measure warm starts on another host."
+    return "Something else uses the page cache, or the data does not fit: fewer TABLES=, or a host with more memory."
+
+
+def cold_was_not(session: Session) -> Iterator[Finding]:
+    """A start that found files in the cache all the same; one whose cache was not empty is void already."""
+    for about, runs in cells(session):
+        if not is_cold(runs[0]) or len(runs) < 2:
+            continue
+        usual = statistics.median(_reads(runs) or [0])
+        less = [run for run in runs if (run.read_bytes or usual) < min(_LESS * usual, usual - 4 * MIB)]
+        if less:
+            least = min(run.read_bytes or 0 for run in less)
+            yield doubt(
+                "cold-was-not", about,
+                f"Only {least / 1e6:.0f} MB were read in {numbered(less)}, where {usual / 1e6:.0f} MB are usual.",
+                "Something else read these files meanwhile (a backup, a virus scanner, another start): stop it, and "
+                "measure again.",
+            )  # fmt: skip
+
+
+def cold_not_proved(session: Session) -> Iterator[Finding]:
+    as_published = bool(session.settings.get("as_published"))
+    for about, runs in cells(session):
+        starts = [run for run in runs if run.cold_means]
+        if not starts:
+            continue
+        if {run.cold_means for run in starts} == {"fadvise"}:
+            asked = session.settings.get("no_drop_caches")
+            yield doubt(
+                "inodes-were-warm", about,
+                "Files were evicted one by one: inodes and names stayed in memory, which a reboot empties too.",
+                "This is what --no-drop-caches does: leave it out for a start as cold as after a reboot." if asked
+                else "Run as root, who may drop the host's caches.",
+            )  # fmt: skip
+        unknown = [run for run in starts if run.resident_before_bytes is None]
+        if unknown and not as_published:
+            yield doubt(
+                "cold-not-proved", about,
+                f"Nobody could tell what was left in the cache before {numbered(unknown)}.",
+                "Compare the bytes read; a kernel from 6.5 on, and no overlay under the data, can tell (doctor).",
+            )  # fmt: skip
+
+
+def larger_than_memory(session: Session) -> Iterator[Finding]:
+    limit, memory = number(session.settings.get("memory_bytes")), number(session.environment.get("memory_bytes"))
+    holds = min((one for one in (limit, memory) if one), default=None)
+    for version in session.versions:
+        data = _data_bytes(session, version)
+        warm = any(not is_cold(runs[0]) and runs[0].version == version for _, runs in cells(session))
+        if holds is not None and warm and data > holds:
+            yield doubt(
+                "larger-than-memory", version,
+                f"{data / 1e9:.1f} GB of data, {holds / 1e9:.1f} GB of memory{' allowed' if holds == limit else ''}: "
+                "no start over it can be warm.",
+                "Read its warm figures as those of a cache that never holds all; fewer TABLES= fit.",
+            )  # fmt: skip
+
+
+def _data_bytes(session: Session, version: str) -> float:
+    return number(server_of(session, version).get("data_bytes")) or 0.0
+
+
+def _reads(runs: Sequence[Run]) -> list[int]:
+    return [run.read_bytes for run in runs if run.read_bytes is not None]
+
+
+def _reads_around_the_cache(version: str) -> bool:
+    return can(parse_version(version), "scan_spares_the_cache")
+
+
+CHECKS: tuple[Check, ...] = (warm_was_not, cold_was_not, cold_not_proved, larger_than_memory)

@@ -1,0 +1,48 @@
+"""What is a doubt made of, and over which runs is it looked for?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from recovery.stored import Finding, Run, Session
+from recovery.summary import measured_by
+
+Check = Callable[[Session], Iterator[Finding]]
+"""Looks at what is stored, and at nothing else."""
+
+MIB = 1 << 20
+
+
+def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
+    return Finding(about, text, hint, kind)
+
+
+def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
+    """The runs that count, by what they are called in the report: `5.7.22 cold`."""
+    for version, variant, runs in measured_by(session):
+        yield f"{version} {variant}", runs
+
+
+def is_cold(run: Run) -> bool:
+    return run.variant.split("-")[0] == "cold"
+
+
+def numbered(runs: tuple[Run, ...] | list[Run]) -> str:
+    """`run 1, 4`"""
+    return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
+
+
+def server_of(session: Session, version: str) -> Mapping[str, str]:
+    """What is known of the server, under whichever settings it was asked first."""
+    named = (known for name, known in session.servers.items() if name == version or name.startswith(f"{version} "))
+    return next(named, {})
+
+
+def number(value: object) -> float | None:
+    """A stored fact as a figure; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None

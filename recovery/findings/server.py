@@ -1,0 +1,71 @@
+"""Is the server, or the tool beside it, one that should be timed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recovery.findings.doubt import Check, cells, doubt, number, numbered, server_of
+from recovery.phases import named_share
+from recovery.stored import Finding, Session
+from recovery.summary import mean
+
+_TALKATIVE = {"@log_error_verbosity": 3.0, "@log_warnings": 2.0}
+"""From where on the server says in its log what it does."""
+_NAMED = 0.9
+_BUSY = 0.5
+"""CPUs that this tool used itself during a start."""
+_LATE_S, _LATE = 0.1, 0.01
+
+
+def debug_build(session: Session) -> Iterator[Finding]:
+    for version in session.versions:
+        known = server_of(session, version)
+        told = " ".join(known.get(name, "") for name in ("@version", "@version_comment"))
+        if "debug" in told.lower():
+            yield doubt(
+                "debug-build", version,
+                f"This is a debug build ({known.get('@version', version)}): it checks itself as it runs.",
+                "Its times say nothing of a release: measure the release build.",
+            )  # fmt: skip
+
+
+def verbosity(session: Session) -> Iterator[Finding]:
+    for about, runs in cells(session):
+        known = server_of(session, runs[0].version)
+        quiet = [
+            f"{name.removeprefix('@')}={known[name]}" for name, least in _TALKATIVE.items()
+            if name in known and (number(known[name]) or 0) < least
+        ]  # fmt: skip
+        share = mean(named_share(run.phases) for run in runs if run.phases)
+        if quiet and share is not None and share < _NAMED:
+            yield doubt(
+                "quiet-log", about,
+                f"Only {share:.0%} of the startup has a name: {' and '.join(quiet)} keeps lines out of the log.",
+                "Leave that setting out; the tool asks for all that the server can say.",
+            )  # fmt: skip
+
+
+def busy_client(session: Session) -> Iterator[Finding]:
+    """Whoever measures must not be what is waited for."""
+    for about, runs in cells(session):
+        busy = [run for run in runs if run.around and (run.around.tool_cpu_s or 0) > _BUSY * run.around.seconds]
+        if busy:
+            hint = "measure again"
+            if session.settings.get("trace"):
+                hint = "leave --trace out for the times, and trace in a session of its own"
+            yield doubt(
+                "busy-client", about,
+                f"This tool itself kept half a CPU busy and more during {numbered(busy)}.",
+                f"It may have been what was waited for: {hint}.",
+            )  # fmt: skip
+        late = [run for run in runs if (run.ready_lag_s or 0) > max(_LATE_S, _LATE * (run.startup_s or 0))]
+        if late:
+            worst = max(run.ready_lag_s or 0 for run in late)
+            yield doubt(
+                "late-log", about,
+                f"The ready line arrived up to {worst:.2f} s after the server's own stamp on it: {numbered(late)}.",
+                "The host was too busy to read along, or its clock was set: see what else runs, and measure again.",
+            )  # fmt: skip
+
+
+CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client)

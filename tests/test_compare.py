@@ -1,0 +1,93 @@
+"""Is one session slower than another, and what was not alike?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recovery.compare import Difference, compare, slower_pairs, slower_than_baseline
+from recovery.stored import Run, Session, Verdict
+
+STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
+
+
+def session(times: dict[str, tuple[float, ...]], *, variant: str = "cold", **settings: str | int | None) -> Session:
+    runs = [
+        Run(number, version, "mysql", variant, repeat, Verdict.MEASURED, startup_s=seconds)
+        for number, (version, repeat, seconds) in enumerate(
+            ((version, repeat, seconds) for version, found in times.items() for repeat, seconds in enumerate(found, 1)),
+            start=1,
+        )
+    ]
+    return Session(
+        "cold-recovery", "q", "c", "s", {"memory_bytes": 1, "load_1m": 0.5}, {"tables": 10, **settings},
+        tuple(times), (variant,), len(runs), runs=tuple(runs), tool_version="1",
+    )  # fmt: skip
+
+
+def times_of(factor: float) -> tuple[float, ...]:
+    return tuple(factor * seconds for seconds in STEADY)
+
+
+def test_the_same_version_in_both() -> None:
+    one = session({"5.6.24": STEADY, "5.7.22": STEADY})
+    other = session({"5.7.22": times_of(1.5)})
+    (pair,) = compare(one, other).pairs
+    assert (pair.variant, pair.one.version, pair.other.version) == ("cold", "5.7.22", "5.7.22")
+    assert pair.ratio == pytest.approx(1.5)
+    assert pair.differs
+
+
+def test_one_version_each_is_held_against_the_other() -> None:
+    (pair,) = compare(session({"5.7.22": STEADY}), session({"5.7.23": times_of(1.2)})).pairs
+    assert (pair.one.version, pair.other.version) == ("5.7.22", "5.7.23")
+
+
+def test_of_other_versions_and_variants_nothing_is_compared() -> None:
+    one = session({"5.6.24": STEADY, "5.7.22": STEADY})
+    assert compare(one, session({"8.0.15": STEADY, "8.0.31": STEADY})).pairs == ()
+    assert compare(one, session({"5.7.22": STEADY}, variant="warm")).pairs == ()
+
+
+def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
+    one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY}, tables=20, runs=3, trace=1)
+    other = replace(other, environment={"memory_bytes": 2, "load_1m": 0.9, "probe_4k_1_iops": 5.0}, tool_version="2")
+    assert compare(one, other).differences == (
+        Difference("tool", "1", "2"),
+        Difference("host: memory bytes", "1", "2"),
+        Difference("tables", "10", "20"),
+    )
+    assert compare(one, one).differences == ()
+
+
+def test_servers_under_other_settings() -> None:
+    one = replace(session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "@innodb_open_files": "300"}})
+    other = replace(session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "@innodb_open_files": "4000"}})
+    assert compare(one, other).differences == (Difference("5.7.22: @innodb open files", "300", "4000"),)
+
+
+@pytest.mark.parametrize(
+    ("factor", "allowed", "told"),
+    [(1.3, 0.1, True), (1.3, 0.5, False), (1.0, 0.0, False), (0.5, 0.0, False), (1.05, 0.1, False)],
+)
+def test_slower_than_allowed(factor: float, allowed: float, *, told: bool) -> None:
+    found = compare(session({"5.7.22": STEADY}), session({"5.7.22": times_of(factor)}))
+    assert bool(slower_pairs(found, allowed)) is told
+    assert bool(slower_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is told
+
+
+def test_slower_by_chance_is_allowed() -> None:
+    noisy = (5.0, 20.0, 9.0, 18.0, 8.0)
+    assert slower_pairs(compare(session({"5.7.22": STEADY}), session({"5.7.22": noisy})), 0.1) == ()
+
+
+def test_one_run_each_has_to_do() -> None:
+    found = compare(session({"5.7.22": (10.0,)}), session({"5.7.22": (15.0,)}))
+    assert found.pairs[0].differs is None
+    assert slower_pairs(found, 0.1) == ("5.7.22 cold takes 1.50 times as long as 5.7.22, 1.1 are allowed",)
+
+
+def test_the_baseline_may_be_any_version() -> None:
+    two = session({"5.7.22": times_of(2.0), "8.0.31": STEADY}, baseline="8.0.31")
+    assert slower_than_baseline(two, 0.1) == ("5.7.22 cold takes 2.00 times as long as 8.0.31, 1.1 are allowed",)

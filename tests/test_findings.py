@@ -1,0 +1,232 @@
+"""Is every doubt said where its condition is, and only there? The conditions themselves are made in tests/real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.findings import findings
+from recovery.measured import Around, Phase
+from recovery.store import load
+from recovery.stored import Finding, Run, Session, Verdict
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
+GB = 10**9
+
+
+def runs_of(times: Sequence[float], *, variant: str = "cold", version: str = "5.7.22", first: int = 1) -> list[Run]:
+    return [
+        Run(
+            number, version, "mysql", variant, repeat, Verdict.MEASURED, startup_s=seconds, first_query_s=seconds,
+            read_bytes=5 * GB if variant == "cold" else 10**6, reads_per_s=5000.0,
+            phases=(Phase("validation", 0.0, seconds),), around=Around(seconds=seconds, others_cpu_s=0.01),
+            cold_means="drop_caches" if variant == "cold" else None,
+            resident_before_bytes=0 if variant == "cold" else None,
+        )
+        for repeat, (number, seconds) in enumerate(enumerate(times, start=first), start=1)
+    ]  # fmt: skip
+
+
+def session(*cells: list[Run], **settings: str | int | bool | None) -> Session:
+    runs = tuple(run for cell in cells for run in cell)
+    versions = tuple(dict.fromkeys(run.version for run in runs))
+    return Session(
+        "crash-recovery", "q", "c", "s", {"memory_bytes": 16 * GB, "device": "/dev/vdb"}, {"runs": 5, **settings},
+        versions, tuple(dict.fromkeys(run.variant for run in runs)), len(runs),
+        servers={version: {"@version": version, "data_bytes": str(5 * GB)} for version in versions}, runs=runs,
+    )  # fmt: skip
+
+
+def kinds(found: Session) -> list[str]:
+    return [one.kind for one in findings(found)]
+
+
+def one(found: Session, kind: str) -> Finding:
+    (finding,) = [each for each in findings(found) if each.kind == kind]
+    assert finding.hint, "each says what to do"
+    return finding
+
+
+COLD, WARM = runs_of(STEADY), runs_of(STEADY, variant="warm", first=6)
+
+
+def test_a_quiet_session_has_none() -> None:
+    assert findings(session(COLD, WARM)) == ()
+
+
+def changed(runs: list[Run], at: int, **figures: object) -> list[Run]:
+    return [replace(run, **figures) if number == at else run for number, run in enumerate(runs)]  # type: ignore[arg-type]
+
+
+def test_a_slow_first_run() -> None:
+    found = one(session(runs_of((20.0, 10.0, 10.1, 9.9, 10.2))), "slow-first-run")
+    assert (found.about, found.text) == ("5.7.22 cold", "The first run took 20.0 s, the others 9.9 to 10.2 s.")
+    assert "slow-first-run" not in kinds(session(runs_of((12.0, 10.0, 10.1, 9.9, 10.2))))
+
+
+def test_an_outlier_by_its_distance_from_the_median() -> None:
+    assert "run 4 (20.0 s)" in one(session(runs_of((10.0, 10.1, 9.9, 20.0, 10.2))), "outlier").text
+    assert "outlier" not in kinds(session(runs_of((10.0, 10.5, 9.5, 11.0, 9.0))))
+    assert "outlier" not in kinds(session(runs_of((10.0, 10.0, 10.0, 10.9, 10.0)))), "steady, and off by little"
+
+
+@pytest.mark.parametrize(("times", "drifts"), [
+    ((10.0, 10.6, 11.1, 11.5, 12.2), True), ((12.2, 11.5, 11.1, 10.6, 10.0), True),
+    ((10.0, 10.1, 10.2, 10.3, 10.4), False),
+    ((10.0, 12.2, 10.6, 11.5, 11.1), False), ((10.0, 11.0, 12.0), False),
+])  # fmt: skip
+def test_a_drift_over_the_order_of_runs(times: tuple[float, ...], *, drifts: bool) -> None:
+    assert ("drift" in kinds(session(runs_of(times)))) is drifts
+
+
+def test_a_spread_too_wide_for_the_difference() -> None:
+    noisy = session(runs_of((8.0, 14.0, 9.0, 15.0, 10.0)), runs_of((9.0, 15.0, 10.0, 16.0, 12.0), version="8.0.31"))
+    found = one(noisy, "spread-too-wide")
+    assert found.about == "8.0.31 cold"
+    assert "RUNS=10" in found.hint
+    sure = session(COLD, runs_of(tuple(2 * seconds for seconds in STEADY), version="8.0.31"))
+    assert findings(sure) == ()
+    assert "spread-too-wide" not in kinds(session(COLD, runs_of(STEADY, version="8.0.31"))), "nothing is claimed"
+
+
+def test_a_mean_with_a_wide_interval() -> None:
+    assert "wide-interval" in kinds(session(runs_of((8.0, 14.0, 9.0, 15.0, 10.0))))
+
+
+def test_too_few_runs() -> None:
+    assert "RUNS=5" in one(session(runs_of((10.0, 10.1)), runs=2), "few-runs").hint
+
+
+def test_a_warm_start_that_read_gigabytes() -> None:
+    found = one(session(COLD, changed(WARM, 2, read_bytes=2 * GB)), "warm-was-not")
+    assert (found.about, found.text) == (
+        "5.7.22 warm", "Up to 2.0 GB were read at a warm start, of 5.0 GB at a cold one: run 8."
+    )  # fmt: skip
+    assert "TABLES=" in found.hint
+
+
+def test_a_server_that_scans_past_the_cache_is_judged_against_that() -> None:
+    cold, warm = runs_of(STEADY, version="8.0.31"), runs_of(STEADY, variant="warm", version="8.0.31", first=6)
+    assert "warm-was-not" not in kinds(session(cold, changed(warm, 2, read_bytes=2 * GB)))
+    assert "warm-was-not" in kinds(session(cold, changed(warm, 2, read_bytes=4 * GB)))
+
+
+def test_who_limited_memory_is_not_told_to_buy_some() -> None:
+    limited = session(COLD, changed(WARM, 2, read_bytes=2 * GB), memory_bytes=1 * GB)
+    assert "raise MEMORY=" in one(limited, "warm-was-not").hint
+    assert "1.0 GB of memory allowed" in one(limited, "larger-than-memory").text
+
+
+def test_a_cold_start_that_found_files_in_the_cache() -> None:
+    assert "Only 1000 MB were read in run 2" in one(session(changed(COLD, 1, read_bytes=GB)), "cold-was-not").text
+
+
+def test_inodes_stay_warm_without_root() -> None:
+    by_file = [replace(run, cold_means="fadvise") for run in COLD]
+    assert one(session(by_file), "inodes-were-warm").hint.startswith("Run as root")
+    asked = one(session(by_file, no_drop_caches=True), "inodes-were-warm")
+    assert "leave it out" in asked.hint
+    assert "root" not in asked.hint, "that was not missing"
+
+
+def test_nobody_could_prove_it_cold() -> None:
+    unproved = [replace(run, resident_before_bytes=None) for run in COLD]
+    assert "cold-not-proved" in kinds(session(unproved))
+    assert "cold-not-proved" not in kinds(session(unproved, as_published=True)), "nobody looked"
+
+
+def test_more_data_than_memory() -> None:
+    small = replace(session(COLD, WARM), environment={"memory_bytes": 4 * GB})
+    assert one(small, "larger-than-memory").about == "5.7.22"
+    assert "larger-than-memory" not in kinds(replace(session(COLD), environment={"memory_bytes": 4 * GB}))
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind"),
+    [
+        ({"others_cpu_s": 5.0}, "other-cpu-load"),
+        ({"others_read_bytes": GB}, "other-disk-load"),
+        ({"others_written_bytes": GB}, "other-disk-load"),
+        ({"steal_s": 1.0}, "steal"),
+        ({"throttled_s": 1.0}, "throttled"),
+        ({"tool_cpu_s": 8.0}, "busy-client"),
+    ],
+)
+def test_what_else_went_on(figures: dict[str, float], kind: str) -> None:
+    around = Around(seconds=10.0, **figures)  # type: ignore[arg-type]
+    found = session(changed(COLD, 3, around=around))
+    assert kinds(found) == [kind]
+    assert "run 4" in one(found, kind).text
+
+
+def test_who_asked_for_less_cpu_is_held_back_as_asked() -> None:
+    around = Around(seconds=10.0, throttled_s=5.0)
+    assert findings(session(changed(COLD, 3, around=around), cpus=1)) == ()
+
+
+def test_who_traces_is_told_to_leave_that_out() -> None:
+    busy = changed(COLD, 0, around=Around(seconds=10.0, tool_cpu_s=8.0))
+    assert "--trace" in one(session(busy, trace=True), "busy-client").hint
+    assert "--trace" not in one(session(busy, trace=False), "busy-client").hint
+
+
+def test_a_log_that_came_late() -> None:
+    assert "late-log" in kinds(session(changed(COLD, 0, ready_lag_s=0.5)))
+    assert "late-log" not in kinds(session(changed(COLD, 0, ready_lag_s=0.05)))
+
+
+def test_reads_that_fall_are_suspected_on_ebs_alone() -> None:
+    falling = [replace(run, reads_per_s=16000.0 - 3000.0 * number) for number, run in enumerate(COLD)]
+    here = session(falling)
+    assert "burst-credits" not in kinds(here)
+    there = replace(here, environment={**here.environment, "ebs_volume": "vol-0"})
+    found = one(there, "burst-credits")
+    assert "may have run out" in found.text, "a suspicion"
+    assert "BurstBalance" in found.hint
+
+
+def test_a_volume_from_a_snapshot_is_suspected_on_ebs_alone() -> None:
+    here = session(changed(COLD, 0, reads_per_s=800.0))
+    assert "snapshot-volume" not in kinds(here)
+    there = replace(here, environment={**here.environment, "ebs_volume": "vol-0"})
+    assert "may have been made from a snapshot" in one(there, "snapshot-volume").text
+
+
+def test_a_program_on_another_device() -> None:
+    apart = session(COLD)
+    apart = replace(apart, servers={"5.7.22": {**apart.servers["5.7.22"], "program_device": "/dev/vda"}})
+    assert "lies on /dev/vda, its data on /dev/vdb" in one(apart, "filesystems").text
+    warm = replace(session(WARM), servers=apart.servers)
+    assert "filesystems" not in kinds(warm), "nothing is loaded then"
+
+
+def test_a_debug_build() -> None:
+    debug = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
+    assert one(debug, "debug-build").about == "5.7.22"
+
+
+def test_a_log_that_was_told_to_be_quiet() -> None:
+    silent = [replace(run, phases=(Phase("unnamed", 0.0, 10.0),)) for run in COLD]
+    quiet = replace(session(silent), servers={"5.7.22": {"@log_error_verbosity": "1"}})
+    assert "log_error_verbosity=1" in one(quiet, "quiet-log").text
+    assert "quiet-log" not in kinds(replace(quiet, servers={"5.7.22": {"@log_error_verbosity": "3"}}))
+    assert "quiet-log" not in kinds(replace(quiet, runs=tuple(COLD))), "nothing is hidden"
+
+
+def test_of_the_stored_sessions() -> None:
+    """What is known of them: two slow first runs; warm starts that limits or the host made cold; and 8.0.31, whose warm
+    starts always read a third of it."""
+    seven = [(found.kind, found.about) for found in findings(load(RESULTS / "2026-11-21-seven-versions"))]
+    assert ("slow-first-run", "5.7.22 cold") in seven
+    assert ("slow-first-run", "8.0.31 cold") in seven
+    assert "warm-was-not" in kinds(load(RESULTS / "2026-11-21-containers-9.7-5000-iops"))
+    assert "warm-was-not" not in kinds(load(RESULTS / "2026-11-21-containers-9.7"))
+    four = [
+        found.about for found in findings(load(RESULTS / "2026-11-21-four-versions")) if found.kind == "warm-was-not"
+    ]
+    assert four == ["5.6.24 warm", "8.0.31 warm"], "its host took idle pages away"
+    assert ("warm-was-not", "8.0.31 warm") not in seven
