@@ -31,8 +31,8 @@ def replayed(recorded: Path) -> tuple[Passage, tuple[Phase, ...], float]:
 every = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: str(path.stem))
 
 
-def test_there_are_seven() -> None:
-    assert len(RECORDED) == 7
+def test_there_are_eight() -> None:
+    assert len(RECORDED) == 8
 
 
 @every

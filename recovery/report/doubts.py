@@ -13,8 +13,8 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
     return (
         Table(
             title="Doubts about these figures",
-            headers=("about", "what", "what to do"),
-            rows=tuple((one.about, one.text, one.hint) for one in found),
-            numeric=(False, False, False),
+            headers=("about", "what, and what to do"),
+            rows=tuple((one.about, f"{one.text} -> {one.hint}") for one in found),
+            numeric=(False, False),
         ),
     )

@@ -56,7 +56,7 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
     (Mark.INNODB, r"InnoDB initialization has started"),
     (Mark.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
     (Mark.SCANNED, r"Completed space ID check of"),
-    (Mark.POOL, r"Initializing buffer pool"),
+    (Mark.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
     (Mark.POOLED, r"Completed initialization of buffer pool"),
     (Mark.SYSTEM, r"[Hh]ighest supported file format is"),
     (Mark.CHECKPOINT, r"Starting crash recovery from checkpoint"),
@@ -95,7 +95,7 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
     (Mark.UPGRADED, r"Server upgrade from .{1,60} completed"),
     (Mark.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
     # 9.x ends InnoDB's own part with "Crash recovery finished in InnoDB engine", on clean starts too.
-    (Mark.BINLOG_READ, r"rash recovery finished\."),
+    (Mark.BINLOG_READ, r"rash (?:table )?recovery finished\."),
     (Mark.POOL_LOAD, r"Loading buffer pool\(s\) from"),
     (Mark.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
     (Mark.ROLLBACK, r"Starting in background the rollback"),
@@ -109,8 +109,9 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
 # Every spelling has one of these: a quick test for the many lines that say nothing of interest.
 _HINTS = (
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
-    "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "file format is", "rash recovery",
-    "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number", "was not shut", "checkpoint", "redo log",
+    "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "size_max=", "file format is",
+    "rash recovery", "able recovery", "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number",
+    "was not shut", "checkpoint", "redo log",
     "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
     "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
