@@ -47,7 +47,7 @@ PURE = [
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
-    "findings/doubt", "findings/spread", "findings/cache", "findings/host", "findings/server",
+    "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown",
 ]  # fmt: skip

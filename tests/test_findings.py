@@ -230,3 +230,10 @@ def test_of_the_stored_sessions() -> None:
     ]
     assert four == ["5.6.24 warm", "8.0.31 warm"], "its host took idle pages away"
     assert ("warm-was-not", "8.0.31 warm") not in seven
+
+
+def test_a_line_that_does_not_hold() -> None:
+    growth = load(RESULTS / "2026-11-21-scale")
+    (bent,) = [found for found in findings(growth) if found.kind == "no-line" and found.about == "5.7.22 cold"]
+    assert "64.8 s of 200,000 tables, 88.5 were measured: a table costs more" in bent.text
+    assert "no-line" not in kinds(load(RESULTS / "2026-11-21-scale-mariadb"))

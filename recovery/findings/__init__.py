@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recovery.findings import cache, host, server, spread
+from recovery.findings import cache, growth, host, server, spread
 from recovery.stored import Finding, Session
 
-CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS)
+CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS, *growth.CHECKS)
 
 
 def findings(session: Session) -> tuple[Finding, ...]:

@@ -1,0 +1,32 @@
+"""Does the line hold, out of which a prediction is made?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recovery.curves import curves
+from recovery.findings.doubt import Check, doubt
+from recovery.stored import Finding, Session
+from recovery.summary import mean
+
+_MOST = 0.8
+"""Of 95 runs in 100 that were promised."""
+
+
+def no_line(session: Session) -> Iterator[Finding]:
+    for curve in curves(session):
+        found = curve.held_out
+        if found is None or found.inside >= _MOST * len(found.runs):
+            continue
+        measured = mean(run.startup_s for run in found.runs) or 0.0
+        rising = measured > found.seconds
+        yield doubt(
+            "no-line", f"{curve.version} {curve.variant}",
+            f"The smaller points had said {found.seconds:.1f} s of {found.tables:,} tables, {measured:.1f} were measured: "
+            f"a table costs {'more' if rising else 'less'} the more there are.",
+            f"Take a prediction for {'a lower' if rising else 'an upper'} bound, or measure nearer to the number you ask "
+            "for.",
+        )  # fmt: skip
+
+
+CHECKS: tuple[Check, ...] = (no_line,)
