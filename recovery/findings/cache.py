@@ -95,8 +95,8 @@ def larger_than_memory(session: Session) -> Iterator[Finding]:
             yield doubt(
                 "larger-than-memory", version,
                 f"{data / 1e9:.1f} GB of data, {holds / 1e9:.1f} GB of memory{' allowed' if holds == limit else ''}: "
-                "no start over it can be warm.",
-                "Read its warm figures as those of a cache that never holds all; fewer TABLES= fit.",
+                "the cache never holds all of it.",
+                "See what its warm starts read before you call them warm; fewer TABLES= fit.",
             )  # fmt: skip
 
 

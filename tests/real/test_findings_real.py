@@ -1,0 +1,231 @@
+"""Is each doubt said when its condition is really there? Servers are held up, disturbed and limited as they start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from sessions import left_out, need_limits, stored
+
+from recovery.cli import run
+from recovery.host.cgroups import hierarchies
+from recovery.host.pagecache import flush_caches
+from recovery.measured import Startup
+from recovery.scenarios.bench import Bench
+
+pytestmark = pytest.mark.real
+
+TABLES = 1100
+SHARES_DATA = True
+VERSION = "5.7.22"
+BURN = [sys.executable, "-c", "while True: pass"]
+
+Meddle = Callable[[Bench, str, int], None]
+"""Is called right before the exec of a timed start: `cold` or `warm`, and its how manieth trial of these, from 0."""
+
+
+def kinds(tmp_path: Path) -> set[tuple[str, str]]:
+    report = stored(tmp_path)
+    assert {one["verdict"] for one in report["runs"]} == {"measured"}, [one["reason"] for one in report["runs"]]
+    assert all(found["hint"] for found in report["findings"])
+    return {(found["kind"], found["about"]) for found in report["findings"]}
+
+
+@pytest.fixture
+def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Meddle], None]:
+    """Nothing is taken out: the start goes on as always, with something happening before or beside it."""
+    timed_start = Bench.timed_start
+
+    def with_(what: Meddle) -> None:
+        trials = {"cold": -1, "warm": -1}
+
+        def disturbed(bench: Bench, log_name: str) -> Startup:
+            cache = "cold" if log_name == "timed.err" else "warm"
+            trials[cache] += log_name in ("timed.err", "timed-0.err")  # the others are warm-ups of the same trial
+            what(bench, cache, trials[cache])
+            return timed_start(bench, log_name)
+
+        monkeypatch.setattr(Bench, "timed_start", disturbed)
+
+    return with_
+
+
+def hold_up(bench: Bench, seconds: float) -> None:
+    """The next server of this bench stands still for so long, soon after its exec."""
+
+    def hold() -> None:
+        deadline = time.monotonic() + 30
+        before = {child.pid for child in psutil.Process().children()}
+        while time.monotonic() < deadline:
+            for child in psutil.Process().children():
+                if child.pid not in before and child.name() == bench.server.build.mysqld.name:
+                    child.send_signal(signal.SIGSTOP)
+                    time.sleep(seconds)
+                    child.send_signal(signal.SIGCONT)
+                    return
+            time.sleep(0.005)
+
+    if seconds:
+        threading.Thread(target=hold, daemon=True).start()
+
+
+def read_all(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            file.read_bytes()
+
+
+def test_runs_that_do_not_agree(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+    """The first cold one is slow, the third finds its files in the cache, and the warm ones drift."""
+    pauses = {"cold": (3.0, 0.0, 0.0, 0.0, 0.0), "warm": (0.0, 0.7, 1.4, 2.1, 2.8)}
+
+    def disturb(bench: Bench, cache: str, number: int) -> None:
+        hold_up(bench, pauses[cache][number])
+        if (cache, number) == ("cold", 2):
+            read_all(bench.datadir.mysql)
+
+    meddle(disturb)
+    assert run(["crash-recovery", "--version", VERSION, "--runs", "5", *at]) == 0
+    found = kinds(tmp_path)
+    assert {(kind, f"{VERSION} cold") for kind in ("slow-first-run", "outlier", "cold-was-not")} <= found
+    assert {(kind, f"{VERSION} warm") for kind in ("drift", "wide-interval")} <= found
+    assert "few-runs" not in {kind for kind, _ in found}
+    assert "Doubts about these figures" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+
+
+def test_a_difference_that_may_be_chance(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+    """Both versions are held up by turns, so that neither is surely slower; a baseline can be named, and a limit."""
+    pauses = {VERSION: (3.0, 0.0, 1.5), "mariadb-10.11.5": (0.0, 4.5, 1.5)}
+
+    def disturb(bench: Bench, _: str, number: int) -> None:
+        version = str(bench.server.build.version)
+        hold_up(bench, pauses[version][number // 2])
+
+    meddle(disturb)
+    given = ["--version", f"{VERSION} mariadb-10.11.5", "--baseline", "mariadb-10.11.5", "--fail-over", "0%"]
+    assert run(["cold-recovery", "--runs", "3", *given, *at]) == 0, "it may be chance, so nobody is told off"
+    found = {kind for kind, about in kinds(tmp_path) if about == f"{VERSION} cold"}
+    assert found & {"spread-too-wide", "wide-interval"}
+    assert {one["version"]: one["ratio"] for one in stored(tmp_path)["summaries"]}["mariadb-10.11.5"] == 1.0
+
+
+def test_a_disturbed_host_and_a_quiet_log(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+    noise: list[subprocess.Popen[bytes]] = []
+    junk = tmp_path / "junk"
+    writing = [sys.executable, "-c", WRITER, str(junk)]
+
+    def disturb(bench: Bench, _: str, number: int) -> None:
+        noise.extend(subprocess.Popen(command) for command in (BURN, writing))
+        threading.Thread(target=burn, args=(time.monotonic() + 4,), daemon=True).start()
+        hold_up(bench, 2.0)
+
+    meddle(disturb)
+    try:
+        given = ["--version", "8.0.31", "--runs", "1", "--set", "log_error_verbosity=1"]
+        assert run(["cold-recovery", *given, *at]) == 0
+    finally:
+        for process in noise:
+            process.kill()
+            process.wait()
+    found = {kind for kind, _ in kinds(tmp_path)}
+    assert {"few-runs", "other-cpu-load", "other-disk-load", "busy-client", "quiet-log"} <= found
+
+
+WRITER = """
+import os, sys
+with open(sys.argv[1], "wb", 0) as file:
+    while True:
+        file.seek(0)
+        file.write(bytes(32 << 20))
+        os.fsync(file.fileno())
+"""
+
+
+def burn(until: float) -> None:
+    while time.monotonic() < until:
+        pass
+
+
+def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+    """Less than the data; and something empties the cache before every warm start."""
+    need_limits()
+
+    def empty(bench: Bench, cache: str, _: int) -> None:
+        if cache == "warm":
+            flush_caches(bench.datadir.mysql, bench.conditions.dropper)
+
+    meddle(empty)
+    assert run(["crash-recovery", "--version", VERSION, "--runs", "1", "--memory", "160m", *at]) == 0
+    found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
+    assert "raise MEMORY=" in found["warm-was-not"]["hint"]
+    assert "allowed" in found["larger-than-memory"]["text"]
+
+
+def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+    """Here no debug build is to be had; this server can be told to call itself one."""
+
+    def read_along_late(bench: Bench, _: str, __: int) -> None:
+        bench.server.on_line = lambda line: time.sleep(0.4) if "buffer pool" in line.text else None
+
+    meddle(read_along_late)
+    given = [
+        "--version",
+        "mariadb-10.11.5",
+        "--runs",
+        "1",
+        "--set",
+        "version=10.11.5-MariaDB-debug",
+        "--no-drop-caches",
+    ]
+    assert run(["cold-recovery", *given, *at]) == 0
+    found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
+    assert "10.11.5-MariaDB-debug" in found["debug-build"]["text"]
+    assert "leave it out" in found["inodes-were-warm"]["hint"], "who asked for it is not told to become root"
+
+
+def test_a_quota_and_a_program_on_another_filesystem(volume: Path, held_back: list[str], tmp_path: Path) -> None:
+    """The tool in a group with half a CPU, the data on a filesystem of its own."""
+    command = [sys.executable, "-m", "recovery", "cold-recovery", "--version", VERSION, "--runs", "1", "--tables", "50"]
+    where = ["--data", str(volume), "--results", str(tmp_path / "results"), "--engine", "local"]
+    subprocess.run([*held_back, *command, *where], check=True, timeout=200, capture_output=True)
+    found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
+    assert "raise it" in found["throttled"]["hint"]
+    assert str(found["filesystems"]["text"]).startswith("The server's program lies on /dev/")
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    image, folder = tmp_path / "image", tmp_path / "volume"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(3 << 30)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=False).returncode:
+        left_out("nothing can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def held_back() -> Iterator[list[str]]:
+    """What puts a command into a control group that is held back, to stand before it."""
+    cpu = next((one for one in hierarchies() if "cpu" in one.controllers), None)
+    if cpu is None or os.geteuid() != 0:
+        left_out("no control group can be made here")
+    group = cpu.root / f"test-held-back-{os.getpid()}"
+    group.mkdir()
+    if cpu.version == 1:
+        (group / "cpu.cfs_period_us").write_text("100000")
+        (group / "cpu.cfs_quota_us").write_text("50000")
+    else:
+        (group / "cpu.max").write_text("50000 100000")
+    yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+    group.rmdir()
