@@ -31,7 +31,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report bundle \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -78,6 +78,9 @@ image: env ## have the image of each VERSION: pulled, or built here
 
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
+
+bundle: env ## a text and an archive for a bug tracker, nothing private in it: ARGS=SESSION, or the newest
+	@$(RECOVERY) bundle $(ARGS)
 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
 	$(VENV)/bin/ruff check .

@@ -1,0 +1,35 @@
+"""The command that hands a session to others: bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from recovery.bundle.make import make, write
+from recovery.commands.look import RESULTS
+from recovery.commands.options import FOLDER
+from recovery.errors import UsageError
+from recovery.store import REPORT, find
+
+
+@click.command()
+@click.argument("session", required=False)
+@RESULTS
+@click.option(
+    "--output",
+    type=FOLDER,
+    metavar="FOLDER|FILE",
+    help="Where it goes: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
+)
+def bundle(session: str | None, results: Path, output: Path | None) -> int:
+    """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
+    folder = find(results.expanduser(), session)
+    if output is not None and (output / REPORT).exists():
+        raise UsageError(f"{output} is the folder of a session", "give --output another one")
+    made = make(folder)
+    packed, text = write(made, output and output.expanduser())
+    click.echo(f"archive  {packed}")
+    click.echo(f"text     {text}")
+    click.echo(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
+    return 0
