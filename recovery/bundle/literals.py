@@ -101,7 +101,7 @@ def of_names(texts: Iterable[str]) -> Iterator[Literal]:
     for text in texts:
         for pattern in NAMES:
             for found in pattern.found.finditer(text):
-                name = found[found.re.groups]
+                name = next(filter(None, found.groups()))
                 yield pattern.kind, name
                 if pattern.kind == "host":
                     yield "host", name.partition(".")[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "w3.org")
+_SERVERS_OWN = frozenset({"root", "mysql", "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"})
 _SYSTEM = (
     r"/(?:bin|sbin|lib|lib32|lib64|proc|sys)",
     r"/dev(?!/(?:shm|disk|mapper)/)",
@@ -30,17 +31,20 @@ _SOURCE_FILE = re.compile(
 
 SENSITIVE = (
     r"[\w-]*(?:passw(?:or)?d|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential"
-    r"|authorization)s?[\w-]*|pwd"
+    r"|authorization)s?[\w-]*|[\w-]*pwd"
 )
 _QUOTED = r"""'(?:[^'\n]|'')*'|"[^"\n]*\""""
 _MASKED = r"\[[a-z]+(?:-\d+)?\]"
 """What was masked before."""
 _SAID_OF_ONE = r"(?:generated|deprecated|expired|empty|set|not|required|too|invalid|wrong|missing|stored)\b"
 _SECRET_VALUES = (
-    rf"(?i)((?<![\w-])(?:{SENSITIVE})[\"'`]?\s*(?::=|[=:])\s*(?:bearer\s+|basic\s+)?)"
+    rf"(?i)((?<![\w-])(?:{SENSITIVE})[\"'`]?\s*(?::=|=>|[=:])\s*(?:bearer\s+|basic\s+)?)"
     rf"(?!YES\b|NO\b)({_MASKED}|{_QUOTED}|[^\s,;'\"\])]+)",
     rf"(?i)(\btemporary password is generated for \S+\s+)({_MASKED}|\S+)",
     rf"(?i)(\b(?:password|passphrase|token|secret)\s+is\s+(?!{_SAID_OF_ONE}))({_MASKED}|{_QUOTED}|\S+)",
+    rf"(?i)(\binit_(?:connect|file|slave|replica)\s*=\s*)({_MASKED}|{_QUOTED}|\S+)",
+    rf"(--password\s+|\b(?:mysql|mysqladmin|mysqldump|mariadb)\b[^\n]*\s-p)({_MASKED}|\S{{3,}})",
+    rf"(\s(?:-u|--user)[\s=]+[^\s:]+:)({_MASKED}|\S+)",
     rf"(?i)(\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+)?)({_QUOTED})",
     rf"(?i)(\bpassword\s*\(\s*)({_QUOTED})",
     r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9+/._~-]{16,}=*)",
@@ -53,6 +57,8 @@ _SECRETS_BY_FORM = (
 )
 _NAME = rf"""(?:[^\s'"`,;:()<>|{{}}\\=\[\]]|{_MASKED})"""
 _PATH = rf"/+(?=[\w.@%+~\[-]){_NAME}+"
+_TOP = "com|net|org|edu|gov|io|cloud|eu|example"
+_COUNTRY = r"(?<![\w.\]@-])(?:[a-z][a-z0-9-]*\.){2,}(?!cc|hh|so|in|pl|py)[a-z]{2}(?![\w-]|\.\w)"
 _INNER = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amazonaws\.com"
 
 
@@ -75,14 +81,17 @@ def source_file(path: str) -> str | None:
     return found and found[1]
 
 
+def is_public(host: str) -> bool:
+    return any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES)
+
+
 def is_foreign_url(url: str) -> bool:
     """One of a place that not everybody knows, or that bears more than an address."""
     scheme, _, rest = url.partition("://")
     if scheme in ("unix", "file"):
         return not is_system(rest)
     host = re.split(r"[/?#]", rest)[0]
-    known = any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES)
-    return not known or "?" in rest or "@" in rest
+    return not is_public(host) or "?" in rest or "@" in rest
 
 
 def is_address(text: str) -> bool:
@@ -94,9 +103,15 @@ def is_address(text: str) -> bool:
 
 
 def _is_account(text: str) -> bool:
-    """Not a symbol's version, nor anybody's own machine."""
-    _, _, host = text.replace("'", "").replace("`", "").partition("@")
-    return host not in ("localhost", "plt", "%", "") and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
+    """Not the server's own, nor a symbol and its version."""
+    name, _, host = re.sub("['`]", "", text).partition("@")
+    if host in ("localhost", "%", "") and name in _SERVERS_OWN:
+        return False
+    return host != "plt" and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
+
+
+def _is_site(name: str) -> bool:
+    return not is_public(name)
 
 
 def _is_path(path: str) -> bool:
@@ -129,7 +144,10 @@ PATTERNS: tuple[Pattern, ...] = (
     # What follows a letter is no path (MB/s), unless the letter is a compiler's.
     *_compiled("path", (rf"(?<![\w.\]/~*<>)])(?!(?<=:)//)({_PATH})", rf"(?<=\s-[ILB])({_PATH})"), _is_path),
     *_compiled("path", (rf"(?<![\w/\]])~[\w-]*/{_NAME}+",)),
-    *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-])", r"\bip-\d+-\d+-\d+-\d+\b")),
+    *_compiled("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
+    *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")),
+    *_compiled("host", (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP})(?![\w-]|\.\w)", _COUNTRY), _is_site),
+    *_compiled("serial", (r"(?i)\bserial(?:\s+(?:no|number))?\s*[:=#]?\s+(?=\S*\d)([A-Za-z0-9-]{6,})",)),
     *_compiled("address", (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d|-MariaDB|-log|-\d+')",), is_address),
     *_compiled(
         "address",
@@ -141,7 +159,8 @@ PATTERNS: tuple[Pattern, ...] = (
 # What names a user or a host somewhere, and is then private wherever else it stands.
 NAMES: tuple[Pattern, ...] = (
     *_compiled(
-        "user", (r"/(?:home|Users)/([\w.-]+)", r"(?i)(?<![\w-])(?:--?)?(?:login|user ?name|logname|user)=([\w.-]+)")
+        "user",
+        (r"[/\\](?:home|Users)[/\\]([\w.-]+)", r"(?i)(?<![\w-])(?:--?)?(?:login|user ?name|logname|user)=([\w.-]+)"),
     ),
     *_compiled(
         "host",
@@ -149,7 +168,9 @@ NAMES: tuple[Pattern, ...] = (
             r"/([\w.-]+)\.pid\b",
             r"(?<![\w./-])([\w.-]+?)-(?:relay-bin|bin|slow)\b(?=[.'\"\s]|$)",
             r"(?i)(?<![\w-])(?:report[_-]host|host ?name|nodename)\s*(?:[=:]\s*'?|')([A-Za-z][\w.-]+)",
-            rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INNER}))(?![\w-])",
+            r"(?<![\w-])(?:--)?host[= ]([A-Za-z][\w.-]+)",
+            r"\(bind-address\): '([\w.-]+)'|'([\w.-]+)' resolves to ",
+            rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INNER}))(?![\w-]|\.\w)",
         ),
     ),
 )
