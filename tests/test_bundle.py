@@ -65,6 +65,8 @@ def planted() -> Session:
             "options": options,
             "source": "own /srv/acme-mysqld/bin/mysqld",
             "@init_connect": "set password = 'initsecret one'",
+            "@server_uuid": "3e11fa47-71ca-11e1-9e33-c80aa9429562",
+            "sha256": "of joesmith",
             "@version_comment": "built by joesmith@db-prod-7.corp.example.internal",
         },
     }
@@ -91,6 +93,8 @@ def planted() -> Session:
     first = replace(
         session.runs[0],
         reason="mysqld of joesmith ended; see /home/joesmith/tmp/x",
+        exit_signal="signal 9 by joesmith",
+        cold_means="drop_caches by db-prod-7",
         log="logs/001-joesmith-db-prod-7.err",
         crash_proof="[Note] /srv/acme-mysqld/bin/mysqld on db-prod-7: Database was not shutdown normally!",
     )
@@ -331,4 +335,6 @@ def test_the_command_writes_both(
 
 def test_the_folder_of_a_session_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = keep(load(STORED), tmp_path / "s")
-    assert "is the folder of a session" in errors(["bundle", str(folder), "--output", str(folder)], capsys)[0]
+    for output in (folder, folder / "report.tar.gz"):
+        assert "is the folder of a session" in errors(["bundle", str(folder), "--output", str(output)], capsys)[0]
+    assert not (folder / "report.txt").exists()

@@ -33,22 +33,8 @@ _NO_PRIVATE_WORD = frozenset(
     {"root", "mysql", "mysqld", "mariadb", "mariadbd", "percona", "recovery", "localhost", "unknown", "nobody", "none"}
     | {"linux", "debian", "ubuntu", "docker", "server", "client", "host", "data", "test", "user", "admin", "cold"}
     | {"warm", "binlog", "tables", "system", "files", "process", "database", "discovery", "local", "general", "amd"}
-    | {
-        "intel",
-        "amazon",
-        "slow",
-        "error",
-        "from",
-        "for",
-        "the",
-        "and",
-        "does",
-        "could",
-        "true",
-        "false",
-        "null",
-        "query",
-    }
+    | {"intel", "amazon", "slow", "error", "from", "for", "the", "and", "does", "could", "true", "false", "null"}
+    | {"query", "running", "finished", "interrupted", "aborted", "signal", "exit", "perf", "gdb", "inotify"}
     | {field.name for noun in (Session, Run, Phase) for field in fields(noun)}
     | {word for name in ORDER for word in name.split()}
 )
@@ -61,7 +47,8 @@ def is_secret_option(name: str) -> bool:
 
 def identity_kind(key: str) -> str | None:
     """Of a fact that tells this machine from all others; None for other facts."""
-    return _KINDS.get(key, "id") if _IDENTITY.fullmatch(key) else None
+    name = key.removeprefix("@")
+    return _KINDS.get(name, "id") if _IDENTITY.fullmatch(name) else None
 
 
 def words_of(text: object) -> list[str]:

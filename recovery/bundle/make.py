@@ -13,12 +13,12 @@ from typing import Any
 from recovery.bundle import literals, members, sql, steps
 from recovery.bundle.known import of_host
 from recovery.bundle.masking import Mask, told
-from recovery.errors import RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import write_atomically
 from recovery.report.tables import figures_of, tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
-from recovery.store import FORMAT, REPORT, STACKS, keeping_in, load, to_json
+from recovery.store import FORMAT, REPORT, STACKS, load, to_json
 from recovery.stored import Session
 
 TEXT = "report.txt"
@@ -54,10 +54,16 @@ def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
         text = place.with_name(f"{place.name.removesuffix('.tgz').removesuffix('.tar.gz')}.txt")
     else:
         packed, text = place / f"{bundle.name}.tar.gz", place / TEXT
-    with keeping_in(packed.parent):
+    if (packed.parent / REPORT).exists():
+        raise UsageError(f"{packed.parent} is the folder of a session", "give --output another one")
+    try:
         packed.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(packed, bundle.archive)
         write_atomically(text, bundle.text)
+    except OSError as error:
+        raise HostUnfitError(
+            f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"
+        ) from error
     return packed, text
 
 

@@ -14,10 +14,6 @@ _NUMBERED = frozenset({"path", "url", "account", "address", "uuid"})
 """Kinds of which there are often several: even the first has a number."""
 _WITHOUT_NUMBER = frozenset({"secret", "build"})
 """Not even that two of them are the same is told."""
-_OURS = frozenset(
-    {"verdict", "flavor", "status", "cold_means", "traced_by", "sampled_by", "exit_signal", "started_at", "sha256"}
-)
-"""Of these keys the tool itself wrote the values, and reads them again."""
 _OPEN = frozenset({"environment", "settings", "servers"})
 """Of these the keys are no names of ours."""
 _SHELL = frozenset({"command", "set", "variants"})
@@ -50,17 +46,17 @@ class Mask:
         return self._names.sub(self._by_spelling, text)
 
     def value(self, value: Any, *keys: str) -> Any:
-        """Of JSON, below these keys. What the tool itself reads again stays what it is."""
-        key = keys[-1] if keys else ""
+        """Of JSON, below these keys."""
         if isinstance(value, dict):
             return {self._key(name, keys): self.value(one, *keys, name) for name, one in value.items()}
         if isinstance(value, list):
             return [self.value(one, *keys) for one in value]
-        return self._string(value, keys) if isinstance(value, str) and value and key not in _OURS else value
+        # One of four words, or the session could not be read again.
+        return self._string(value, keys) if isinstance(value, str) and value and keys[-1:] != ("verdict",) else value
 
     def _string(self, value: str, keys: tuple[str, ...]) -> str:
         key = keys[-1] if keys else ""
-        kind = "secret" if is_secret_option(key) else identity_kind(key) if keys[:1] == ("environment",) else None
+        kind = "secret" if is_secret_option(key) else identity_kind(key) if keys and keys[0] in _OPEN else None
         if kind is not None:
             return self._put(kind, value)
         if key in _SHELL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -51,10 +52,10 @@ def _plain(path: Path) -> bytes | None:
     """None for what is no plain file: a link, a pipe, a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
         raise
-    except OSError:
-        return None
     with open(descriptor, "rb") as file:  # noqa: PTH123 - of a descriptor
         return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 

@@ -16,8 +16,8 @@ from recovery.model import Layout, Schema
 from recovery.request import DEFAULT_INSERTS, MOST_TABLES, parse_layout, parse_variants
 from recovery.stored import Session
 
-MOST_BYTES = 2_000_000
-"""Of a script that is put in whole: some 25,000 tables."""
+MOST_BYTES = 1_000_000
+"""Of a script that is put in whole: some 13,000 tables."""
 _SHOWN = 100
 """Statements of either end of a longer one."""
 

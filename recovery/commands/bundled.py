@@ -9,8 +9,7 @@ import click
 from recovery.bundle.make import make, write
 from recovery.commands.look import RESULTS
 from recovery.commands.options import FOLDER
-from recovery.errors import UsageError
-from recovery.store import REPORT, find
+from recovery.store import find
 
 
 @click.command()
@@ -25,8 +24,6 @@ from recovery.store import REPORT, find
 def bundle(session: str | None, results: Path, output: Path | None) -> int:
     """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
     folder = find(results.expanduser(), session)
-    if output is not None and (output / REPORT).exists():
-        raise UsageError(f"{output} is the folder of a session", "give --output another one")
     made = make(folder)
     packed, text = write(made, output and output.expanduser())
     click.echo(f"archive  {packed}")
