@@ -168,7 +168,7 @@ NAMES: tuple[Pattern, ...] = (
             r"/([\w.-]+)\.pid\b",
             r"(?<![\w./-])([\w.-]+?)-(?:relay-bin|bin|slow)\b(?=[.'\"\s]|$)",
             r"(?i)(?<![\w-])(?:report[_-]host|host ?name|nodename)\s*(?:[=:]\s*'?|')([A-Za-z][\w.-]+)",
-            r"(?<![\w-])(?:--)?host[= ]([A-Za-z][\w.-]+)",
+            r"(?:--host[= ]|(?<![\w-])host=)([A-Za-z][\w.-]+)",
             r"\(bind-address\): '([\w.-]+)'|'([\w.-]+)' resolves to ",
             rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INNER}))(?![\w-]|\.\w)",
         ),

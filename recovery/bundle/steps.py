@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recovery.report import figures
-from recovery.report.tables import heading, state, tables
-from recovery.report.text import WIDTH, command_lines, paragraph, render_table
+from recovery.report.tables import tables
+from recovery.report.text import WIDTH, command_lines, opening, paragraph, render_table
 from recovery.stored import Session
 
 _CLEAN = "clean-start"
@@ -43,8 +43,7 @@ def render(session: Session, scripts: Scripts) -> str:
 
 
 def _description(session: Session) -> Iterator[str]:
-    for told in (heading(session), session.question, state(session), *session.notes):
-        yield from paragraph(told)
+    yield from opening(session)
     for table in tables(session):
         yield ""
         yield from render_table(table).splitlines()

@@ -9,7 +9,6 @@ from recovery.report import hyperfine, markdown, picture, sheet, text
 from recovery.store import REPORT, load
 from recovery.stored import Session
 
-JSON = "json"
 RENDERED: dict[str, Callable[[Session], str]] = {
     "text": text.render,
     "markdown": markdown.render,
@@ -17,11 +16,12 @@ RENDERED: dict[str, Callable[[Session], str]] = {
     "hyperfine": hyperfine.render,
     "svg": picture.svg,
 }
-FORMATS = (*RENDERED, JSON)
+STORED = {"json": REPORT}
+"""Given as they stand beside the session."""
+FORMATS = (*RENDERED, *STORED)
 
 
 def rendered(folder: Path, name: str) -> str:
-    """The session of this folder; report.json itself is given as it stands."""
-    if name == JSON:
-        return (folder / REPORT).read_text(encoding="utf-8")
+    if name in STORED:
+        return (folder / STORED[name]).read_text(encoding="utf-8")
     return RENDERED[name](load(folder))

@@ -25,14 +25,19 @@ def render(session: Session) -> str:
 
 
 def _head(session: Session) -> Iterator[str]:
+    yield from opening(session)
+    yield ""
+    yield "To repeat it:"
+    yield from command_lines(session.command)
+
+
+def opening(session: Session) -> Iterator[str]:
+    """What was asked, and how far it came."""
     title = layout.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
     for told in (session.question, state(session), *session.notes):
         yield from paragraph(told)
-    yield ""
-    yield "To repeat it:"
-    yield from command_lines(session.command)
 
 
 def paragraph(text: str) -> list[str]:
