@@ -60,8 +60,8 @@ class StoredFit(Fit):
 
 @dataclass(frozen=True, kw_only=True)
 class Report(stored.Session):
-    """A session of the crash-recovery tester. Null is a figure that was not taken, never zero. Keys that are not named
-    here are a later tool's: readers ignore them."""
+    """A session of the crash-recovery tester. Null (None in these words) is a figure that was not taken, never
+    zero. Keys that are not named here are a later tool's: readers ignore them."""
 
     format: Literal[1]
     """Of this file. It grows when a key is removed, or changes its meaning or unit; new keys leave it as it is."""

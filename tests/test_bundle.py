@@ -239,10 +239,11 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
     mine = tmp_path / "id_rsa"
     mine.write_text("my own private words")
     session = load(STORED)
-    folder = keep(replace(session, settings={**session.settings, "template": str(mine)}), tmp_path / "s")
-    made = make(folder)
-    assert b"my own private words" not in gzip.decompress(made.archive)
-    assert b"not rendered" in members(made.archive)["schema.sql"]
+    for setting, file in (("template", "schema.sql"), ("insert_template", "inserts.sql")):
+        folder = keep(replace(session, settings={**session.settings, setting: str(mine)}), tmp_path / setting)
+        made = make(folder)
+        assert b"my own private words" not in gzip.decompress(made.archive)
+        assert b"not rendered" in members(made.archive)[file]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ def scripts(session: Session) -> dict[str, str]:
     try:
         for name, schema in _schemas(session).items():
             found[name] = _told(schema)
-        found["inserts.sql"] = "".join(f"{one};\n" for one in inserts(session))
     except RecoveryError as error:
-        return {**found, "schema.sql": found.get("schema.sql", f"-- not rendered: {error.message}\n")}
+        found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
+    try:
+        found["inserts.sql"] = "".join(f"{one};\n" for one in inserts(session))
+    except RecoveryError:
+        # Its message quotes the file, which may be another by now.
+        found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
     return found
 
 

@@ -76,7 +76,11 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
     make = "mysql_install_db --datadir=DATADIR" if mariadb else "mysqld --initialize-insecure --datadir=DATADIR"
     start = "mysqld --defaults-file=my.cnf --datadir=DATADIR 2> start.err &"
     older = "" if mariadb else " (5.6 and older: mysql_install_db)"
-    yield f"Make a data directory{older}, and start the server with the options below:", [f"    {make}", f"    {start}"]
+    yield (
+        f"Make a data directory{older}, and start the server with the options below (one that is not installed needs "
+        "--basedir as well, and one that root starts --user):",
+        [f"    {make}", f"    {start}"],
+    )
     number = settings.get("tables")
     made = figures.count(number) if isinstance(number, int) else "the"
     schemas = settings.get("schemas")
@@ -99,8 +103,10 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
         'Start the server again and take the time until "ready for connections" stands in its log (the figures above '
         "begin at the exec of the server):",
         [
+            # A line of the start before would end the wait at once.
+            "    rm -f start.err",
             f"    time sh -c '{start.removesuffix(' &')} &",
-            '        until grep -q "ready for connections" start.err; do sleep 0.01; done\'',
+            '        until grep -qs "ready for connections" start.err; do sleep 0.01; done\'',
         ],
     )
     runs = settings.get("runs")
