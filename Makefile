@@ -31,7 +31,8 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report compare \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report bundle \
+        compare \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -81,6 +82,9 @@ report: env ## print the newest session again
 
 compare: env ## is one stored session slower than another? ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
+
+bundle: env ## a text and an archive for a bug tracker, nothing private in it: ARGS=SESSION, or the newest
+	@$(RECOVERY) bundle $(ARGS)
 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
 	$(VENV)/bin/ruff check .

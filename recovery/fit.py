@@ -21,14 +21,21 @@ class Fit:
     """seconds = fixed + per table x tables; each with the half width of its 95 % interval."""
 
     fixed_s: float
+    """Of a start without any table."""
     fixed_error_s: float
+    """Half of its 95 % interval."""
     per_table_s: float
+    """That each table adds."""
     per_table_error_s: float
+    """Half of its 95 % interval."""
     relative_error: float
     """Standard deviation of a run about the line, as a share of it."""
     runs: int
+    """That the line is fitted to."""
     weight: float
+    """Sum of the runs' weights, each the square of one over the mean of its point."""
     center: float
+    """Mean of the tables, weighed."""
     spread: float
     """Of the tables, weighed: what a prediction's interval is made of."""
 

@@ -9,8 +9,11 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Phase:
     name: str
+    """`redo scan`, `validation` …"""
     start_s: float
+    """Since the exec of the server."""
     end_s: float
+    """Since the same moment."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +21,13 @@ class Chain:
     """A chain of calls that a sampled start was seen in."""
 
     phase: str
+    """During which it was seen."""
     thread: str
     """`main thread`, or one of the `other threads`."""
     frames: tuple[str, ...]
     """Functions, outermost first."""
     samples: int
+    """Looks in which it was seen."""
     of: int
     """Looks that were taken in this phase."""
     waits: bool = False
@@ -36,6 +41,7 @@ class Samples:
     program: str
     """`eu-stack`, `gdb` or `perf`."""
     looks: int
+    """How often it was looked."""
     chains: tuple[Chain, ...]
     """Those seen most, phase by phase."""
     folded: str
@@ -52,6 +58,7 @@ class Usage:
     """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
     reads those of the server's control group, as the limit counts them: before neighbours are merged."""
     cpu_s: float | None = None
+    """Of the process, user and system."""
     cache_grown_bytes: int | None = None
     """Growth of the host's page cache meanwhile."""
     group_memory_bytes: int | None = None
@@ -63,9 +70,11 @@ class Around:
     """What else went on during a timed start, from just before exec to the first answer. None is not told here."""
 
     seconds: float
+    """How long the start was watched."""
     others_cpu_s: float | None = None
     """CPU time of neither the server nor this tool."""
     tool_cpu_s: float | None = None
+    """CPU time of this tool and its helpers."""
     steal_s: float | None = None
     """CPU time that the hypervisor gave to others."""
     throttled_s: float | None = None
@@ -73,6 +82,7 @@ class Around:
     others_read_bytes: int | None = None
     """Of the device under the data, beyond what the server fetched."""
     others_written_bytes: int | None = None
+    """Of the device under the data, beyond what the server wrote."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Timeline:
     exec. Empty columns are figures that this host does not tell."""
 
     at_s: tuple[float, ...]
+    """When each look was taken."""
     read_bytes: tuple[int, ...] = ()
     """Fetched from storage for the server."""
     read_requests: tuple[int, ...] = ()
@@ -88,6 +99,7 @@ class Timeline:
     cpu_s: tuple[float, ...] = ()
     """Of the server."""
     others_cpu_s: tuple[float, ...] = ()
+    """Of neither the server nor this tool."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +167,17 @@ class Floor:
     """What the storage allows over the same files, cold, under the same limits."""
 
     version: str
+    """Of the server whose files were read."""
     variants: tuple[str, ...]
     """Those that were measured over these files."""
     files: int
+    """How many there were."""
     one_thread_s: float
     """To read the first page of each."""
     many_threads_s: float
+    """The same by many threads."""
     threads: int
+    """How many they were in the reading by many."""
     open_s: float
     """Merely to open each, by one thread."""
     times: int = 1

@@ -27,7 +27,7 @@ REPORT = "report.json"
 LATEST = "latest"
 STACKS = "stacks"
 """The folder of those that were taken."""
-_LOCK = "running.lock"
+LOCK = "running.lock"
 """Held while the session runs: one that nobody holds tells of a tool that was killed."""
 _KILLED = "The tool was killed before the session ended; what had ended until then is kept."
 
@@ -54,7 +54,7 @@ class SessionStore:
             results.mkdir(parents=True, exist_ok=True)
             store = cls(_new_folder(results, session.scenario), _stamped(session))
             with suppress(OSError):  # a filesystem without locks
-                store._lock = flock.take(store.folder / _LOCK, mode=0o644)
+                store._lock = flock.take(store.folder / LOCK, mode=0o644)
             store.logs.mkdir()
             (store.folder / "runs").mkdir()
             store._write_report()
@@ -109,7 +109,7 @@ def load(folder: Path) -> Session:
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = _read(path, _SESSION)
-    if session.status == "running" and (folder / _LOCK).exists() and flock.holder(folder / _LOCK) is None:
+    if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}
     late = [run for file in (folder / "runs").glob("*.json") if (run := _read(file, _RUN)).number not in known]

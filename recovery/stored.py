@@ -27,38 +27,61 @@ class Run:
     """One ended trial as it is stored and reported. A figure that was not taken is None, never 0."""
 
     number: int
+    """In the order of the session, from 1."""
     version: str
+    """Of the server, as in the session's `versions`."""
     flavor: str
+    """`mysql`, `mariadb` or `percona`."""
     variant: str
+    """As in the session's `variants`: `cold`, `warm`, or what was compared."""
     repeat: int
+    """Which of the runs of this version and variant, from 1."""
     verdict: Verdict
+    """Whether its figures count."""
     reason: str | None = None
     """Why it is FAILED or VOID."""
     started_at: str | None = None
     """Wall clock, UTC, ISO 8601."""
     startup_s: float | None = None
+    """From the exec of the server until its own ready line."""
     first_query_s: float | None = None
+    """From the same moment until the first answered query."""
     phases: tuple[Phase, ...] = ()
+    """Where the time went, in the order of the start, up to the first answered query."""
     beside: tuple[Phase, ...] = ()
     """What went on in threads of the server's own meanwhile."""
     tables: int | None = None
+    """In the data directory, as the server counts them after the start."""
     tablespaces_opened: int | None = None
+    """Distinct files of the tested tables that the start opened; None where nothing was traced."""
     tablespaces_modified: int | None = None
     """Since the last checkpoint before the start."""
     read_bytes: int | None = None
+    """Fetched from storage for the server, until the first answered query."""
     read_requests: int | None = None
+    """Reads that the device completed meanwhile, for whomever; under a limit on reads those of the server alone."""
     cpu_s: float | None = None
+    """CPU time of the server, user and system."""
     resident_before_bytes: int | None = None
+    """Of the data directory, found in the emptied page cache before the start."""
     cache_grown_bytes: int | None = None
+    """Growth of the host's page cache during the start."""
     cold_means: str | None = None
+    """How the page cache was emptied: `drop_caches` (the whole host's) or `fadvise` (file by file)."""
     warmups: int | None = None
     """Uncounted starts before a warm one, until the bytes read settled."""
     crash_proof: str | None = None
+    """The line of the log that proves a crash recovery."""
     rows_expected: int | None = None
+    """That the server had acknowledged before the crash."""
     rows_found: int | None = None
+    """Of those, counted after the start."""
     ready_lag_s: float | None = None
+    """Arrival of the ready line minus the server's own stamp on it."""
     start_error_s: float | None = None
+    """By how much later than assumed the exec may have been; None where this tool itself called it."""
     engine_overhead_s: float | None = None
+    """Which the engine took before the exec, in no other figure; None where there is no engine."""
     exit_signal: str | None = None
     """How the server before this start had died: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
@@ -70,14 +93,17 @@ class Run:
     log_held_s: float | None = None
     """How long the server kept lines of its log to itself, so that its own stamps bound the phases; None where not."""
     tablespace_opens: int | None = None
+    """How often files of the tested tables were opened, repeats included."""
     opened_unmodified: int | None = None
     """Tablespaces that were opened though nothing in them had been modified since the checkpoint."""
     tablespaces_read: int | None = None
+    """Distinct files of which contents were read."""
     read_unmodified: int | None = None
     """Those of which contents were read, too."""
     traced_by: str | None = None
     """`fanotify` or `inotify`; None where nothing was traced."""
     resident_after_bytes: int | None = None
+    """Of the data directory, in the page cache after a traced start."""
     scan_threads: int | None = None
     """With which the server says it has scanned its files."""
     sampled_by: str | None = None
@@ -101,7 +127,9 @@ class Finding:
     about: str
     """What it is about, in a word or two: `5.7.22 cold`, or `host`."""
     text: str
+    """What is doubtful, with the figures that show it."""
     hint: str
+    """What to do about it."""
     kind: str = ""
     """Its name among the findings: `slow-first-run`."""
 
@@ -111,23 +139,34 @@ class Session:
     """Everything a report is made of. `settings` holds what was asked; `servers` what each server said of itself."""
 
     scenario: str
+    """Its name: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start` or `scale`."""
     question: str
+    """Which it answers, in words."""
     command: str
     """The exact command that repeats it."""
     started_at: str
+    """Wall clock, UTC, ISO 8601."""
     environment: dict[str, str | int | float | None]
+    """Facts of the host, by name; units are at the ends of names."""
     settings: dict[str, str | int | float | bool | None]
+    """What was asked, by name."""
     versions: tuple[str, ...]
+    """Of the servers, in the order of the report; the first is the baseline unless the settings name another."""
     variants: tuple[str, ...]
+    """That were measured of each version."""
     planned_runs: int
+    """How many there are when the session has come to its end."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
     """By version, and by the variant's name where settings are compared: source, fingerprint, options given, and the
     effective values asked from the server."""
     notes: tuple[str, ...] = ()
+    """What a reader should know, in words."""
     runs: tuple[Run, ...] = ()
+    """All that have ended, in their order."""
     floors: tuple[Floor, ...] = ()
     """One for each data directory, where they were asked for."""
     tool_version: str = ""
+    """Of the tool that measured."""
     title: str = "Startup after SIGKILL"
     """What was timed, in words."""
     status: str = "running"

@@ -13,13 +13,21 @@ from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
 @dataclass(frozen=True)
 class Summary:
     version: str
+    """As in the session's `versions`."""
     variant: str
+    """As in its `variants`."""
     count: int
+    """Of the runs that were measured; what follows is of their startups."""
     mean_s: float | None
+    """Of all of them; None where there are none."""
     median_s: float | None
+    """The middle one."""
     min_s: float | None
+    """The shortest."""
     max_s: float | None
+    """The longest."""
     stdev_s: float | None
+    """Standard deviation of a sample; None under two runs."""
     interval_s: float | None = None
     """Half of the mean's 95 % interval, by Student's t; None under three runs."""
     ratio: float | None = None
@@ -29,7 +37,9 @@ class Summary:
     differs: bool | None = None
     """From the baseline by more than noise: 1 is outside the ratio's interval."""
     failed: int = 0
+    """Runs in which the server did not come back, or lost something."""
     void: int = 0
+    """Runs that measured something else than was asked."""
 
 
 def summarised(session: Session) -> tuple[Summary, ...]:

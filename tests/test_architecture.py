@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     **dict.fromkeys(FIGURES, LOW),
     "store": LOW | {"host"},
+    "published": LOW | {"store"},
     "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},
@@ -36,7 +37,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
     # Reports are made from what is stored: they know tables, and no scenario.
     "report": LOW | {"store", "report"},
-    **{room: LOW | TOOLS | PLANS | FRONT | BENCH | {"scenarios", "report"} for room in FRONT},
+    # What is handed to others: a session, masked, with what is needed to repeat it.
+    "bundle": LOW | {"store", "host", "load", "request", "report", "bundle"},
+    **{room: LOW | TOOLS | PLANS | FRONT | BENCH | {"scenarios", "report", "published", "bundle"} for room in FRONT},
     **{room: LOW | TOOLS | PLANS | BENCH | {"scenarios", "report"} for room in BENCH},
 }
 
@@ -49,7 +52,8 @@ PURE = [
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
-    "report/text", "report/markdown",
+    "report/text", "report/markdown", "report/hyperfine",
+    "bundle/masking", "bundle/patterns", "bundle/literals", "bundle/steps",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

@@ -22,11 +22,12 @@ from recovery.host.doctor import examine
 from recovery.load.schema import check_template, render
 from recovery.model import Layout
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
+from recovery.published import schema_text
 from recovery.report import console as console_report
-from recovery.report import picture
+from recovery.report.formats import FORMATS, rendered
 from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES
-from recovery.store import REPORT, find, load
+from recovery.store import find, load
 
 DATA = click.option("--data", type=FOLDER, envvar=PREFIX + "DATA", help="The folder of the data directories.")
 RESULTS = click.option("--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True)
@@ -118,19 +119,23 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.command()
 @click.argument("session", required=False)
 @RESULTS
-@click.option("--json", "as_json", is_flag=True, help="Print report.json instead.")
-@click.option("--svg", "as_svg", is_flag=True, help="Print the page as an SVG picture instead.")
-def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> int:
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
+@click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
+@click.option("--svg", "wanted", flag_value="svg", help="As --format svg: the page as a picture.")
+@click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
+def report(session: str | None, results: Path, wanted: str | None, as_schema: bool) -> int:
     """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
+    if as_schema:
+        sys.stdout.write(schema_text())
+        return 0
     folder = find(results.expanduser(), session)
     try:
         write_reports(folder)
     except HostUnfitError as error:
         click.echo(f"note: {error.message}; the files there stay as they are", err=True)
-    if as_svg:
-        sys.stdout.write(picture.svg(load(folder)))
-    elif as_json:
-        sys.stdout.write((folder / REPORT).read_text(encoding="utf-8"))
+    if wanted:
+        # A name of a file that is no UTF-8 must not cost the page.
+        sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     else:
         console_report.render(load(folder), Console(highlight=False))
     return 0

@@ -25,18 +25,28 @@ def render(session: Session) -> str:
 
 
 def _head(session: Session) -> Iterator[str]:
+    yield from opening(session)
+    yield ""
+    yield "To repeat it:"
+    yield from command_lines(session.command)
+
+
+def opening(session: Session) -> Iterator[str]:
+    """What was asked, and how far it came."""
     title = layout.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for paragraph in (session.question, state(session), *session.notes):
-        yield from layout.wrapped(_ascii(paragraph), WIDTH)
-    yield ""
-    yield "To repeat it:"
-    yield from _command(_ascii(session.command))
+    for told in (session.question, state(session), *session.notes):
+        yield from paragraph(told)
 
 
-def _command(command: str) -> Iterator[str]:
+def paragraph(text: str) -> list[str]:
+    return layout.wrapped(_ascii(text), WIDTH)
+
+
+def command_lines(command: str) -> Iterator[str]:
     """Continued with backslashes between its words, so that it can be pasted into a shell as it stands."""
+    command = _ascii(command)
     try:
         words = [shlex.quote(word) for word in shlex.split(command)]
     except ValueError:

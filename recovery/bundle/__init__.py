@@ -1,0 +1,1 @@
+"""What is handed to others: a session in one archive, with nothing private in it."""

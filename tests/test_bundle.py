@@ -1,0 +1,341 @@
+"""A bundle holds what a bug report needs and nothing private, whatever was planted in the session, and wherever."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.bundle.make import make
+from recovery.cli import run
+from recovery.report import markdown
+from recovery.store import load, to_json
+from recovery.stored import Session
+
+ROOT = Path(__file__).parent.parent
+STORED = ROOT / "fixtures" / "sessions" / "three-versions"
+SESSIONS = sorted(
+    path.parent for folder in ("docs/results", "fixtures/sessions") for path in (ROOT / folder).glob("*/report.json")
+)
+LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
+
+SECRETS = (
+    *("joesmith", "/home/joesmith", "acme-volume", "hunter2pass", "s3cretTok", "db-prod-7", "corp.example.internal"),
+    *(
+        "10.11.12.13",
+        "reguser",
+        "regpassw",
+        "registry.acme.example",
+        "mirror.acme.example",
+        "SER14L99",
+        "0fedcba9876543210",
+    ),
+    *(
+        "keyring-acme",
+        "initsecret",
+        "custom templates",
+        "AKIAABCDEFGHIJKLMNOP",
+        "joe.smith@acme.example",
+        "acme-mysqld",
+    ),
+    *("3e11fa47-71ca-11e1-9e33-c80aa9429562", "de:ad:be:ef:00:01"),
+)
+
+
+def planted() -> Session:
+    """Secrets of another machine, in every place that a session has for words."""
+    session = load(STORED)
+    options = (
+        "early_plugin_load=keyring_file.so init_connect=set password = 'initsecret one' innodb_io_capacity=200 "
+        "keyring_file_data=/srv/keyring-acme/ring report_host=db-prod-7 tmpdir=/home/joesmith/tmp"
+    )
+    name = next(iter(session.servers))
+    servers = {
+        **session.servers,
+        name: {
+            **session.servers[name],
+            "options": options,
+            "source": "own /srv/acme-mysqld/bin/mysqld",
+            "@init_connect": "set password = 'initsecret one'",
+            "@server_uuid": "3e11fa47-71ca-11e1-9e33-c80aa9429562",
+            "sha256": "of joesmith",
+            "@version_comment": "built by joesmith@db-prod-7.corp.example.internal",
+        },
+    }
+    settings = {
+        **session.settings,
+        "data": "/mnt/acme-volume/data",
+        "template": "/home/joesmith/custom templates/schema.sql.j2",
+        "mysqld": "/srv/acme-mysqld/bin/mysqld",
+        "registry": "reguser:regpassw@registry.acme.example:5000",
+        "archive": "https://reguser:regpassw@mirror.acme.example/mysql?token=s3cretTok",
+        "set": "'init_connect=set password = '\"'\"'initsecret one'\"'\"'' keyring_file_data=/srv/keyring-acme/ring",
+        "note": "on the box of joesmith, password: hunter2pass",
+    }
+    command = (
+        "recovery crash-recovery --data /mnt/acme-volume/data --registry reguser:regpassw@registry.acme.example:5000 "
+        "--template '/home/joesmith/custom templates/schema.sql.j2' "
+        "--set 'init_connect=set password = '\"'\"'initsecret one'\"'\"'' "
+        "--set keyring_file_data=/srv/keyring-acme/ring"
+    )
+    notes = (
+        "A directory is kept in /mnt/acme-volume/data/5.7.22-x; ask joe.smith@acme.example.",
+        "token=s3cretTok AKIAABCDEFGHIJKLMNOP 10.11.12.13 3e11fa47-71ca-11e1-9e33-c80aa9429562 de:ad:be:ef:00:01",
+    )
+    first = replace(
+        session.runs[0],
+        reason="mysqld of joesmith ended; see /home/joesmith/tmp/x",
+        exit_signal="signal 9 by joesmith",
+        cold_means="drop_caches by db-prod-7",
+        log="logs/001-joesmith-db-prod-7.err",
+        crash_proof="[Note] /srv/acme-mysqld/bin/mysqld on db-prod-7: Database was not shutdown normally!",
+    )
+    return replace(
+        session,
+        environment={
+            **session.environment,
+            "device_serial": "SER14L99",
+            "ebs_volume": "vol-0fedcba9876543210",
+            "engine": "Docker 27, tcp://10.11.12.13:2375",
+            "mount_options": "rw,source=//db-prod-7/share",
+        },
+        settings=settings,
+        command=command,
+        notes=notes,
+        servers=servers,
+        runs=(first, *session.runs[1:]),
+    )
+
+
+def log_of_joe() -> str:
+    return (
+        LOG.read_text(encoding="utf-8")
+        + "2026-11-20T20:28:49.8Z 0 [Note] /srv/acme-mysqld/bin/mysqld, pid-file=/home/joesmith/run/db-prod-7.pid\n"
+        + "2026-11-20T20:28:49.8Z 0 [Warning] IP address '10.11.12.13' could not be resolved; hostname: 'db-prod-7'\n"
+        + "2026-11-20T20:28:49.8Z 0 [Note] Please use '--log-bin=db-prod-7-bin' user=joesmith password=hunter2pass\n"
+        + "2026-11-20T20:28:49.8Z 0 [ERROR] InnoDB: file '/mnt/acme-volume/data/5.7.22-x/ibdata1' of SER14L99\n"
+        + "2026-11-20T20:28:49.8Z 3 [Note] Access denied for user 'joesmith'@'db-prod-7.corp.example.internal'\n"
+    )
+
+
+def keep(session: Session, folder: Path) -> Path:
+    for name in ("logs", "stacks", "runs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "report.json").write_bytes(to_json(session))
+    (folder / "logs" / "001-joesmith-db-prod-7.err").write_text(log_of_joe())
+    (folder / "stacks" / "001-joesmith.folded").write_text(
+        "validation;main thread;mysqld;fil_open 3\nvalidation;main thread;/home/joesmith/lib/x.so;y 1\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return keep(planted(), tmp_path / "results" / "20261121T100000Z-joesmith")
+
+
+def members(packed: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
+        found = {}
+        for member in tar.getmembers():
+            file = tar.extractfile(member)
+            assert file is not None
+            found[member.name.partition("/")[2]] = file.read()
+        return found
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_nothing_that_was_planted_is_in_any_byte(folder: Path, secret: str) -> None:
+    planted_there = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert secret.encode() in planted_there
+    made = make(folder)
+    for where, content in {"name": made.name.encode(), "text": made.text, "all": gzip.decompress(made.archive)}.items():
+        assert secret.lower().encode() not in content.lower(), where
+    for part in secret.replace("/", " ").split():
+        assert part.encode() not in made.text
+
+
+def test_the_same_has_the_same_placeholder_and_the_session_still_loads(folder: Path, tmp_path: Path) -> None:
+    files = members(make(folder).archive)
+    (tmp_path / "got").mkdir()
+    (tmp_path / "got" / "report.json").write_bytes(files["report.json"])
+    got = load(tmp_path / "got")
+    assert got.settings["data"] == "[data]"
+    assert got.command.startswith("recovery crash-recovery --data '[data]' --registry '[secret]@[registry]'")
+    assert got.notes[0].startswith("A directory is kept in [data]/5.7.22-x; ask [account-")
+    assert (got.environment["device_serial"], got.environment["ebs_volume"]) == ("[serial]", "[volume]")
+    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files["logs/001-[user]-[host].err"]
+    assert got.runs[0].log == "logs/001-[user]-[host].err"
+    options = next(iter(got.servers.values()))["options"]
+    assert "innodb_io_capacity=200" in options
+    assert "init_connect=[secret] innodb_io_capacity" in options
+    # What is measured is what was measured.
+    before = planted()
+    assert [one.startup_s for one in got.runs] == [one.startup_s for one in before.runs]
+    assert [one.phases for one in got.runs] == [one.phases for one in before.runs]
+    assert markdown.render(got).encode() == files["report.md"]
+
+
+def test_the_list_of_what_was_masked(folder: Path) -> None:
+    told = members(make(folder).archive)["masked.txt"].decode()
+    for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[volume]", "[registry]", "[address-1]"):
+        assert placeholder in told
+    assert "in report.json" in told
+    assert "in logs/001-[user]-[host].err" in told
+
+
+@pytest.mark.parametrize("stored", SESSIONS, ids=lambda path: path.name)
+def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
+    """The archive is whole, its text is fit for a tracker, and twice is the same."""
+    made = make(stored)
+    assert make(stored) == made
+    packed = tmp_path / "b.tar.gz"
+    packed.write_bytes(made.archive)
+    subprocess.run(["tar", "xzf", packed], cwd=tmp_path, check=True)
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "MANIFEST"], cwd=tmp_path / made.name, check=True)
+    files = {
+        str(path.relative_to(tmp_path / made.name)) for path in (tmp_path / made.name).rglob("*") if path.is_file()
+    }
+    assert {"report.json", "report.md", "report.txt", "host.txt", "schema.sql", "inserts.sql", "masked.txt"} <= files
+    assert {"my.cnf"} <= files or len(load(stored).servers) != 1
+    listed = (tmp_path / made.name / "MANIFEST").read_text().splitlines()
+    assert {line.partition("  ")[2] for line in listed} == files - {"MANIFEST"}
+    text = made.text.decode("ascii")
+    assert [line for line in text.splitlines() if len(line) > 78] == []
+    headings = [text.index(heading) for heading in ("Description:\n", "\nHow to repeat:\n", "\nSuggested fix:\n")]
+    assert headings == sorted(headings)
+    assert "kill -KILL" in text
+    assert "ready for connections" in text
+    assert load(tmp_path / made.name).question in " ".join(text.split())
+    with tarfile.open(packed) as tar:
+        assert {(one.uid, one.gid, one.uname, one.gname, one.mode) for one in tar.getmembers()} == {
+            (0, 0, "", "", 0o644)
+        }
+        assert [one.name for one in tar.getmembers()] == sorted(one.name for one in tar.getmembers())
+
+
+def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
+    session = load(STORED)
+    big = replace(session, settings={**session.settings, "tables": 100_000, "template": None})
+    script = members(make(keep(big, tmp_path / "s")).archive)["schema.sql"].decode()
+    assert len(script) < 50_000
+    assert "recovery schema --tables 100000" in script
+    assert "create table discovery.table_1 " in script
+    assert "create table discovery.table_100000 " in script
+    assert script.count("create table") == 199
+    assert "99,801 statements are left out" in script
+
+
+def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
+    """A session of somebody else's may name any file of mine."""
+    mine = tmp_path / "id_rsa"
+    mine.write_text("my own private words")
+    session = load(STORED)
+    for setting, file in (("template", "schema.sql"), ("insert_template", "inserts.sql")):
+        folder = keep(replace(session, settings={**session.settings, setting: str(mine)}), tmp_path / setting)
+        made = make(folder)
+        assert b"my own private words" not in gzip.decompress(made.archive)
+        assert b"not rendered" in members(made.archive)[file]
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    folder = keep(load(STORED), tmp_path / "s")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "private.err").write_text("words from elsewhere")
+    (outside / "099.json").write_text('{"format": 1, "reason": "words from elsewhere"}')
+    (folder / "logs" / "002.err").symlink_to(outside / "private.err")
+    (folder / "runs" / "099.json").symlink_to(outside / "099.json")
+    (folder / "stacks" / "001-joesmith.folded").unlink()
+    (folder / "stacks").rmdir()
+    (folder / "stacks").symlink_to(outside)
+    os.mkfifo(folder / "logs" / "003.err")
+    (folder / "notes.txt").write_text("words from elsewhere")
+    packed = gzip.decompress(make(folder).archive)
+    assert b"words from elsewhere" not in packed
+    assert b"099.json" not in packed
+
+
+def test_names_of_files_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    session = load(STORED)
+    runs = (replace(session.runs[0], log="../../../etc/x y.err", stacks="stacks/../../z.folded"), *session.runs[1:])
+    folder = keep(replace(session, runs=runs), tmp_path / "s")
+    (folder / "logs" / "a\nb \\.err").write_text("x")
+    files = members(make(folder).archive)
+    assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
+    assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
+
+
+def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert run(arguments) in (1, 2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"format": 1, "scen', "is damaged"),
+        (b"\xff\xfe", "is damaged"),
+        (b"[]", "is damaged"),
+        (b'{"format": 99}', "newer version"),
+        (b'{"format": 1, "runs": []}', "is damaged"),
+    ],
+)
+def test_a_session_that_cannot_be_read(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "report.json").write_bytes(content)
+    told = errors(["bundle", str(tmp_path / "s"), "--output", str(tmp_path / "out")], capsys)
+    assert len(told) == 2
+    assert told[0].startswith("error: ")
+    assert said in told[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_that_make_no_sense_cost_only_the_script(tmp_path: Path) -> None:
+    session = load(STORED)
+    folder = keep(replace(session, settings={**session.settings, "tables": "many", "layout": "?"}), tmp_path / "s")
+    assert b"not rendered" in members(make(folder).archive)["schema.sql"]
+
+
+def test_a_link_for_a_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "report.json").symlink_to(STORED / "report.json")
+    assert "no plain file" in errors(["bundle", str(tmp_path / "s"), "--output", str(tmp_path / "o")], capsys)[0]
+
+
+def test_the_command_writes_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["bundle", str(STORED)]) == 0
+    printed = capsys.readouterr().out
+    packed = tmp_path / "three-versions-bundle" / "three-versions.tar.gz"
+    assert packed.is_file()
+    assert "three-versions-bundle/report.txt" in printed
+    text = (tmp_path / "three-versions-bundle" / "report.txt").read_bytes()
+    assert members(packed.read_bytes())["report.txt"] == text
+    assert run(["bundle", str(STORED), "--output", "x/bug.tar.gz"]) == 0
+    assert (
+        hashlib.sha256((tmp_path / "x" / "bug.tar.gz").read_bytes()).digest()
+        == hashlib.sha256(packed.read_bytes()).digest()
+    )
+    assert (tmp_path / "x" / "bug.txt").read_bytes() == text
+
+
+def test_the_folder_of_a_session_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = keep(load(STORED), tmp_path / "s")
+    for output in (folder, folder / "report.tar.gz"):
+        assert "is the folder of a session" in errors(["bundle", str(folder), "--output", str(output)], capsys)[0]
+    assert not (folder / "report.txt").exists()

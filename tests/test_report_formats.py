@@ -1,0 +1,143 @@
+"""The formats for other programs: a spreadsheet reads the runs, and hyperfine's scripts plot the startups."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.cli import run
+from recovery.measured import Phase
+from recovery.report import hyperfine, sheet
+from recovery.report.formats import FORMATS
+from recovery.store import load
+from recovery.stored import Run, Session, Verdict
+
+ROOT = Path(__file__).parent.parent
+SESSIONS = sorted(path.parent for path in (ROOT / "fixtures" / "sessions").glob("*/report.json"))
+SCALE = ROOT / "docs" / "results" / "2026-11-21-scale"
+
+
+def rows(session: Session) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(sheet.render(session), newline=""), strict=True))
+
+
+@pytest.fixture
+def session() -> Session:
+    return load(SESSIONS[0])
+
+
+@pytest.mark.parametrize("folder", [*SESSIONS, SCALE], ids=lambda path: path.name)
+def test_a_row_a_run_with_the_figures_that_are_stored(folder: Path) -> None:
+    session = load(folder)
+    found = rows(session)
+    assert len(found) == len(session.runs) > 0
+    for row, one in zip(found, session.runs, strict=True):
+        assert int(row["number"]) == one.number
+        assert row["startup_s"] == ("" if one.startup_s is None else repr(one.startup_s))
+        assert row["verdict"] == one.verdict.value
+        seconds = sum(float(row[name]) for name in row if name.startswith("phase_") and row[name])
+        assert seconds == pytest.approx(sum(phase.end_s - phase.start_s for phase in one.phases))
+
+
+def test_columns_are_the_same_for_every_session(session: Session) -> None:
+    head = sheet.render(session).splitlines()[0]
+    assert sheet.render(replace(session, runs=())).splitlines() == [head]
+    plain = replace(session, runs=(Run(1, "x", "mysql", "cold", 1, Verdict.VOID),))
+    assert sheet.render(plain).splitlines()[0] == head
+    assert {"phase_redo_scan_s", "around_steal_s", "startup_s"} <= set(head.split(","))
+
+
+def test_a_phase_of_a_later_tool_has_a_column_too(session: Session) -> None:
+    one = replace(session.runs[0], phases=(Phase("redo scan + redo apply", 0.0, 1.5), Phase("tea", 2.0, 3.0)))
+    (row,) = rows(replace(session, runs=(one,)))
+    assert (row["phase_redo_scan_and_redo_apply_s"], row["phase_tea_s"]) == ("1.5", "1.0")
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@sum(a1)", "\t=1", "\r=1"])
+def test_a_text_is_no_formula(session: Session, text: str) -> None:
+    one = replace(session.runs[0], reason=text, startup_s=-0.5)
+    (row,) = rows(replace(session, runs=(one,)))
+    assert row["reason"] == f"'{text}"
+    assert row["startup_s"] == "-0.5"
+
+
+def test_quotes_commas_and_line_ends_are_kept(session: Session) -> None:
+    reason = 'he said "no", and\nleft; \u00e9'
+    (row,) = rows(replace(session, runs=(replace(session.runs[0], reason=reason),)))
+    assert row["reason"] == reason
+    assert sheet.render(session).count("\r\n") == len(session.runs) + 1
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(hyperfine.render(load(folder)))["results"]
+    return found
+
+
+@pytest.mark.parametrize("folder", [*SESSIONS, SCALE], ids=lambda path: path.name)
+def test_the_scripts_that_plot_hyperfines_files_read_it(folder: Path) -> None:
+    """As plot_whisker and advanced_statistics of its first format do, and plot_whisker of its second."""
+    found = results(folder)
+    assert found
+    labels = [one["command"] for one in found]
+    times = [one["times"] for one in found]
+    medians = [one["median"] for one in found]
+    assert len(set(labels)) == len(labels)
+    assert sorted(range(len(labels)), key=lambda number: medians[number])
+    for one, seconds in zip(found, times, strict=True):
+        assert one["mean"] == pytest.approx(statistics.fmean(seconds))
+        assert one["median"] == pytest.approx(statistics.median(seconds))
+        assert (one["min"], one["max"]) == (min(seconds), max(seconds))
+        assert one["stddev"] == (pytest.approx(statistics.stdev(seconds)) if len(seconds) > 1 else None)
+        assert len(one["exit_codes"]) == len(seconds)
+        assert (one["user"], one["system"]) == (None, None)
+        assert all(isinstance(value, str) for value in one["parameters"].values())
+        assert [each["time_wall_clock"]["value"] for each in one["measurements"]] == seconds
+        assert one["summary"]["time_wall_clock"]["median"] == one["median"]
+
+
+def test_a_curve_is_a_scan_of_one_parameter() -> None:
+    """plot_parametrized takes one number, and nothing else."""
+    for one in results(SCALE):
+        ((name, value),) = one["parameters"].items()
+        assert (name, float(value) > 0) == ("tables", True)
+
+
+def test_only_measured_runs_are_times(session: Session) -> None:
+    without = tuple(replace(one, verdict=Verdict.VOID) if one.number == 1 else one for one in session.runs)
+    counted = sum(one.verdict is Verdict.MEASURED and one.startup_s is not None for one in without)
+    found = json.loads(hyperfine.render(replace(session, runs=without)))["results"]
+    assert sum(len(one["times"]) for one in found) == counted
+    nothing = tuple(replace(one, verdict=Verdict.VOID) for one in session.runs)
+    assert json.loads(hyperfine.render(replace(session, runs=nothing)))["results"] == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_command_prints_each(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(SESSIONS[0]), "--format", name]) == 0
+    printed = capsys.readouterr().out
+    begins = {"text": "c", "markdown": "# ", "csv": "number,", "hyperfine": "{", "svg": "<svg", "json": "{"}
+    assert printed.startswith(begins[name])
+    stored = {"json": "report.json", "text": "report.txt", "markdown": "report.md"}.get(name)
+    if stored:
+        assert printed == (SESSIONS[0] / stored).read_text()
+
+
+def test_the_old_words_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("json", "svg"):
+        printed = []
+        for words in ([f"--{name}"], ["--format", name]):
+            assert run(["report", str(SESSIONS[0]), *words]) == 0
+            printed.append(capsys.readouterr().out)
+        assert len(printed[0]) == len(printed[1]) > 100
+
+
+def test_an_unknown_format_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", str(SESSIONS[0]), "--format", "pdf"]) == 2
+    assert "csv" in capsys.readouterr().err
