@@ -13,6 +13,7 @@ import click
 import recovery
 from recovery.commands import look, measure
 from recovery.commands.analyze import analyze
+from recovery.commands.doctor import doctor
 from recovery.commands.images import images
 from recovery.commands.options import (
     FROM_ENVIRONMENT,
@@ -35,7 +36,7 @@ def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
 
-for command in (*measure.commands(), *look.COMMANDS, analyze, images, bench):
+for command in (*measure.commands(), *look.COMMANDS, doctor, analyze, images, bench):
     cli.add_command(command)
 
 
