@@ -105,6 +105,15 @@ def test_a_column_with_a_hole_is_empty() -> None:
     assert (timeline.at_s, timeline.read_bytes, timeline.cpu_s) == ((0.25, 0.5), (), (0.1, 0.2))
 
 
+def test_what_others_used_never_shrinks() -> None:
+    looks = Looks()
+    for at_s, used_s in ((0.25, 0.02), (0.5, 0.01), (0.75, 0.05)):
+        looks.add(Look(at_s, others_cpu_s=used_s))
+    timeline = looks.timeline()
+    assert timeline is not None
+    assert timeline.others_cpu_s == (0.02, 0.02, 0.05)
+
+
 WORK = "import sys, time\nprint(flush=True)\nwhile True: pass"
 
 

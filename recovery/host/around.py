@@ -19,12 +19,13 @@ class _Look:
     tool_cpu_s: float
     cpus: Cpus | None
     device_bytes: tuple[int, int] | None
+    server_cpu_s: float | None
+    server_bytes: tuple[int, int] | None
     throttled_s: Mapping[Path, float]
 
 
 class Surroundings:
-    """Counts from its construction on, which is right after the exec: all that the process has done until `read` is
-    the server's, so nothing of it is looked at before."""
+    """Counts from its construction on, which is right after the exec."""
 
     def __init__(self, pid: int, device: Device) -> None:
         self._pid = pid
@@ -36,10 +37,10 @@ class Surroundings:
     def read(self) -> Around:
         start, end = self._start, self._look()
         tool_cpu_s = end.tool_cpu_s - start.tool_cpu_s
-        read, written = self._others_bytes(start, end)
+        read, written = _others_bytes(start, end)
         return Around(
             seconds=round(end.at_s - start.at_s, 3),
-            others_cpu_s=others_cpu_s(start.cpus, end.cpus, usage.cpu_s(self._pid), tool_cpu_s),
+            others_cpu_s=others_cpu_s(start.cpus, end.cpus, _server_s(start, end), tool_cpu_s),
             tool_cpu_s=round(tool_cpu_s, 3),
             steal_s=None if start.cpus is None or end.cpus is None else round(end.cpus.steal_s - start.cpus.steal_s, 2),
             throttled_s=_most_grown(start.throttled_s, end.throttled_s),
@@ -54,18 +55,26 @@ class Surroundings:
             time.process_time(),
             cpus(),
             moved_bytes(self._device),
+            usage.cpu_s(self._pid),
+            usage.moved_bytes(self._pid),
             {folder: seconds for folder, seconds in counted.items() if seconds is not None},
         )
 
-    def _others_bytes(self, start: _Look, end: _Look) -> tuple[int | None, int | None]:
-        server = usage.moved_bytes(self._pid)
-        if start.device_bytes is None or end.device_bytes is None or server is None:
-            return None, None
-        read, written = (
-            max(0, after - before - own)
-            for before, after, own in zip(start.device_bytes, end.device_bytes, server, strict=True)
-        )
-        return read, written
+
+def _server_s(start: _Look, end: _Look) -> float | None:
+    return None if end.server_cpu_s is None else end.server_cpu_s - (start.server_cpu_s or 0)
+
+
+def _others_bytes(start: _Look, end: _Look) -> tuple[int | None, int | None]:
+    """For a moment after exec the kernel hides a process' counters from all but root, and then they are near 0."""
+    if start.device_bytes is None or end.device_bytes is None or end.server_bytes is None:
+        return None, None
+    own = zip(end.server_bytes, start.server_bytes or (0, 0), strict=True)
+    read, written = (
+        max(0, after - before - (ended - began))
+        for after, before, (ended, began) in zip(end.device_bytes, start.device_bytes, own, strict=True)
+    )
+    return read, written
 
 
 def others_cpu_s(start: Cpus | None, end: Cpus | None, server_s: float | None, tool_s: float) -> float | None:
