@@ -194,7 +194,7 @@ def test_the_doctor_touches_nothing_and_has_a_hint_for_every_ill(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
     assert {"root", "drop_caches", "cachestat", "open files", "disk", "inodes", "read-ahead", "mvn"} <= found.keys()
     assert {"fanotify", "control groups", "swappiness", "virtualisation", "load", "container engine"} <= found.keys()
-    assert all(check.hint and check.why for check in found.values() if check.ok is False)
+    assert all(check.hint for check in found.values() if check.ok is False)
     assert found["data folder"].ok
 
 
@@ -224,6 +224,7 @@ def test_the_page_of_the_doctor_is_narrow(tmp_path: Path, capsys: pytest.Capture
     assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) == code
     told = json.loads(capsys.readouterr().out)
     assert {"subject", "name", "ok", "detail", "why", "hint"} == told["checks"][0].keys()
+    assert all(check["why"] and check["detail"] for check in told["checks"])
     assert told["environment"]["kernel"] == platform.release()
     assert told["environment"]["probe"] == "none: left out, as asked"
 

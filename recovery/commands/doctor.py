@@ -44,22 +44,26 @@ def doctor(data: Path | None, no_probe: bool, as_json: bool) -> int:
 
 
 def page(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
-    """Never wider than a small terminal, but for words that must not be broken: a folder's path can be pasted."""
+    """What is checked for one reason says it once.
+
+    Never wider than a small terminal, but for words that must not be broken: a folder's path can be pasted."""
     for number, (subject, checks) in enumerate((subject, checks) for subject, checks in found.items() if checks):
         if number:
             yield ""
         yield subject
+        said = ""
         for check in checks:
-            yield from _told(check)
+            yield from _told(check, why=check.why if check.why != said else "")
+            said = check.why
     worst = [check.name for checks in found.values() for check in checks if check.ok is False]
     yield ""
     yield from _wrapped(f"Not fit: {', '.join(worst)}." if worst else "Fit.", "", "")
 
 
-def _told(check: Check) -> Iterator[str]:
+def _told(check: Check, *, why: str) -> Iterator[str]:
     yield from _wrapped(f"{check.name}: {check.detail}", f"{_MARKS[check.ok]:<{len(_INDENT)}}", _INDENT)
-    if check.why:
-        yield from _wrapped(check.why, f"{_INDENT}  ", f"{_INDENT}  ")
+    if why:
+        yield from _wrapped(why, f"{_INDENT}  ", f"{_INDENT}  ")
     if check.hint and check.ok is not True:
         yield from _wrapped(check.hint, f"{_INDENT[1:]}-> ", f"{_INDENT}  ")
 

@@ -11,7 +11,7 @@ class Check:
     ok: bool | None
     """None is a note: good to know, but nothing is refused for it."""
     detail: str
-    why: str = ""
+    why: str
     """What it has to do with a start."""
     hint: str = ""
     """What to do about it; empty where there is nothing to be done."""

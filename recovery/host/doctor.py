@@ -68,4 +68,3 @@ def _stackers(complaints: Mapping[str, str | None]) -> Iterator[Check]:
     for name, complaint in complaints.items():
         hint = "" if one_works else "install eu-stack (elfutils) and run as root; see kernel.yama.ptrace_scope"
         yield Check(name, True if complaint is None else None, complaint or "works", why, hint)
-        why = ""

@@ -50,7 +50,6 @@ def watches(data: Path) -> Iterator[Check]:
         found = number(INOTIFY / name)
         enough = found is not None and found >= least
         yield Check(f"inotify {name}", enough, told(found), why, f"sysctl fs.inotify.{name}={least * 8}")
-        why = ""
     yield _fanotify(data)
     limit = open_files_limit()
     yield Check(
@@ -91,6 +90,7 @@ def settable(data: Path) -> Iterator[Check]:
         "servers that are started from here share it, and stand still when it is used up",
         "" if quota is None else "start the tool outside of that group, or take it for part of the host",
     )
+    why = "the measured server can be held to less than this host has, as if it were a smaller one"
     wishes = {
         "limit on reads": Limits(read_iops=1, read_bps=1),
         "limit on memory": Limits(memory_bytes=1),
@@ -100,6 +100,6 @@ def settable(data: Path) -> Iterator[Check]:
         try:
             (unit,) = needed(limits, data)
         except HostUnfitError as error:
-            yield Check(name, None, error.message, hint=error.hint)
+            yield Check(name, None, error.message, why, error.hint)
         else:
-            yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})")
+            yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})", why)

@@ -16,14 +16,16 @@ _BUSY = 0.5
 
 def cpu_and_memory() -> Iterator[Check]:
     facts = machine()
-    yield Check("CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}")
+    yield Check(
+        "CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads"
+    )
     governor = facts["cpu_governor"]
     slow = governor in ("powersave", "ondemand", "conservative")
     yield Check(
         "governor",
         None,
         told(governor),
-        "a CPU that has to speed up first makes short starts longer" if slow else "",
+        "a CPU that has to speed up first makes short starts longer",
         "cpupower frequency-set -g performance" if slow else "",
     )
     yield Check("transparent huge pages", None, told(facts["thp"]), "they decide how fast a large pool is laid out")
@@ -37,7 +39,10 @@ def cpu_and_memory() -> Iterator[Check]:
 
 def machine_checks() -> Iterator[Check]:
     facts = machine()
-    yield Check("system", None, f"{told(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}")
+    yield Check(
+        "system", None, f"{told(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
+        "kernels differ in what they read ahead, and in what they keep in the cache",
+    )  # fmt: skip
     yield Check(
         "virtualisation", None, told(facts["virtualisation"]), "a neighbour on the same machine takes CPU and disk time"
     )

@@ -28,7 +28,7 @@ def room(data: Path) -> Iterator[Check]:
     enough = there.bytes >= need.bytes
     yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
     enough = there.inodes >= need.inodes
-    yield Check("inodes", enough, f"{there.inodes:,} free, {need.inodes:,} needed", hint=fewer)
+    yield Check("inodes", enough, f"{there.inodes:,} free, {need.inodes:,} needed", why, fewer)
     memory = machine.memory_bytes()
     yield Check(
         "memory",
@@ -46,7 +46,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         "filesystem",
         False if in_memory else None,
         f"{device.filesystem} ({device.mount_options})",
-        "what lies in memory can never be cold" if in_memory else "",
+        "how it finds files and writes its journal is part of every start; what lies in memory can never be cold",
         "give DATA= a folder on a disk" if in_memory else "",
     )
     yield Check(
@@ -79,7 +79,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         "read-ahead",
         None,
         told(device.read_ahead_kb, " KiB"),
-        "without it every page is a request of its own: a cold start of 5.7 took four times as long" if none else "",
+        "without it every page is a request of its own: a cold start of 5.7 took four times as long",
         f"blockdev --setra 256 {device.device}, if that is not what you test" if none else "",
     )
 
@@ -92,6 +92,5 @@ def speed(tried: ReadProbe | None) -> Iterator[Check]:
         size, _, threads = name.partition("_")
         detail = f"{found.iops:,} a second; mean {found.mean_ms:.2f} ms, p99 {found.p99_ms:.2f} ms"
         yield Check(f"{size.removesuffix('k')} KiB reads, {threads} at once", None, detail, why)
-        why = ""
     if not tried.speeds:
         yield Check("reads", None, f"not tried: {tried.why_not}", why)

@@ -120,7 +120,7 @@ class Server:
             )
             life = self._launcher.launch(launch)
             self._life = life
-        surroundings, meter = Surroundings(life.pid, self._device), self._meter(life)
+        meter, surroundings = self._meter(life), Surroundings(life.pid, self._device)
         try:
             with beside(life.pid), Onlooker(life.pid, self._device, since_s=life.started_at) as onlooker:
                 ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)

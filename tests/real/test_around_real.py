@@ -144,7 +144,7 @@ def test_a_server_that_is_not_held_back_shows_none(server: Server) -> None:
     assert not around(server).throttled_s
 
 
-def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path) -> None:
+def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--note", "io2, <b>5000</b> IOPS", *at]
     assert run(asked) == 0
     report = stored(tmp_path)
@@ -168,3 +168,7 @@ def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path) -> None:
     environment = stored(tmp_path)["environment"]
     assert environment["probe"] == "none: left out, as asked"
     assert "probe_4k_1_iops" not in environment
+
+    capsys.readouterr()
+    assert run(["warm-recovery", "--dry-run", "--results", str(tmp_path / "results")]) == 0
+    assert "--note 'io2, <b>5000</b> IOPS'" in capsys.readouterr().err, "it goes on over the same storage"
