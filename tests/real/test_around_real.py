@@ -153,7 +153,7 @@ def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path, capsys: pytest
     timeline = one["timeline"]
     assert timeline["at_s"][-1] == pytest.approx(one["first_query_s"], abs=0.1)
     assert timeline["cpu_s"][-1] == pytest.approx(one["cpu_s"], abs=0.1)
-    # What the exec itself reads of a cold program is in the one, and over before the other begins.
+    # What is read between the exec and the first look at the counters is in the one alone.
     assert 0 <= timeline["read_bytes"][-1] - one["read_bytes"] < 32 << 20
     assert len(timeline["others_cpu_s"]) == len(timeline["at_s"])
     assert report["settings"]["note"] == "io2, <b>5000</b> IOPS"
