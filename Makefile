@@ -14,7 +14,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
-    NO_DROP_CACHES KEEP OFFLINE STALL
+    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
@@ -44,7 +44,8 @@ help: ## this page
 	@echo "tables lie: files, general, partitioned, encrypted), DATA (where data directories live: the volume under test),"
 	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
-	@echo "server may use: 5000, 100m, 2g, 1.5), ARGS (passed on as they are)."
+	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (your words for what no host tells: io2, 5000 IOPS), NO_PROBE=1 (do not"
+	@echo "try the storage beforehand), ARGS (passed on as they are)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start

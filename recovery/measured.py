@@ -67,7 +67,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Around:
-    """What else went on during a timed start, from just before exec to the first answer. None is not told here."""
+    """What else went on during a timed start, from right after exec to the first answer. None is not told here."""
 
     seconds: float
     """How long the start was watched."""
@@ -78,11 +78,11 @@ class Around:
     steal_s: float | None = None
     """CPU time that the hypervisor gave to others."""
     throttled_s: float | None = None
-    """For which a control group held back what runs in it: the server's own, or the one this tool was started in."""
+    """For which a control group held back what runs in it, summed over its CPUs: the server's own, or one above it."""
     others_read_bytes: int | None = None
     """Of the device under the data, beyond what the server fetched."""
     others_written_bytes: int | None = None
-    """Of the device under the data, beyond what the server wrote."""
+    """Of the device under the data, beyond what the server wrote; with what an earlier one had left to be written."""
 
 
 @dataclass(frozen=True)

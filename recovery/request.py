@@ -23,6 +23,7 @@ MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
 MOST_INSERTS = 1_000_000
 MOST_SCHEMAS = 100_000
+MOST_NOTE = 500
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _WORDS = ("layout", "schemas")
 """Of a variant, and no options of a server."""
@@ -72,12 +73,21 @@ class Request:
     stall_s: float = DEFAULT_STALL_S
     limits: Limits = NO_LIMITS
     """For the servers that are measured; tables are built without."""
+    note: str | None = None
+    """The user's own words for what no host tells."""
+    probe: bool = True
+    """Find out how fast the storage is, before anything is built."""
     command: str = ""
 
     def measured(self, caches: Iterable[Cache]) -> tuple[Variant, ...]:
         """All that is compared."""
         common = Named("", self.settings, self.schema.layout, self.schema.databases)
         return variants_of(caches, self.variants, self.points, common=common)
+
+    @property
+    def most_tables(self) -> int:
+        """In one data directory."""
+        return max(self.points, default=self.schema.tables) * self.schema.databases
 
     @property
     def lasting_settings(self) -> dict[str, str]:
@@ -118,6 +128,16 @@ def identifier(name: str, text: str) -> str:
     if text.lower() in _THE_SERVERS_OWN:
         raise UsageError(f"{name}={text} is a schema of the server itself", "take another name")
     return text
+
+
+def parse_notes(notes: Iterable[str]) -> str | None:
+    """`--note "io2, 5000 IOPS"`: words for a report, so nothing that a page cannot show."""
+    note = "; ".join(text.strip() for text in notes)
+    if len(note) > MOST_NOTE:
+        raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MOST_NOTE} at most")
+    if not note.isprintable():
+        raise UsageError(f"NOTE={note!r} is no line of plain text", "leave out line ends and control characters")
+    return note or None
 
 
 def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -171,6 +171,7 @@ def session_of(
             "variants": shlex.join(map(variant_text, request.variants)) or None,
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
+            "note": request.note,
         },
         versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +21,10 @@ from recovery.host.dropping import Dropper, cold_means
 from recovery.host.facts import environment
 from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
+from recovery.host.machine import Fact
 from recovery.host.orphans import end_left_groups, end_left_servers
 from recovery.host.pagecache import check_can_be_cold
+from recovery.host.randomreads import LEFT_OUT, effort_for, probe
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.limited import overrun
@@ -82,6 +84,8 @@ class Prepared:
     plan: Plan
     stages: tuple[Stage, ...]
     dropper: Dropper | None = None
+    storage: Mapping[str, Fact] = field(default_factory=dict)
+    """How fast it is, as facts for the report."""
 
 
 def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
@@ -124,7 +128,9 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             group = stack.enter_context(limited(request.limits, request.data))
             builds = resolve_builds(request, engine, narrator.say)
             dropper = _dropper(request, engine, builds, narrator.say)
-            prepared = replace(prepare(request, builds), dropper=dropper)
+            # Before anything is built: later the storage would still be at work for us.
+            tried = probe(request.data, effort_for(request.most_tables)) if request.probe else LEFT_OUT
+            prepared = replace(prepare(request, builds), dropper=dropper, storage=tried.facts())
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
@@ -149,6 +155,7 @@ class _Loop:
             prepared.scenario,
             prepared.plan,
             environment=environment(request.data)
+            | dict(prepared.storage)
             | dict(stagehand.engine.facts)
             | {"cold_means": cold_means(prepared.dropper)},
             engine=stagehand.engine.name,

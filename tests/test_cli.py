@@ -51,6 +51,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--memory", "1m"], "MEMORY=1m is less than any server can live with"),
         (["--memory", ""], "--memory is set but empty"),
         (["--cpus", "0"], "CPUS=0 makes no sense"),
+        (["--note", "x" * 501], "NOTE is 501 characters long"),
+        (["--note", "io2\n5000"], "is no line of plain text"),
+        (["--note", "\x1b[31m"], "is no line of plain text"),
         (["--stall", "nan"], "stall"),
         (["--stall", "inf"], "stall"),
         (["--frobnicate"], "--frobnicate"),
@@ -143,6 +146,8 @@ def test_the_layers_of_settings(
         ("data = 5", "'data' cannot be 5"),
         ("version = 5.7", "'version' cannot be 5.7"),
         ("keep = 1", "'keep' cannot be 1"),
+        ("note = 5", "'note' cannot be 5"),
+        ("no_probe = 1", "'no_probe' cannot be 1"),
         ("set = 3", "'set' is no table"),
     ],
 )
@@ -168,6 +173,22 @@ def test_flags_come_from_the_environment_too(
     assert run(["cold-recovery", "--dry-run"]) == 0
     command = capsys.readouterr().err.splitlines()[0]
     assert command.endswith("--set innodb_page_size=8192 --set x=1 --as-published --keep --stall 7")
+
+
+def test_a_note_is_one_text_from_wherever_it_comes(
+    in_an_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blanks and all, where other settings are lists of words."""
+
+    def command(*arguments: str) -> str:
+        assert run(["cold-recovery", "--dry-run", *arguments]) == 0
+        return capsys.readouterr().err.splitlines()[0]
+
+    (in_an_empty_folder / "recovery.toml").write_text('note = ["from a file", "and more"]\nno_probe = true\n')
+    assert command().endswith("--no-probe --note 'from a file; and more'")
+    monkeypatch.setenv("RECOVERY_NOTE", "io2, 5000 IOPS")
+    assert command().endswith("--note 'io2, 5000 IOPS'")
+    assert command("--note", "gp3", "--note", "a  <b> & ü").endswith("--note 'gp3; a  <b> & ü'")
 
 
 def test_the_config_holds_for_the_looking_commands(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import platform
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from recovery.cli import run
 from recovery.errors import HostUnfitError
 from recovery.host import machine, storage, usage
-from recovery.host.doctor import Check, examine
+from recovery.host.check import Check
+from recovery.host.doctor import examine
 from recovery.host.facts import environment, public_options
+from recovery.host.randomreads import LEFT_OUT, SHORT, ReadProbe, Speed
 from recovery.host.space import Need, check_space, free, need_for
 from recovery.host.storage import Device, completed_reads, device_of
 from recovery.model import Layout, Schema
@@ -166,6 +171,8 @@ def test_the_environment_is_scalars_and_keeps_secrets(tmp_path: Path) -> None:
     assert not {socket.gethostname(), str(Path.home())} & set(told)
     assert getpass.getuser() not in told
     assert str(tmp_path) not in " ".join(told)
+    assert facts["temporary_filesystem"] == device_of(Path(tempfile.gettempdir())).filesystem
+    assert {"tool_device", "fanotify", "cpu_quota", "ec2_instance_type", "other_servers"} <= facts.keys()
 
 
 def meminfo(name: str) -> int:
@@ -179,13 +186,14 @@ def test_mount_options_lose_folders_users_and_addresses() -> None:
 
 
 def checks(data: Path) -> dict[str, Check]:
-    return {check.name: check for check in examine(data)}
+    return {check.name: check for found in examine(data).values() for check in found}
 
 
 def test_the_doctor_touches_nothing_and_has_a_hint_for_every_ill(tmp_path: Path) -> None:
     found = checks(tmp_path / "data")
     assert list(tmp_path.iterdir()) == []
     assert {"root", "drop_caches", "cachestat", "open files", "disk", "inodes", "read-ahead", "mvn"} <= found.keys()
+    assert {"fanotify", "control groups", "swappiness", "virtualisation", "load", "container engine"} <= found.keys()
     assert all(check.hint for check in found.values() if check.ok is False)
     assert found["data folder"].ok
 
@@ -194,6 +202,31 @@ def test_the_doctor_finds_what_ails() -> None:
     assert checks(Path("/proc/nowhere"))["data folder"].ok is False
     if device_of(Path("/dev/shm")).filesystem == "tmpfs":
         assert checks(Path("/dev/shm"))["filesystem"].ok is False
+
+
+def test_the_doctor_tells_what_it_is_given(tmp_path: Path) -> None:
+    tried = ReadProbe(SHORT, {"4k_16": Speed(52_666, 0.3, 1.03)})
+    found = examine(tmp_path, stackers={"eu-stack": "not there", "gdb": None}, tried=tried)
+    told = {check.name: check for checks in found.values() for check in checks}
+    assert told["4 KiB reads, 16 at once"].detail == "52,666 a second; mean 0.30 ms, p99 1.03 ms"
+    assert (told["eu-stack"].ok, told["eu-stack"].hint, told["gdb"].ok) == (None, "", True)
+    none = examine(tmp_path, stackers={"eu-stack": "not there"}, tried=LEFT_OUT)
+    assert none["Programs that take stacks"][0].hint
+    assert "left out" in next(check.detail for check in none["Storage"] if check.name == "reads")
+
+
+def test_the_page_of_the_doctor_is_narrow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["doctor", "--no-probe", "--data", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "Storage" in lines
+    assert (code, lines[-1][:3]) in ((0, "Fit"), (3, "Not"))
+    assert all(len(line) <= 80 or str(tmp_path) in line for line in lines)
+    assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert {"subject", "name", "ok", "detail", "why", "hint"} == told["checks"][0].keys()
+    assert all(check["why"] and check["detail"] for check in told["checks"])
+    assert told["environment"]["kernel"] == platform.release()
+    assert told["environment"]["probe"] == "none: left out, as asked"
 
 
 def test_the_doctor_sees_other_servers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.host import cgroups, doctor, limitable, limits, orphans
+from recovery.host import cgroups, doctor_kernel, limitable, limits, orphans
 from recovery.host.cgroups import hierarchies
 from recovery.host.limitable import needed
 from recovery.host.limits import Group, limited
@@ -223,9 +223,9 @@ def test_hierarchies_of_a_host_without_any(tmp_path: Path) -> None:
 
 
 def test_the_doctor_tells_which_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {check.name: check for check in doctor.examine(tmp_path)}
-    assert {"limit on reads", "limit on memory", "limit on CPUs"} <= set(told)
+    told = {check.name: check for check in doctor_kernel.settable(tmp_path)}
+    assert {"control groups", "limit on reads", "limit on memory", "limit on CPUs"} <= set(told)
     lie_on(Device(filesystem="overlay"), monkeypatch)
-    check = next(check for check in doctor.examine(tmp_path) if check.name == "limit on reads")
+    check = next(check for check in doctor_kernel.settable(tmp_path) if check.name == "limit on reads")
     assert check.ok is None
     assert "cannot be set" in check.detail

@@ -28,6 +28,7 @@ from recovery.request import (
     check_layouts,
     identifier,
     parse_layout,
+    parse_notes,
     parse_points,
     parse_settings,
     parse_share,
@@ -94,6 +95,8 @@ def make_request(scenario: str, given: Given) -> Request:
         offline=given["offline"],
         stall_s=given["stall_s"],
         limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
+        note=parse_notes(given["notes"]),
+        probe=not given["no_probe"],
     )
     _check_together(request)
     return replace(request, command=_repeat(request))
@@ -197,6 +200,7 @@ def _gone_on_with(given: Given) -> Given:
     stored["versions"] = split_versions(named)
     shape = shaping(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
+    stored["notes"] = tuple(asked[name] for name in ("note",) if name in asked)
     stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
 
@@ -235,6 +239,8 @@ def _repeat(request: Request) -> str:
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),
         ("--offline", request.offline),
+        ("--no-probe", not request.probe),
+        ("--note", request.note),
         ("--stall", f"{request.stall_s:g}" if request.stall_s != Request.stall_s else None),
     ]
     return repeat_command(request.scenario, options)

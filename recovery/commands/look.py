@@ -1,4 +1,4 @@
-"""The commands that look: versions, doctor, datadirs, report, schema, completion."""
+"""The commands that look: versions, datadirs, report, schema, completion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from recovery.commands.grids import grid_of, page, size_text
 from recovery.commands.options import FOLDER, PREFIX
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
-from recovery.host.doctor import examine
 from recovery.load.schema import check_template, render
 from recovery.model import Layout
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
@@ -49,20 +48,6 @@ def versions() -> int:
         f"{', '.join(DEBIAN_NAMES)} (what Debian carries now), and IMAGE= (your own): `recovery images`."
     )
     return 0
-
-
-@click.command()
-@DATA
-def doctor(data: Path | None) -> int:
-    """Is this host fit for it?"""
-    checks = examine((data or default_data_dir()).expanduser().absolute())
-    console = Console(highlight=False)
-    for check in checks:
-        mark = {True: "ok  ", False: "BAD ", None: "note"}[check.ok]
-        console.print(Text(f"{mark}  {check.name}: {check.detail}"), soft_wrap=True)
-        if check.hint and check.ok is not True:
-            console.print(Text(f"      -> {check.hint}"), soft_wrap=True)
-    return 3 if any(check.ok is False for check in checks) else 0
 
 
 @click.group(invoke_without_command=True)
@@ -170,4 +155,4 @@ def completion(context: click.Context, shell: str) -> int:
     return 0
 
 
-COMMANDS: tuple[click.Command, ...] = (versions, doctor, datadirs, report, schema, completion)
+COMMANDS: tuple[click.Command, ...] = (versions, datadirs, report, schema, completion)

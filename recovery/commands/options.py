@@ -30,6 +30,14 @@ _YES = "1"
 FOLDER = click.Path(path_type=Path, readable=False)
 """What a folder is good for is looked at later, where it can be said what to do."""
 
+
+class _Whole(click.types.StringParamType):
+    """From the environment one value, blanks and all, where click would see a list."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return (rv,)
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OPTIONS: tuple[Decorator, ...] = (
@@ -138,6 +146,14 @@ OPTIONS: tuple[Decorator, ...] = (
         help="Never drop the whole host's caches: evict the files one by one."
     ),
     click.option(
+        "--no-probe", is_flag=True, envvar=PREFIX + "NO_PROBE",
+        help="Do not try beforehand how fast the storage is at small reads."
+    ),
+    click.option(
+        "--note", "notes", multiple=True, type=_Whole(), metavar="TEXT", envvar=PREFIX + "NOTE",
+        help='Your own words for what no host tells, like "io2, 5000 IOPS"; may be repeated.',
+    ),
+    click.option(
         "--keep", is_flag=True, envvar=PREFIX + "KEEP",
         help="Never remove a data directory to make room for the next version.",
     ),
@@ -155,7 +171,7 @@ FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "LAYOUT", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD",
     "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
     "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "BASELINE", "FAIL_OVER",
-    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS",
+    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE",
 )  # fmt: skip
 
 
@@ -208,7 +224,7 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
 
 def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """By the names of click's parameters. The names in the file are those of the environment, in small letters."""
-    parameters = {"version": "versions", "stall": "stall_s", "set": "settings", "variant": "variants"}
+    parameters = {"version": "versions", "stall": "stall_s", "set": "settings", "variant": "variants", "note": "notes"}
     defaults: dict[str, Any] = {}
     for name, value in content.items():
         key = name.replace("-", "_")
@@ -224,11 +240,11 @@ def _value(key: str, value: object, path: Path) -> object:
         if not isinstance(value, dict):
             raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
         return tuple(f"{option}={setting}" for option, setting in value.items())
-    if key in ("version", "variant") and isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if key in ("version", "variant", "note") and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
     if key == "stacks" and value is True:
         return AUTO
-    flags = dict.fromkeys(("as_published", "trace", "floor", "no_drop_caches", "keep", "offline"), bool)
+    flags = dict.fromkeys(("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline"), bool)
     wanted = {**flags, "stall": int | float}.get(key, str)
     if key in ("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"):
         wanted = int | str
@@ -238,7 +254,7 @@ def _value(key: str, value: object, path: Path) -> object:
         raise UsageError(f"{path}: '{key}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{key}' is set but empty", "give it a value, or remove the line")
-    if key in ("version", "variant"):
+    if key in ("version", "variant", "note"):
         return (value,)
     return str(value) if isinstance(value, int | float) and wanted is not bool and key != "stall" else value
 

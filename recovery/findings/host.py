@@ -15,7 +15,8 @@ _HELD_BACK = 0.01
 """Of the startup."""
 _OTHERS_IO = 0.05
 """Of what the server read."""
-_FEW_BYTES = 16 * MIB
+_FEW_BYTES = 64 * MIB
+"""A server that was killed leaves some megabytes in the cache, which are written while the next one starts."""
 _SLOWER = 0.8
 _EBS = "Amazon Elastic Block Store"
 _BURSTING = ("t2.", "t3.", "t3a.", "t4g.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from recovery.host.storage import unescape
 
 MOUNTS = Path("/proc/self/mountinfo")
+_PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
 Figure = Callable[[Path], int | None]
 """Of the group in this folder; None where its controllers do not keep it."""
@@ -54,6 +55,24 @@ def _words(path: Path) -> list[str]:
         return []
 
 
+def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, proc: Path = _PROC) -> tuple[Path, ...]:
+    """The group that this process is in, and those above it up to the hierarchy's root, as far as they are seen from
+    here: each of them may hold it back."""
+    try:
+        lines = (proc / str(process) / "cgroup").read_text().splitlines()
+    except OSError:
+        return ()
+    paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    for one in sorted(hierarchies(mounts), key=lambda one: one.version):
+        path = paths.get(controller if one.version == 1 else "")
+        if controller in one.controllers and path is not None:
+            own = one.root / path.lstrip("/")
+            # In a container the path is the host's, and the root may be mounted from there.
+            own = own if ".." not in own.parts and own.is_dir() else one.root
+            return (own, *(above for above in own.parents if above.is_relative_to(one.root)))
+    return ()
+
+
 def enable(hierarchy: Hierarchy, controller: str) -> None:
     """Version 2 hands a controller down only where the parent says so. It is left enabled: others may have come to
     use it meanwhile, and would lose their limits silently."""
@@ -97,6 +116,29 @@ def read_requests(folder: Path, disk: str) -> int | None:
 def memory_bytes(folder: Path) -> int | None:
     for lines in _lines(folder, "memory.current", "memory.usage_in_bytes"):
         return int(lines[0][0])
+    return None
+
+
+def throttled_s(folder: Path) -> float | None:
+    """For so long was what runs in the group held back, summed over its CPUs; None where it has no such count."""
+    for lines in _lines(folder, "cpu.stat"):
+        told = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+        if "throttled_time" in told:
+            return told["throttled_time"] / 1e9
+        if "throttled_usec" in told:
+            return told["throttled_usec"] / 1e6
+    return None
+
+
+def cpu_quota(folder: Path) -> float | None:
+    """How many CPUs what runs in the group may use; None is no limit."""
+    for lines in _lines(folder, "cpu.max"):
+        quota, period = lines[0]
+        return None if quota == "max" else int(quota) / int(period)
+    for quota_lines in _lines(folder, "cpu.cfs_quota_us"):
+        for period_lines in _lines(folder, "cpu.cfs_period_us"):
+            us = int(quota_lines[0][0])
+            return us / int(period_lines[0][0]) if us > 0 else None
     return None
 
 

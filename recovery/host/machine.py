@@ -12,7 +12,8 @@ from recovery.host.storage import Device
 
 Fact = str | int | float | None
 
-_DMI = Path("/sys/class/dmi/id")
+DMI = Path("/sys/class/dmi/id")
+_MEMINFO = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP = Path("/sys/fs/cgroup")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -36,14 +37,14 @@ def machine() -> dict[str, Fact]:
         "cpus": len(os.sched_getaffinity(0)),
         "cpu_governor": line(_GOVERNOR),
         "memory_bytes": memory_bytes(),
+        "memory_available_bytes": _available_bytes(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "os": _os_name(),
         "virtualisation": _virtualisation(),
-        "cgroup_version": _cgroup_version(),
-        "machine_vendor": line(_DMI / "sys_vendor"),
-        "machine_product": line(_DMI / "product_name"),
-        "ec2_instance_type": ec2_instance_type(_DMI),
+        "cgroup_version": cgroup_version(),
+        "machine_vendor": line(DMI / "sys_vendor"),
+        "machine_product": line(DMI / "product_name"),
         "thp": _bracketed(line(_THP)),
         "swappiness": int(swappiness) if swappiness else None,
         "idle_pageout": idle_pageout(),
@@ -66,6 +67,14 @@ def idle_pageout(admin: Path = _DAMON) -> str | None:
 
 def memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _available_bytes() -> int | None:
+    """What could be had without swapping: the page cache counts, as far as it can be given up."""
+    for text in (line(_MEMINFO) or "").splitlines():
+        if text.startswith("MemAvailable:"):
+            return int(text.split()[1]) * 1024
+    return None
 
 
 def ec2_instance_type(dmi: Path) -> str | None:
@@ -112,7 +121,7 @@ def _detect(kind: str) -> str | None:
     return asked.stdout.strip() or None
 
 
-def _cgroup_version() -> int | None:
+def cgroup_version() -> int | None:
     if (_CGROUP / "cgroup.controllers").exists():
         return 2
     return 1 if (_CGROUP / "memory").exists() else None

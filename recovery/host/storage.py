@@ -9,6 +9,9 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
+_READ_SECTORS, _WRITTEN_SECTORS = 2, 6
+_SECTOR_BYTES = 512
+"""In the kernel's counts, whatever the device's own are."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -119,3 +122,12 @@ def completed_reads(device: Device) -> int | None:
     """Reads the device has completed since it is there, whoever asked for them."""
     text = _line(device.stat_path) if device.stat_path else None
     return int(text.split()[0]) if text else None
+
+
+def moved_bytes(device: Device) -> tuple[int, int] | None:
+    """Read from the device and written to it since it is there, whoever asked for it."""
+    text = _line(device.stat_path) if device.stat_path else None
+    if text is None:
+        return None
+    fields = text.split()
+    return int(fields[_READ_SECTORS]) * _SECTOR_BYTES, int(fields[_WRITTEN_SECTORS]) * _SECTOR_BYTES

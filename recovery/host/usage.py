@@ -51,6 +51,18 @@ def _difference(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
 
 
+def cpu_s(pid: int) -> float | None:
+    """Since the process was made."""
+    ticks = _ticks(pid)
+    return None if ticks is None else sum(ticks) / _TICKS_PER_S
+
+
+def moved_bytes(pid: int) -> tuple[int, int] | None:
+    """Fetched from storage for the process, and made by it to be written there, since it was made."""
+    io = _io(pid)
+    return None if io is None else (io["read_bytes"], io["write_bytes"])
+
+
 def activity(pid: int) -> tuple[int, ...] | None:
     """Changes whenever the process has computed, read or written; None once it is gone."""
     ticks = _ticks(pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from recovery.host.storage import device_of
 from recovery.model import Build, Schema
 from recovery.server.options import base_settings, merge
 from recovery.server.server import Server
@@ -39,7 +40,14 @@ def of_build(build: Build) -> dict[str, str]:
     """What is known before it is started."""
     warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
     image = {"image": build.image} if build.image else {}
-    return {"source": build.source, "sha256": build.fingerprint, **image, **warnings}
+    return {"source": build.source, "sha256": build.fingerprint, **image, **_lies_on(build), **warnings}
+
+
+def _lies_on(build: Build) -> dict[str, str]:
+    """Of a server of this host: a start reads its program, too, and that from another disk than the data, maybe."""
+    device = device_of(build.basedir) if build.image is None else None
+    told = device and (device.device or device.filesystem)
+    return {"program_device": told} if told else {}
 
 
 def of_tables(schema: Schema, *, files: int | None, size_bytes: int | None) -> dict[str, str]:

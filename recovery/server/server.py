@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
+from recovery.host.around import Surroundings
 from recovery.host.limits import Group
 from recovery.host.signals import held_back
 from recovery.host.storage import Device
+from recovery.host.timeline import Onlooker
 from recovery.host.usage import Meter
 from recovery.measured import Startup
 from recovery.model import Build
@@ -118,12 +120,12 @@ class Server:
             )
             life = self._launcher.launch(launch)
             self._life = life
-        meter = self._meter(life)
+        meter, surroundings = self._meter(life), Surroundings(life.pid, self._device)
         try:
-            with beside(life.pid):
+            with beside(life.pid), Onlooker(life.pid, self._device, since_s=life.started_at) as onlooker:
                 ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
                 answered_at = self._first_answer(life)
-                usage = meter.read()
+                usage, around = meter.read(), surroundings.read()
         except BaseException:
             self._end()
             raise
@@ -143,6 +145,8 @@ class Server:
             beside=ready.passage.beside(startup_s),
             log_held_s=ready.passage.held_s,
             scan_threads=ready.passage.scan_threads,
+            around=around,
+            timeline=onlooker.timeline,
         )
 
     def _meter(self, life: Life) -> Meter:

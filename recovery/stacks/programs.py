@@ -47,6 +47,14 @@ def programs(wanted: str) -> tuple[str, ...]:
     return able
 
 
+def complaints() -> dict[str, str | None]:
+    """Of each, best first, why it cannot; None where it can."""
+    here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
+    with _resting() as pid:
+        found = {name: _complaint(name, pid) for name in here}
+    return {name: found.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
+
+
 @contextmanager
 def _resting() -> Iterator[int]:
     """A process of our own to look into, which is not stopped by it for long, and does nothing."""

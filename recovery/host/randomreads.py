@@ -1,0 +1,154 @@
+"""How fast is this storage at small reads here and there? Tried on a file of our own, with one and with many in flight.
+
+That is what a freshly written file gives. A cache below this host (a virtual disk's, a RAID controller's) may still
+hold it, and a volume made from a snapshot has blocks to fetch that nobody has read yet, of which these are none: the
+data of a cold start may be slower to get, never faster. It is the storage itself: no limit of the session holds here.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.host.space import free
+from recovery.host.storage import device_of, nearest
+
+_MIB = 1 << 20
+SIZES = {"4k": 4096, "16k": 16384}
+AT_ONCE = (1, 16)
+_IN_MEMORY = ("tmpfs", "ramfs")
+_SEED = 20_260_101
+"""The same places in the file each time."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a probe may cost."""
+
+    file_bytes: int
+    seconds: float
+    """For each of the four."""
+
+
+FULL = Effort(128 * _MIB, 1.0)
+SHORT = Effort(16 * _MIB, 0.25)
+BRIEF = Effort(16 * _MIB, 0.1)
+
+
+@dataclass(frozen=True)
+class Speed:
+    iops: int
+    mean_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
+class ReadProbe:
+    effort: Effort
+    speeds: dict[str, Speed]
+    """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty where it could not be tried."""
+    why_not: str | None = None
+
+    def facts(self) -> dict[str, str | int | float | None]:
+        """One flat name a figure, for the report."""
+        if not self.speeds:
+            return {"probe": f"none: {self.why_not}"}
+        told: dict[str, str | int | float | None] = {
+            "probe": "O_DIRECT reads at random of a file just written, by 1 and by 16 threads, without limits",
+            "probe_file_bytes": self.effort.file_bytes,
+            "probe_seconds_each": self.effort.seconds,
+        }
+        for name, speed in self.speeds.items():
+            told |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
+        return told
+
+
+LEFT_OUT = ReadProbe(SHORT, {}, "left out, as asked")
+
+
+def effort_for(tables: int) -> Effort:
+    """A session of a minute must not begin with five seconds of this."""
+    if tables < 1000:
+        return BRIEF
+    return SHORT if tables < 10_000 else FULL
+
+
+def probe(folder: Path, effort: Effort) -> ReadProbe:
+    """Never an error: where it cannot be tried, a word why."""
+    place = nearest(folder)
+    filesystem = device_of(place).filesystem
+    if filesystem in _IN_MEMORY:
+        return ReadProbe(effort, {}, f"{filesystem} lies in memory")
+    try:
+        if free(place).bytes < 2 * effort.file_bytes:
+            return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
+        with _written(place, effort.file_bytes) as file, _direct(file) as descriptor:
+            speeds = {
+                f"{name}_{threads}": _speed(descriptor, page_bytes, threads=threads, effort=effort)
+                for name, page_bytes in SIZES.items()
+                for threads in AT_ONCE
+            }
+    except OSError as error:
+        return ReadProbe(effort, {}, error.strerror or str(error))
+    return ReadProbe(effort, speeds)
+
+
+@contextmanager
+def _written(folder: Path, size: int) -> Iterator[int]:
+    """Without a name: whatever ends this tool leaves nothing. Of random bytes, which nothing below can shrink."""
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(size // _MIB):
+            file.write(os.urandom(_MIB))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        yield file.fileno()
+
+
+@contextmanager
+def _direct(file: int) -> Iterator[int]:
+    """The same file past the page cache; OSError (EINVAL) where the filesystem has no such way."""
+    descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, max(SIZES.values())) as page:
+            os.preadv(descriptor, [page], 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) -> Speed:
+    until = time.monotonic() + effort.seconds
+    began = time.monotonic()
+
+    def work(number: int) -> list[float]:
+        return list(_reads(descriptor, page_bytes, random.Random(_SEED + number), until, effort.file_bytes))  # noqa: S311  # places, no secrets
+
+    with ThreadPoolExecutor(threads) as pool:
+        taken = sorted(seconds for part in pool.map(work, range(threads)) for seconds in part)
+    elapsed = time.monotonic() - began
+    return Speed(
+        iops=round(len(taken) / elapsed),
+        mean_ms=round(1000 * sum(taken) / len(taken), 3),
+        p99_ms=round(1000 * taken[(99 * len(taken) - 1) // 100], 3),
+    )
+
+
+def _reads(descriptor: int, page_bytes: int, chance: random.Random, until: float, file_bytes: int) -> Iterator[float]:
+    """How long each took; at least one."""
+    pages = file_bytes // page_bytes
+    with mmap.mmap(-1, page_bytes) as page:  # as a mapping it begins where a page begins, which O_DIRECT asks for
+        while True:
+            began = time.perf_counter()
+            os.preadv(descriptor, [page], page_bytes * chance.randrange(pages))
+            ended = time.perf_counter()
+            yield ended - began
+            if time.monotonic() >= until:
+                return

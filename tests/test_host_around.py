@@ -1,0 +1,187 @@
+"""What else went on: sums on lines of /proc as kernels write them, and real work beside a real process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.host import cgroups
+from recovery.host.around import Surroundings, others_cpu_s
+from recovery.host.cpus import Cpus, cpus
+from recovery.host.looks import EVERY_S, MOST, Look, Looks
+from recovery.host.storage import Device, device_of, moved_bytes
+from recovery.host.timeline import Onlooker
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+NO_DEVICE = Device()
+
+
+@pytest.fixture
+def idle() -> Iterator[int]:
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_busy_is_all_that_is_not_idle_waiting_or_stolen(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 300 9999 777 4 5 600 50 10\ncpu0 1 2 3\n")
+    assert cpus(stat) == Cpus(busy_s=429 / TICKS_PER_S, steal_s=600 / TICKS_PER_S)
+    stat.write_text("cpu  1 2 3\n")
+    assert cpus(stat) is None
+    assert cpus(tmp_path / "missing") is None
+
+
+def test_the_rest_is_of_others() -> None:
+    assert others_cpu_s(Cpus(10, 0), Cpus(15, 1), 2.0, 0.5) == 2.5
+    assert others_cpu_s(Cpus(10, 0), Cpus(10.01, 0), 0.02, 0.0) == 0.0, "ticks are coarse"
+    assert others_cpu_s(None, Cpus(15, 1), 2.0, 0.5) is None
+    assert others_cpu_s(Cpus(10, 0), Cpus(15, 1), None, 0.5) is None
+
+
+def test_the_device_counts_sectors_of_512_bytes(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(" 7 0 16 1 5 0 24 2 0 1 1 0 0 0 0 0 0\n")
+    assert moved_bytes(Device(stat_path=tmp_path / "stat")) == (8192, 12288)
+    assert moved_bytes(NO_DEVICE) is None
+
+
+def test_what_cannot_be_told_is_none_and_no_error(idle: int) -> None:
+    surroundings = Surroundings(idle, NO_DEVICE)
+    found = surroundings.read()
+    assert (found.others_read_bytes, found.others_written_bytes) == (None, None)
+    assert found.others_cpu_s is not None
+    assert found.tool_cpu_s is not None
+    gone = Surroundings(2**22 + 1, NO_DEVICE).read()
+    assert gone.others_cpu_s is None
+    assert gone.throttled_s is None
+
+
+def test_work_of_this_tool_is_its_own(idle: int) -> None:
+    surroundings = Surroundings(idle, NO_DEVICE)
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+    found = surroundings.read()
+    assert found.tool_cpu_s is not None
+    assert found.tool_cpu_s >= 0.3
+    assert found.seconds >= 0.3
+
+
+def test_halving_keeps_what_is_evenly_spread() -> None:
+    looks = Looks()
+    at_s = 0.0
+    for _ in range(3600 * 4):
+        if at_s + looks.every_s > 3600:
+            break
+        at_s += looks.every_s
+        looks.add(Look(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
+        assert len(looks.kept) < MOST
+    timeline = looks.timeline()
+    assert timeline is not None
+    assert looks.every_s == 16.0, "an hour in fewer than 240"
+    assert len(timeline.at_s) + 20 >= MOST / 2
+    assert {round(b - a, 6) for a, b in zip(timeline.at_s, timeline.at_s[1:], strict=False)} == {16.0}
+    assert timeline.read_bytes == tuple(map(int, timeline.at_s))
+    assert timeline.cpu_s == tuple(at / 2 for at in timeline.at_s)
+    assert timeline.read_requests == ()
+
+
+def test_a_column_with_a_hole_is_empty() -> None:
+    looks = Looks()
+    assert looks.timeline() is None
+    assert looks.every_s == EVERY_S
+    looks.add(Look(0.25, read_bytes=1, cpu_s=0.1))
+    looks.add(Look(0.5, cpu_s=0.2))
+    timeline = looks.timeline()
+    assert timeline is not None
+    assert (timeline.at_s, timeline.read_bytes, timeline.cpu_s) == ((0.25, 0.5), (), (0.1, 0.2))
+
+
+def test_what_others_used_never_shrinks() -> None:
+    looks = Looks()
+    for at_s, used_s in ((0.25, 0.02), (0.5, 0.01), (0.75, 0.05)):
+        looks.add(Look(at_s, others_cpu_s=used_s))
+    timeline = looks.timeline()
+    assert timeline is not None
+    assert timeline.others_cpu_s == (0.02, 0.02, 0.05)
+
+
+WORK = "import sys, time\nprint(flush=True)\nwhile True: pass"
+
+
+def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", WORK], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with Onlooker(child.pid, device_of(tmp_path), since_s=time.monotonic()) as onlooker:
+            time.sleep(1.1)
+        child.kill()
+    timeline = onlooker.timeline
+    assert timeline is not None
+    assert len(timeline.at_s) == 5, timeline.at_s
+    assert timeline.at_s == tuple(sorted(timeline.at_s))
+    assert len(timeline.cpu_s) == 5
+    assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
+    assert timeline.cpu_s[-1] > 0.2
+    assert not [thread for thread in threading.enumerate() if thread.name == "onlooker"]
+
+
+def test_a_look_costs_next_to_nothing(idle: int, tmp_path: Path) -> None:
+    onlooker = Onlooker(idle, device_of(tmp_path), since_s=time.monotonic())
+    began = time.thread_time()
+    for _ in range(200):
+        onlooker.look()
+    assert (time.thread_time() - began) / 200 < 0.0025, "1 % of a quarter of a second"
+
+
+def test_a_process_that_is_gone_leaves_holes_and_no_error() -> None:
+    with Onlooker(2**22 + 1, NO_DEVICE, since_s=time.monotonic()) as onlooker:
+        pass
+    assert onlooker.timeline is not None
+    assert onlooker.timeline.cpu_s == ()
+
+
+def tree(folder: Path, version: int) -> Path:
+    """A hierarchy of plain files, in which process 7 is in /a/b."""
+    (folder / "root/a/b").mkdir(parents=True)
+    (folder / "proc/7").mkdir(parents=True)
+    kind = "cgroup2 cgroup2 rw" if version == 2 else "cgroup cgroup rw,cpu,cpuacct"
+    (folder / "mounts").write_text(f"30 22 0:30 / {folder / 'root'} rw - {kind}\n")
+    (folder / "root/cgroup.controllers").write_text("cpu io\n")
+    (folder / "proc/7/cgroup").write_text("0::/a/b\n" if version == 2 else "4:memory:/x\n3:cpu,cpuacct:/a/b\n0::/y\n")
+    return folder / "root"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_groups_of_a_process_up_to_the_root(version: int, tmp_path: Path) -> None:
+    root = tree(tmp_path, version)
+    found = cgroups.groups_of(7, "cpu", mounts=tmp_path / "mounts", proc=tmp_path / "proc")
+    assert found == (root / "a/b", root / "a", root)
+    (tmp_path / "proc/7/cgroup").write_text("0::/of/the/host\n3:cpu,cpuacct:/of/the/host\n")
+    assert cgroups.groups_of(7, "cpu", mounts=tmp_path / "mounts", proc=tmp_path / "proc") == (root,)
+    assert cgroups.groups_of(8, "cpu", mounts=tmp_path / "mounts", proc=tmp_path / "proc") == ()
+
+
+def test_throttling_and_quotas_of_both_versions(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    assert cgroups.throttled_s(old) is cgroups.cpu_quota(old) is None
+    (old / "cpu.stat").write_text("nr_periods 9\nnr_throttled 2\nthrottled_time 1500000000\n")
+    (new / "cpu.stat").write_text("usage_usec 9\nnr_throttled 2\nthrottled_usec 250000\n")
+    assert (cgroups.throttled_s(old), cgroups.throttled_s(new)) == (1.5, 0.25)
+    (old / "cpu.cfs_quota_us").write_text("50000\n")
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    (new / "cpu.max").write_text("150000 100000\n")
+    assert (cgroups.cpu_quota(old), cgroups.cpu_quota(new)) == (0.5, 1.5)
+    (old / "cpu.cfs_quota_us").write_text("-1\n")
+    (new / "cpu.max").write_text("max 100000\n")
+    assert cgroups.cpu_quota(old) is cgroups.cpu_quota(new) is None
