@@ -48,7 +48,9 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "findings", "findings/spread",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
-    "report/text", "report/markdown",
+    "report/text", "report/markdown", "report/answer", "report/axis", "report/html/bars", "report/html/colours",
+    "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
+    "report/html/sections", "report/html/stacked", "report/html/timeline",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

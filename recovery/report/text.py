@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from recovery.report import layout
+from recovery.report.answer import answers
 from recovery.report.tables import heading, state, tables
 from recovery.stored import Session, Table
 
@@ -28,7 +29,7 @@ def _head(session: Session) -> Iterator[str]:
     title = layout.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for paragraph in (session.question, state(session), *session.notes):
+    for paragraph in (session.question, *answers(session), state(session), *session.notes):
         yield from layout.wrapped(_ascii(paragraph), WIDTH)
     yield ""
     yield "To repeat it:"
