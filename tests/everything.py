@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from recovery import phases
 from recovery.measured import Around, Chain, Floor, Phase, Timeline
@@ -16,7 +16,6 @@ VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
 TABLES = 200_000
 SECONDS = {"5.7.22": (41.0, 6.2), "8.0.31": (76.0, 57.0), "mariadb-10.11.5": (4.1, 1.5)}
 FOLDED = {("validation", "main thread", "main", "fil_ibd_open"): 90, ("redo scan", "main thread", "main"): 10}
-_Any = TypeVar("_Any")
 
 
 def a_session(runs: tuple[Run, ...], **changed: Any) -> Session:
@@ -126,9 +125,9 @@ def growing(predict: int | None = None) -> Session:
     return a_session(tuple(runs), scenario="scale", settings=settings)
 
 
-def with_in_every_text(value: _Any, hostile: str) -> _Any:
+def with_in_every_text(value: Any, hostile: str) -> Any:
     """The same value, with this at the end of every text in it, of names as of values."""
-    changed: Any = value
+    changed = value
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 
+from recovery.cli import run
 from recovery.report.axis import axis, exact_axis
 from recovery.report.flame import flame
 from recovery.report.html.page import PAGE, render
@@ -123,6 +124,14 @@ def test_old_sessions_are_shown(folder: Path, tmp_path: Path) -> None:
     page = Read((tmp_path / PAGE).read_text())
     assert page.tags["svg"] > 0
     assert "Every run" in page.texts
+
+
+def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(STORED[0] / REPORT, tmp_path / REPORT)
+    assert run(["report", str(tmp_path), "--html"]) == 0
+    told = Path(capsys.readouterr().out.strip())
+    assert told == tmp_path.resolve() / PAGE
+    assert told.read_text().startswith("<!DOCTYPE html>")
 
 
 def test_all_that_was_taken_is_drawn() -> None:

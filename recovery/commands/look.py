@@ -23,6 +23,7 @@ from recovery.model import Layout
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.report import console as console_report
 from recovery.report import picture
+from recovery.report.html.page import PAGE
 from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES
 from recovery.store import REPORT, find, load
@@ -119,7 +120,8 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @RESULTS
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead.")
 @click.option("--svg", "as_svg", is_flag=True, help="Print the page as an SVG picture instead.")
-def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> int:
+@click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
+def report(session: str | None, results: Path, as_json: bool, as_svg: bool, as_html: bool) -> int:
     """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
     folder = find(results.expanduser(), session)
     try:
@@ -128,6 +130,8 @@ def report(session: str | None, results: Path, as_json: bool, as_svg: bool) -> i
         click.echo(f"note: {error.message}; the files there stay as they are", err=True)
     if as_svg:
         sys.stdout.write(picture.svg(load(folder)))
+    elif as_html:
+        click.echo(folder / PAGE)
     elif as_json:
         sys.stdout.write((folder / REPORT).read_text(encoding="utf-8"))
     else:

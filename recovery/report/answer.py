@@ -128,7 +128,7 @@ def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str, by_shar
     """By shares where the time that is told is no mean, so that both fit each other."""
     whole = sum(means.values())
     large = sorted((name for name in means if means[name] >= _LARGE * whole), key=lambda name: -means[name])
-    told = []
+    told: list[str] = []
     traced = any(run.tablespaces_opened is not None for run in runs)
     counted = False
     for name in large[:_MOST_PHASES]:

@@ -25,7 +25,7 @@ const looks = {
     const style = getComputedStyle(element);
     const shape = element instanceof SVGGeometryElement;
     if (!shape && element instanceof SVGElement) return [0, 0, 0, 0];
-    const said = shape ? style.fill : style.backgroundColor;
+    const said = shape ? style[element.tagName === "line" ? "stroke" : "fill"] : style.backgroundColor;
     if (!/^(rgb|color)/.test(said)) return [0, 0, 0, 0];
     const found = looks.color(said);
     found[3] *= (shape ? Number(style.fillOpacity) : 1) * Number(style.opacity);

@@ -24,6 +24,8 @@ LOOKS = (Path(__file__).parent / "looks.js").read_text()
 STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
 LEAST_CONTRAST = 4.5
 TAB = 9
+A4 = 703
+"""Pixels between the margins of a sheet."""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +118,17 @@ def test_contrast_is_really_looked_at(page: chromium.Page, tmp_path: Path) -> No
     assert [name for name in found if found[name] < LEAST_CONTRAST] == ["pale", "dark", "on blue"]
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_bars_and_lines_stand_out(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
+    opened(page, pages["everything"], dark=dark)
+    edges = page.run(
+        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => looks.contrast("
+        "looks.color(getComputedStyle(one).stroke), looks.color(getComputedStyle(document.body).backgroundColor)))"
+    )
+    assert len(edges) > 20
+    assert min(edges) >= 3
+
+
 @pytest.mark.parametrize("name", ["everything", "stacks", "seven-versions"])
 def test_by_keys_all_that_scrolls_and_unfolds_is_reached(
     page: chromium.Page, pages: dict[str, Path], name: str
@@ -173,4 +186,13 @@ def test_paper_is_white_and_has_what_is_folded(page: chromium.Page, pages: dict[
     folded = "[...document.querySelectorAll('details:not([open]) > :not(summary)')]"
     assert page.run(f"{folded}.length") > 0
     assert page.run(f"{folded}.every((one) => one.getBoundingClientRect().height > 0)")
+    page.ask("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("name", [*STORED, "everything", "near"])
+def test_no_table_is_cut_on_paper(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name], width=A4)
+    page.ask("Emulation.setEmulatedMedia", media="print")
+    wide = "[...document.querySelectorAll('table')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
+    assert page.run(f"{wide}.map((one) => [one.caption.innerText, one.scrollWidth])") == []
     page.ask("Emulation.setEmulatedMedia", media="")

@@ -30,4 +30,4 @@ def legend(names: Iterable[str]) -> tuple[Mark, ...]:
 
 def _css(name: str) -> str:
     number, hatched = colour_of(name)
-    return f"swatch p{number}{' hatched' if hatched else ''}"
+    return f"swatch p{number}{' hatched dark' if hatched else ''}"

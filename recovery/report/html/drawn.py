@@ -19,6 +19,8 @@ _SHAPES = (
     "M0-5L4.6 3.4h-9.2Z",
     "M0-5.2L4.6 0L0 5.2L-4.6 0Z",
 )
+DARK = "hatch-line dark"
+"""Over colours that are the same in light and dark."""
 Said = str | int | float
 
 
@@ -94,9 +96,9 @@ def along(points: Sequence[tuple[float, float]], *, size: tuple[float, float], *
     return element("path", d=d, vector_effect="non-scaling-stroke", **attributes) if size[0] and points else Markup("")
 
 
-def hatches(key: str) -> Markup:
+def hatches(key: str, *, css: str = "hatch-line") -> Markup:
     """For kinds that the colours do not suffice for, and warm starts: lines across."""
-    stripes = element("path", d="M0 0V6", class_="hatch-line")
+    stripes = element("path", d="M0 0V6", class_=css)
     tile = element(
         "pattern",
         stripes,

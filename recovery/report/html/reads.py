@@ -61,5 +61,5 @@ def _over(session: Session, floor: Floor) -> Iterator[Row]:
         for threads, seconds, css in ((1, floor.one_thread_s, "v0"), (floor.threads, floor.many_threads_s, "v2")):
             if seconds:
                 ratio = figures.ratio(startup / seconds)
-                yield Row(name, startup / seconds, f"{ratio} of {threads} thread{'s' if threads > 1 else ''}", css)
+                yield Row(name, startup / seconds, f"{ratio} \u00d7 {threads} thread{'s' if threads > 1 else ''}", css)
                 name = ""

@@ -53,7 +53,7 @@ def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
             parts += drawn.whisker(scale, y + _BAR / 2, max(0.0, row.low), row.high)
         if about.line is not None:
             x = scale.at(about.line)
-            parts.append(drawn.line((x, y - 3), (x, y + _BAR + 3), class_="held-against"))
+            parts.append(drawn.line((x, y - 2), (x, y + _BAR + 2), class_="held-against"))
         end = scale.at(max(row.value, row.high or 0.0, about.line or 0.0))
         parts.append(drawn.text(end, y + _BAR - 2.5, row.told, dx=8, class_="value"))
         y += _BAR + _BETWEEN

@@ -41,7 +41,7 @@ def phases_chart(session: Session) -> Chart | None:
         title=title,
         told=_told(means),
         height=y + 24,
-        parts=[drawn.hatches(KEY), *drawn.grid(scale, y, "s"), *parts],
+        parts=[drawn.hatches(KEY, css=drawn.DARK), *drawn.grid(scale, y, "s"), *parts],
     )
     names = in_order(name for found in means.values() for name in found)
     return Chart(KEY, title, drawing, legend(names))
@@ -57,20 +57,25 @@ def _bar(scale: Axis, y: float, found: dict[str, float]) -> list[Markup]:
             parts.append(drawn.box(sides, rows, told, class_=f"phase p{number}"))
             if hatched:
                 parts.append(drawn.box(sides, rows, told, fill=drawn.hatched(KEY)))
-            else:
-                parts += _named(name, sides, y, number)
+            parts += _named(name, sides, y, hatched=hatched)
         at += seconds
     whole = f"{figures.seconds(at)} s"
     return [*parts, drawn.text(scale.at(at), y + _BAR / 2 + 4.5, whole, dx=9, class_="value")]
 
 
-def _named(name: str, sides: tuple[float, float], y: float, number: int) -> list[Markup]:
-    """Inside its segment, where it fits: on every screen, or on a wide one."""
+def _named(name: str, sides: tuple[float, float], y: float, *, hatched: bool) -> list[Markup]:
+    """Inside its segment, where it fits: on every screen, or on a wide one. Without hatches behind it."""
     share, needed = (sides[1] - sides[0]) / 100, len(name) * _LETTER + _EDGE
     if share * _ROOMY < needed:
         return []
-    css = f"on-p{number}" if share * _NARROW >= needed else f"on-p{number} roomy"
-    return [drawn.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=css)]
+    number, _ = colour_of(name)
+    always = "" if share * _NARROW >= needed else " roomy"
+    said = drawn.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=f"on-p{number}{always}")
+    if not hatched:
+        return [said]
+    plain = drawn.element("rect", x=2, width=needed - 4, height=_BAR - 10, class_=f"p{number}{always}")
+    behind = drawn.element("svg", plain, x=drawn.percent(sides[0]), y=y + 5, overflow="visible")
+    return [behind, said]
 
 
 def _told(means: dict[tuple[str, str], dict[str, float]]) -> str:

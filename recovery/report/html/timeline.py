@@ -65,7 +65,7 @@ def timeline_chart(run: Run) -> Chart:
         title=title,
         told=f"Timeline of the start: {most}.",
         height=y + 26,
-        parts=[drawn.hatches(key), *_shades(run, across, y), *drawn.grid(across, y, "s"), *parts],
+        parts=[drawn.hatches(key, css=drawn.DARK), *_shades(run, across, y), *drawn.grid(across, y, "s"), *parts],
     )
     return Chart(key, title, drawing, _legend(run, reads=bool(reads), server=bool(server), others=bool(others)))
 
