@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 from everything import a_run, a_session, everything, growing
+from rich.console import Console
 
+from recovery.measured import Phase
 from recovery.report.answer import about, answers
 from recovery.report.console import render as console
 from recovery.report.markdown import render as markdown
@@ -43,6 +46,7 @@ def test_without_a_trace_only_the_tables_are_known() -> None:
 
 def test_without_phases() -> None:
     assert of(replace(untraced(COLD), phases=())) == "5.7.22 needs 41.0 s cold with 200,000 tables."
+    assert of(replace(untraced(COLD), phases=(Phase("validation", 0, 0),))).endswith("with 200,000 tables.")
 
 
 def test_a_server_that_opens_and_does_not_read() -> None:
@@ -94,10 +98,6 @@ def test_three_figures(seconds: float, said: str) -> None:
 
 
 def test_every_report_has_the_answer() -> None:
-    from io import StringIO
-
-    from rich.console import Console
-
     session = a_session((COLD, WARM))
     printed = StringIO()
     console(session, Console(file=printed, width=200))

@@ -127,7 +127,7 @@ def _clauses(session: Session, measured: Sequence[Summary]) -> list[str]:
 def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str, by_share: bool) -> Iterator[str]:
     """By shares where the time that is told is no mean, so that both fit each other."""
     whole = sum(means.values())
-    large = sorted((name for name in means if means[name] >= _LARGE * whole), key=lambda name: -means[name])
+    large = sorted((name for name in means if whole and means[name] >= _LARGE * whole), key=lambda name: -means[name])
     told: list[str] = []
     traced = any(run.tablespaces_opened is not None for run in runs)
     counted = False

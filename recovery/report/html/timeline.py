@@ -20,7 +20,7 @@ from recovery.stored import Run, Session, Verdict
 _BAND, _PANEL, _HEAD = 9.0, 64.0, 24.0
 _FIELD = 1000.0
 """Units across a panel, which is stretched."""
-_MOST_STEPS = 240
+_MOST_STEPS = 160
 Rates = list[tuple[float, float, float]]
 """From, to, and how much a second."""
 
