@@ -53,7 +53,7 @@ def _fit_of(points: Points) -> Fit | None:
 
 def curves(session: Session) -> tuple[Curve, ...]:
     """Empty unless several numbers of tables were asked for."""
-    asked = frozenset(map(int, str(session.settings.get("points") or "").split()))
+    asked = frozenset(int(word) for word in str(session.settings.get("points") or "").split() if word.isdecimal())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for version, variant, runs in measured_by(session):
         name, _, number = variant.rpartition("-")

@@ -54,6 +54,9 @@ PURE = [
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown", "report/hyperfine",
     "bundle/masking", "bundle/patterns", "bundle/literals", "bundle/steps",
+    "report/answer", "report/axis", "report/html/bars", "report/html/colours",
+    "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
+    "report/html/sections", "report/html/stacked", "report/html/timeline",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

@@ -122,7 +122,15 @@ def test_only_measured_runs_are_times(session: Session) -> None:
 def test_the_command_prints_each(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", str(SESSIONS[0]), "--format", name]) == 0
     printed = capsys.readouterr().out
-    begins = {"text": "c", "markdown": "# ", "csv": "number,", "hyperfine": "{", "svg": "<svg", "json": "{"}
+    begins = {
+        "text": "c",
+        "markdown": "# ",
+        "csv": "number,",
+        "hyperfine": "{",
+        "svg": "<svg",
+        "json": "{",
+        "html": "<!DOCTYPE html>",
+    }
     assert printed.startswith(begins[name])
     stored = {"json": "report.json", "text": "report.txt", "markdown": "report.md"}.get(name)
     if stored:

@@ -118,6 +118,6 @@ def test_a_picture_beside_the_reports(tmp_path: Path) -> None:
     dots = [one for one in drawn.iter() if one.tag.endswith("circle") and one.get("r") == "3.5"]
     assert len(dots) == 18
     words = {one.text for one in drawn.iter() if one.tag.endswith("text")}
-    assert {"0", "4", "20", "10,000", "50,000", "5.7.22 cold"} <= words, "round figures on both axes"
+    assert {"0", "5", "20", "10,000", "50,000", "5.7.22 cold"} <= words, "round figures on both axes"
     assert all(0 <= float(dot.get("cy", "-1")) <= 440 for dot in dots)
     assert "(chart.svg)" in (folder / "report.md").read_text()

@@ -24,6 +24,7 @@ from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.published import schema_text
 from recovery.report import console as console_report
 from recovery.report.formats import FORMATS, rendered
+from recovery.report.html.page import PAGE
 from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES
 from recovery.store import find, load
@@ -107,8 +108,9 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
 @click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
 @click.option("--svg", "wanted", flag_value="svg", help="As --format svg: the page as a picture.")
+@click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
-def report(session: str | None, results: Path, wanted: str | None, as_schema: bool) -> int:
+def report(session: str | None, results: Path, wanted: str | None, as_html: bool, as_schema: bool) -> int:
     """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
     if as_schema:
         sys.stdout.write(schema_text())
@@ -121,6 +123,8 @@ def report(session: str | None, results: Path, wanted: str | None, as_schema: bo
     if wanted:
         # A name of a file that is no UTF-8 must not cost the page.
         sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
+    elif as_html:
+        click.echo(folder / PAGE)
     else:
         console_report.render(load(folder), Console(highlight=False))
     return 0

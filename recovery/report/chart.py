@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from html import escape
 
 from recovery.curves import Curve
+from recovery.report.axis import axis
 
 CHART = "chart.svg"
 """Its name beside the reports."""
 WIDTH, HEIGHT = 860, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
-_STEPS = 5
 _FILES_A_THREAD = 8000
 """MySQL 8.0.18 and later scan with one more for each so many."""
 
@@ -22,7 +21,7 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
     """Both axes from zero: a line that looks steep is."""
     most_tables = max(tables for curve in drawn for tables, _ in curve.points)
     most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
-    frame = _Frame(_STEPS * _round_step(most_tables / _STEPS), _STEPS * _round_step(most_s / _STEPS))
+    frame = _Frame(most_tables, most_s)
     parts = [*_axes(frame), *_more_threads(frame, drawn)]
     for number, curve in enumerate(drawn):
         parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
@@ -33,41 +32,31 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
     )
 
 
-def _round_step(least: float) -> float:
-    """The next round number: what a reader can add up."""
-    power = 10.0 ** math.floor(math.log10(least or 1))
-    return next(round_one * power for round_one in (1, 2, 2.5, 3, 4, 5, 6, 8, 10) if round_one * power >= least)
-
-
 class _Frame:
     def __init__(self, most_tables: float, most_s: float) -> None:
-        self.most_tables = most_tables
-        self.most_s = most_s
-
-    def x(self, tables: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * tables / self.most_tables
-
-    def y(self, seconds: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * seconds / self.most_s
+        self.tables = axis(most_tables, start=_LEFT, end=WIDTH - _RIGHT)
+        self.seconds = axis(most_s, start=HEIGHT - _BOTTOM, end=_TOP)
+        self.x = self.tables.at
+        self.y = self.seconds.at
 
 
 def _axes(frame: _Frame) -> Iterator[str]:
     right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-    for step in range(_STEPS + 1):
-        tables, seconds = frame.most_tables * step / _STEPS, frame.most_s * step / _STEPS
-        x, y = frame.x(tables), frame.y(seconds)
+    for seconds in frame.seconds.ticks():
+        y = frame.y(seconds)
         yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#d0d7de"/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:g}</text>'
-        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
+    for tables in frame.tables.ticks():
+        yield f'<text x="{frame.x(tables):.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
     yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">tables</text>'
     yield f'<text x="16" y="{(_TOP + bottom) / 2}" transform="rotate(-90 16 {(_TOP + bottom) / 2})">seconds</text>'
 
 
 def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator[str]:
     if curve.fit is not None:
-        start, end = (frame.y(max(0.0, curve.fit.at(tables))) for tables in (0, frame.most_tables))
+        start, end = (frame.y(max(0.0, curve.fit.at(tables))) for tables in (0, frame.tables.most))
         yield (
-            f'<line x1="{_LEFT}" y1="{start:.1f}" x2="{frame.x(frame.most_tables):.1f}" y2="{end:.1f}" '
+            f'<line x1="{_LEFT}" y1="{start:.1f}" x2="{frame.x(frame.tables.most):.1f}" y2="{end:.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'
         )
     for tables, runs in curve.points:

@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.report import layout
+from recovery.report.answer import answers
 from recovery.report.tables import figures_of, heading, state
 from recovery.stored import Session, Table, Verdict
 
@@ -26,7 +27,7 @@ _STYLES = {
 def render(session: Session, console: Console) -> None:
     """Everything goes through Text: what a server or a user wrote is never taken for markup."""
     console.print(Text(layout.printable(heading(session)), style="bold"))
-    for paragraph in (session.question, state(session), *session.notes):
+    for paragraph in (session.question, *answers(session), state(session), *session.notes):
         console.print(Text(layout.printable(paragraph)))
     # One line, to be copied as it is; a picture would cut it off.
     console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=not console.record)

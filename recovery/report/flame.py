@@ -34,8 +34,9 @@ def flame(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[st
     parts = "".join(_drawn(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        f'font-family="monospace" font-size="10.5" fill="#1f2328"><rect width="{_WIDTH}" height="{height}" '
-        f'fill="#fff"/><text x="8" y="21" font-size="14" font-weight="bold" font-family="sans-serif">{escape(title)}'
+        f'font-family="monospace" font-size="10.5" fill="#1f2328" role="img" aria-label="{escape(title)}">'
+        f'<rect class="paper" width="{_WIDTH}" height="{height}" fill="#fff"/>'
+        f'<text class="head" x="8" y="21" font-size="14" font-weight="bold" font-family="sans-serif">{escape(title)}'
         f"</text>{parts}</svg>\n"
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recovery.report import hyperfine, markdown, picture, sheet, text
+from recovery.report.html.page import PAGE
 from recovery.store import REPORT, load
 from recovery.stored import Session
 
@@ -16,7 +17,7 @@ RENDERED: dict[str, Callable[[Session], str]] = {
     "hyperfine": hyperfine.render,
     "svg": picture.svg,
 }
-STORED = {"json": REPORT}
+STORED = {"json": REPORT, "html": PAGE}
 """Given as they stand beside the session."""
 FORMATS = (*RENDERED, *STORED)
 

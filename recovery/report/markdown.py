@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from recovery.curves import curves
 from recovery.report import layout
+from recovery.report.answer import answers
 from recovery.report.chart import CHART
 from recovery.report.stacks import flame_of
 from recovery.report.tables import heading, state, tables
@@ -19,7 +20,9 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def render(session: Session) -> str:
     """The whole page, ending with a line end."""
-    lines = [f"# {_escaped(heading(session))}", "", _escaped(session.question), "", _escaped(state(session))]
+    lines = [f"# {_escaped(heading(session))}"]
+    for paragraph in (session.question, *answers(session), state(session)):
+        lines += ["", _escaped(paragraph)]
     if session.notes:
         lines += ["", *(f"- {_escaped(note)}" for note in session.notes)]
     lines += ["", "To repeat it:", "", *_fenced(layout.printable(session.command))]

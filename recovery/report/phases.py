@@ -25,6 +25,17 @@ def phase_table(session: Session) -> Table | None:
     return phases_by(title, ("version", "variant"), found, notes=(*_beside(measured), *_held(measured)))
 
 
+def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
+    """Mean seconds of each phase by version and variant; without those of which no run has phases."""
+    found = {}
+    for version, variant, runs in measured_by(session):
+        starts = [seconds_by_name(run.phases) for run in runs if run.phases]
+        means = {name: _mean_of(starts, name) or 0.0 for name in in_order(name for start in starts for name in start)}
+        if means:
+            found[version, variant] = means
+    return found
+
+
 def phases_by(
     title: str,
     headers: tuple[str, ...],

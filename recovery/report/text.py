@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from recovery.report import layout
+from recovery.report.answer import answers
 from recovery.report.tables import heading, state, tables
 from recovery.stored import Session, Table
 
@@ -36,7 +37,7 @@ def opening(session: Session) -> Iterator[str]:
     title = layout.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for told in (session.question, state(session), *session.notes):
+    for told in (session.question, *answers(session), state(session), *session.notes):
         yield from paragraph(told)
 
 

@@ -11,19 +11,25 @@ from recovery.phases import in_order
 from recovery.report import markdown, text
 from recovery.report.chart import CHART, chart
 from recovery.report.flame import flame
+from recovery.report.html import page
 from recovery.report.stacks import flame_of
 from recovery.store import STACKS, keeping_in, load
 from recovery.stored import Session
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:
-    """report.txt and report.md, made from what is stored in the folder; a chart where there is a curve, and a flame
-    graph for each start whose stacks were taken."""
+    """report.txt, report.md and report.html, made from what is stored in the folder; a chart where there is a curve,
+    and a flame graph for each start whose stacks were taken."""
     session = load(folder)
-    rendered = {"report.txt": text.render(session), "report.md": markdown.render(session)}
+    flames = _flames(folder, session)
+    rendered = {
+        "report.txt": text.render(session),
+        "report.md": markdown.render(session),
+        page.PAGE: page.render(session, {number: drawing for number, (_, drawing) in flames.items()}),
+    }
     if drawn := curves(session):
         rendered[CHART] = chart(f"{session.title}, against the number of tables", drawn)
-    rendered |= _flames(folder, session)
+    rendered |= dict(flames.values())
     paths = []
     with keeping_in(folder):
         for name, content in rendered.items():
@@ -32,8 +38,9 @@ def write_reports(folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _flames(folder: Path, session: Session) -> dict[str, str]:
-    """A picture beside every file of folded stacks; of a session that was copied without them, none."""
+def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
+    """By the number of the run: the name of a picture beside its folded stacks, and the picture; of a session that was
+    copied without them, none."""
     drawn = {}
     for run in session.runs:
         # Whoever sent this session may have written any path into it: only what lies here is read and written.
@@ -42,5 +49,6 @@ def _flames(folder: Path, session: Session) -> dict[str, str]:
             continue
         folded = read(path.read_text(encoding="utf-8", errors="replace"))
         title = f"{run.version} {run.variant}, run {run.number}: {run.samples} looks by {run.sampled_by}"
-        drawn[flame_of(f"{STACKS}/{path.name}")] = flame(title, folded, in_order(names[0] for names in folded))
+        picture = flame(title, folded, in_order(names[0] for names in folded))
+        drawn[run.number] = (flame_of(f"{STACKS}/{path.name}"), picture)
     return drawn

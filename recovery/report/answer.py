@@ -1,0 +1,194 @@
+"""What is the answer, in a sentence for each version? Of what was measured, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from recovery import phases
+from recovery.curves import Curve, curves, predicted_at
+from recovery.model import Cache
+from recovery.report.phases import phase_means
+from recovery.report.touched import OPENS_ONLY, claim
+from recovery.stored import Run, Session, Verdict
+from recovery.summary import Summary, mean, measured_by, summarise, summarised
+
+_WIDE = 0.3
+"""Of the median, from the fastest run to the slowest: then the median is told, and both."""
+_LARGE = 0.25
+"""Of a startup: a phase that is told of."""
+_MOST_PHASES = 2
+_MOST_VARIANTS = 4
+_DOING = {
+    phases.PROCESS_START: "until the process stands",
+    phases.BUFFER_POOL: "allocating the buffer pool",
+    phases.DISCOVERY: "looking through tablespaces",
+    phases.SYSTEM_FILES: "opening the system's files",
+    phases.REDO_SCAN: "scanning the redo log",
+    phases.REDO_APPLY: "applying the redo log",
+    phases.VALIDATION: "validating tablespaces",
+    phases.UNDO_AND_TEMP: "with undo and temporary tablespaces",
+    phases.DICTIONARY: "loading the dictionary",
+    phases.UPGRADE: "upgrading",
+    phases.BINLOG_RECOVERY: "recovering by the binary log",
+    phases.REST: "after InnoDB was up",
+    phases.UNNAMED: "in what no line of its log names",
+    phases.FIRST_QUERY: "until the first answer",
+}
+_OVER_TABLESPACES = (phases.DISCOVERY, phases.VALIDATION)
+
+
+def answers(session: Session) -> tuple[str, ...]:
+    """One sentence a version, in the order of the report."""
+    drawn = curves(session)
+    grown = {curve.version for curve in drawn}
+    told = []
+    for version in session.versions:
+        if version in grown:
+            told += [_growth(session, curve) for curve in drawn if curve.version == version]
+        else:
+            told.append(_answer(session, version))
+    return tuple(told)
+
+
+def _answer(session: Session, version: str) -> str:
+    summaries = [one for one in summarised(session) if one.version == version]
+    runs = [run for run in session.runs if run.version == version]
+    measured = [one for one in summaries if one.mean_s is not None]
+    if not measured:
+        return _nothing(version, runs)
+    clauses = "; ".join(_clauses(session, measured))
+    told = f"{version} needs {_times(measured)}"
+    tables = next((f"{run.tables:,}" for run in runs if run.tables), None)
+    if tables is not None and tables not in clauses and len({run.tables for run in runs if run.tables}) == 1:
+        told += f" with {tables} tables"
+    told += f": {clauses}." if clauses else "."
+    left_out = _counted((sum(one.failed for one in summaries), sum(one.void for one in summaries)))
+    return f"{told} Not counted: {left_out}." if left_out else told
+
+
+def _nothing(version: str, runs: Sequence[Run]) -> str:
+    failed, void = (sum(run.verdict is verdict for run in runs) for verdict in (Verdict.FAILED, Verdict.VOID))
+    if left_out := _counted((failed, void)):
+        reason = next((run.reason for run in runs if run.reason), None)
+        return f"{version}: nothing was measured ({left_out})" + (f": {reason.rstrip('.')}." if reason else ".")
+    if any(run.verdict is Verdict.SAMPLED for run in runs):
+        return f"{version}: its stacks were taken, and nothing was measured without."
+    return f"{version}: nothing was measured."
+
+
+def _counted(counts: tuple[int, int]) -> str:
+    kinds = zip(counts, ("failed", "void"), strict=True)
+    return ", ".join(f"{number} {what} run{'s' if number > 1 else ''}" for number, what in kinds if number)
+
+
+def _times(measured: Sequence[Summary]) -> str:
+    """`41.0 s cold and 6.1 s warm`; of many variants the fastest and the slowest."""
+    if len(measured) > _MOST_VARIANTS:
+        middle = sorted(measured, key=lambda one: one.mean_s or 0.0)
+        return f"from {_time(middle[0])} to {_time(middle[-1])}, by variant"
+    *some, last = map(_time, measured)
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _time(one: Summary) -> str:
+    if _is_wide(one):
+        return (
+            f"{about(_middle(one))} {one.variant} (the median; {about(one.min_s or 0.0)} to {about(one.max_s or 0.0)})"
+        )
+    return f"{about(_middle(one))} {one.variant}"
+
+
+def _middle(one: Summary) -> float:
+    return (one.median_s if _is_wide(one) else one.mean_s) or 0.0
+
+
+def _is_wide(one: Summary) -> bool:
+    low, high, median = one.min_s or 0.0, one.max_s or 0.0, one.median_s or 0.0
+    return high - low > _WIDE * median
+
+
+def about(seconds: float) -> str:
+    """Three figures are what a sentence bears."""
+    return f"{seconds:.0f} s" if seconds >= 99.95 else f"{seconds:.1f} s" if seconds >= 9.995 else f"{seconds:.2f} s"
+
+
+def _clauses(session: Session, measured: Sequence[Summary]) -> list[str]:
+    """Of the cold start, where there is one."""
+    first = next((one for one in measured if one.variant.startswith(Cache.COLD.value)), measured[0])
+    runs = next(
+        runs for version, variant, runs in measured_by(session) if (version, variant) == (first.version, first.variant)
+    )
+    whose = "it" if len(measured) == 1 else f"the {first.variant} start"
+    means = phase_means(session).get((first.version, first.variant), {})
+    return [*_phases(means, runs, whose=whose, by_share=_is_wide(first)), *_floor(session, first)]
+
+
+def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str, by_share: bool) -> Iterator[str]:
+    """By shares where the time that is told is no mean, so that both fit each other."""
+    whole = sum(means.values())
+    large = sorted((name for name in means if whole and means[name] >= _LARGE * whole), key=lambda name: -means[name])
+    told: list[str] = []
+    traced = any(run.tablespaces_opened is not None for run in runs)
+    counted = False
+    for name in large[:_MOST_PHASES]:
+        said = f"{means[name] / whole:.0%}" if by_share else about(means[name])
+        doing = _doing(name)
+        if name in _OVER_TABLESPACES and not counted:
+            doing, counted = doing.replace("tablespaces", _tablespaces(runs), 1), True
+        told.append(f"{said} {'' if told else f'of {whose} '}{doing}")
+    if told:
+        yield " and ".join(told)
+    if traced and not counted:
+        yield f"it opens {_tablespaces(runs)}"
+
+
+def _doing(name: str) -> str:
+    return " and ".join(_DOING.get(one, f"in {one}") for one in name.split(phases.JOIN))
+
+
+def _tablespaces(runs: Sequence[Run]) -> str:
+    """How many, as far as was looked."""
+    opened, modified = (mean(values) for values in zip(*map(_opened_and_modified, runs), strict=True))
+    if opened is None:
+        tables = next((run.tables for run in runs if run.tables), None)
+        return "tablespaces" if tables is None else f"the tablespaces of {tables:,} tables"
+    told = f"{opened:,.0f} tablespaces"
+    if modified is not None:
+        told += f", of which {modified:,.0f} had changed"
+    read = mean(run.tablespaces_read for run in runs)
+    if claim(runs) == OPENS_ONLY and read is not None:
+        told += f", and reads only {read:,.0f}"
+    return told
+
+
+def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
+    return run.tablespaces_opened, run.tablespaces_modified
+
+
+def _floor(session: Session, first: Summary) -> Iterator[str]:
+    """Plain reads of the same files; the one page of a general tablespace is no floor for anything."""
+    for floor in session.floors:
+        fits = floor.version == first.version and first.variant in floor.variants and floor.files > 1
+        if fits and first.variant.startswith(Cache.COLD.value) and floor.many_threads_s:
+            yield (
+                f"{_middle(first) / floor.many_threads_s:.1f} times the {about(floor.many_threads_s)} that "
+                f"{floor.threads} threads need to read a page of each file"
+            )
+
+
+def _growth(session: Session, curve: Curve) -> str:
+    tables, runs = curve.points[-1]
+    largest = summarise([replace(run, variant=curve.variant) for run in runs], [curve.version], [curve.variant])[0]
+    told = f"{curve.version} needs {_time(largest)} with {tables:,} tables"
+    if curve.fit is None:
+        return f"{told}."
+    told += (
+        f"; the line through all points: {about(max(0.0, curve.fit.fixed_s))} and "
+        f"{1000 * curve.fit.per_table_s:.3g} ms for each table"
+    )
+    asked = predicted_at(session)
+    if asked is not None:
+        seconds, low, high = curve.fit.predict(asked)
+        told += f", and so {about(seconds)} ({about(max(0.0, low))} to {about(high)}) with {asked:,}"
+    return f"{told}."

@@ -1,0 +1,116 @@
+"""How does the startup grow with the number of tables, and what does the line predict? A chart that fits the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from recovery.curves import Curve, curves, predicted_at
+from recovery.report import figures
+from recovery.report.axis import Axis, axis
+from recovery.report.html import drawn
+from recovery.report.html.parts import Chart, Mark
+from recovery.report.html.rows import Row, Rows, rows_chart
+from recovery.stored import Session
+
+KEY = "growth-chart"
+_LEFT, _RIGHT, _TOP, _HEIGHT = 9.0, 95.0, 26.0, 310.0
+_FARTHEST = 2.5
+"""A prediction for more times as many tables would press the measured points into a corner: it is in a chart below."""
+
+
+def growth_charts(session: Session) -> tuple[Chart, ...]:
+    found = curves(session)
+    if not found:
+        return ()
+    predicted = _predicted(session, found)
+    return (_growth(session, found), *((predicted,) if predicted else ()))
+
+
+def _growth(session: Session, found: Sequence[Curve]) -> Chart:
+    most = max(tables for curve in found for tables, _ in curve.points)
+    asked = predicted_at(session)
+    ahead = asked if asked is not None and asked <= _FARTHEST * most else None
+    across = axis(max(most, ahead or 0), start=_LEFT, end=_RIGHT)
+    up = axis(max(_highest(curve, across, ahead) for curve in found), start=_HEIGHT, end=_TOP)
+    title = f"{session.title} against the number of tables"
+    legend = [Mark(f"marker s{number % 6}", f"{curve.version} {curve.variant}") for number, curve in enumerate(found)]
+    if ahead is not None:
+        legend.append(Mark("sign-whisker", f"predicted for {ahead:,} tables: where one more run would lie, with 95 %"))
+    signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, (across, up), ahead)]
+    drawing = drawn.picture(
+        KEY,
+        title=title,
+        told="; ".join(_told(curve) for curve in found) + ". The tables below have the figures.",
+        height=_HEIGHT + 42,
+        parts=[*_axes(across, up), *signs],
+    )
+    return Chart(KEY, title, drawing, tuple(legend))
+
+
+def _highest(curve: Curve, across: Axis, ahead: int | None) -> float:
+    """Of the line, the runs and the prediction's interval."""
+    times = [run.startup_s or 0.0 for _, runs in curve.points for run in runs]
+    if curve.fit is not None:
+        times.append(curve.fit.at(across.most))
+        times += curve.fit.predict(ahead) if ahead is not None else ()
+    return max(times)
+
+
+def _axes(across: Axis, up: Axis) -> Iterator[Markup]:
+    for value in up.ticks():
+        y = up.at(value)
+        yield drawn.line((_LEFT, y), (_RIGHT, y), class_="grid")
+        yield drawn.text(_LEFT, y + 4, f"{value:,.6g}", dx=-6, text_anchor="end", class_="tick")
+    for number, value in enumerate(across.ticks()):
+        css = "tick roomy" if number % 2 else "tick"
+        yield drawn.text(across.at(value), _HEIGHT + 18, f"{value:,.6g}", text_anchor="middle", class_=css)
+    yield drawn.text((_LEFT + _RIGHT) / 2, _HEIGHT + 36, "tables", text_anchor="middle", class_="tick")
+    yield drawn.text(0, 9, "seconds", class_="tick")
+
+
+def _curve(curve: Curve, number: int, axes: tuple[Axis, Axis], ahead: int | None) -> Iterator[Markup]:
+    across, up = axes
+    css = f"s{number % 6}"
+    if curve.fit is not None:
+        ends = [(across.at(tables), up.at(max(0.0, curve.fit.at(tables)))) for tables in (0, across.most)]
+        yield drawn.line(ends[0], ends[1], class_=f"series {css}")
+        if ahead is not None:
+            seconds, low, high = curve.fit.predict(ahead)
+            yield from _interval(across.at(ahead), up, max(0.0, low), high)
+            told = f"{curve.version} {curve.variant}: {figures.seconds(seconds)} s predicted for {ahead:,} tables"
+            yield drawn.mark(across.at(ahead), up.at(seconds), number, told, class_=f"hollow {css}")
+    for tables, runs in curve.points:
+        for run in runs:
+            told = f"{curve.version} {curve.variant}, run {run.number}: {figures.seconds(run.startup_s)} s"
+            yield drawn.mark(across.at(tables), up.at(run.startup_s or 0.0), number, told, class_=f"run {css}")
+
+
+def _interval(x: float, up: Axis, low: float, high: float) -> Iterator[Markup]:
+    yield drawn.line((x, up.at(low)), (x, up.at(high)), class_="whisker")
+    for value in (low, high):
+        yield drawn.line((x - 0.8, up.at(value)), (x + 0.8, up.at(value)), class_="whisker")
+
+
+def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
+    asked = predicted_at(session)
+    if asked is None:
+        return None
+    about = Rows("predicted-chart", f"Predicted for {asked:,} tables: where one more run would lie, with 95 %", "s")
+    rows = []
+    for curve in found:
+        if curve.fit is not None:
+            seconds, low, high = curve.fit.predict(asked)
+            rows.append(
+                Row(f"{curve.version} {curve.variant}", seconds, f"{figures.seconds(seconds)} s", "v0", low, high)
+            )
+    return rows_chart(about, rows)
+
+
+def _told(curve: Curve) -> str:
+    (fewest, _), (most, runs) = curve.points[0], curve.points[-1]
+    slowest = max(run.startup_s or 0.0 for run in runs)
+    return (
+        f"{curve.version} {curve.variant}: from {fewest:,} to {most:,} tables, up to {figures.seconds(slowest)} s there"
+    )

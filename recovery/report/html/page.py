@@ -1,0 +1,78 @@
+"""How does the report look in a browser? One file: fetches nothing, runs nothing, escapes what is from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from recovery.findings import CHECKS, findings
+from recovery.paths import template_dir
+from recovery.report import layout
+from recovery.report.answer import answers
+from recovery.report.html.sections import sections
+from recovery.report.tables import heading, state
+from recovery.report.touched import FAILS, HOLDS, OPENS_ONLY
+from recovery.stored import Finding, Session, Verdict
+
+PAGE = "report.html"
+"""Its name beside the other reports."""
+_BADGES = {
+    Verdict.MEASURED.value: "good",
+    Verdict.SAMPLED.value: "plain",
+    Verdict.VOID.value: "doubtful",
+    Verdict.FAILED.value: "bad",
+    HOLDS: "good",
+    OPENS_ONLY: "doubtful",
+    FAILS: "bad",
+}
+"""Cells that are a verdict: a colour beside the word."""
+
+
+def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
+    """The whole page. `flames` are pictures of stacks, by the number of the run."""
+    return _template().render(
+        session=session,
+        heading=heading(session),
+        state=state(session),
+        answers=[_bold(answer, session.versions) for answer in answers(session)],
+        findings=_by_hint(session),
+        checks=len(CHECKS),
+        sections=sections(session, flames or {}),
+        badges=_BADGES,
+    )
+
+
+@cache
+def _template() -> Template:
+    # By its ending alone Jinja would not escape `.html.j2`.
+    environment = Environment(
+        loader=FileSystemLoader(template_dir()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    return environment.get_template(f"{PAGE}.j2")
+
+
+def _printable(value: object) -> object:
+    """One line, and no control characters; what was drawn is as it is."""
+    return layout.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
+    """What to do is said once for all that it helps against."""
+    grouped: dict[str, list[Finding]] = {}
+    for one in findings(session):
+        grouped.setdefault(one.hint, []).append(one)
+    return list(grouped.items())
+
+
+def _bold(answer: str, versions: tuple[str, ...]) -> tuple[str, str]:
+    """The version that a sentence begins with, and the rest of it."""
+    first = max((version for version in versions if answer.startswith(version)), key=len, default="")
+    return first, answer[len(first) :]

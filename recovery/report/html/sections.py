@@ -1,0 +1,79 @@
+"""What stands on the page, and in which order? Every figure of the other reports, and charts beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from markupsafe import Markup
+
+from recovery.report.doubts import findings_tables
+from recovery.report.floor import floor_table
+from recovery.report.html.bars import startup_chart
+from recovery.report.html.growth import growth_charts
+from recovery.report.html.parts import Chart, Fold, Part, Section, grids
+from recovery.report.html.reads import floor_chart, reads_chart
+from recovery.report.html.stacked import phases_chart
+from recovery.report.html.timeline import timelines
+from recovery.report.phases import phase_table
+from recovery.report.scale import scale_tables
+from recovery.report.stacks import stacks_tables
+from recovery.report.tables import figures_of, tables
+from recovery.report.timing import timing_tables
+from recovery.report.touched import CLAIM, touched_table
+from recovery.stored import Session, Table
+
+_FACTS = ("Settings", "Host")
+"""Shown at once; what the servers say is folded."""
+
+
+def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
+    """Without those that would be empty. `flames` are pictures by the number of the run."""
+    return tuple(section for section in _sections(session, flames) if section.parts)
+
+
+def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
+    timing = tuple(timing_tables(session))
+    scale = scale_tables(session)
+    phases, touched, floor = phase_table(session), touched_table(session), floor_table(session)
+    chains = stacks_tables(session)
+    if scale:
+        yield Section("growth", "Growth", (*growth_charts(session), *grids("growth", *scale)))
+        yield Section("startup", "Startup", grids("startup", *timing))
+    else:
+        yield Section("startup", "Startup", (*_there(startup_chart(session)), *grids("startup", *timing)))
+    yield Section("phases", "Where the time went", (*_there(phases_chart(session)), *grids("phases", phases)))
+    yield Section("reads", "Reads", _there(reads_chart(session)))
+    yield Section("floor", "The floor", (*_there(floor_chart(session)), *grids("floor", floor)))
+    yield Section("touched", "Files touched", grids("touched", touched), f"The documentation says: {CLAIM}.")
+    yield Section("timeline", "Timeline", timelines(session), "Looks at the starting server, in its median run.")
+    yield Section("stacks", "Stacks", (*_flames(session, flames), *_folded("Chains seen most", "stacks", chains)))
+    placed = (*timing, *scale, *(phases, touched, floor), *chains, *findings_tables(session))
+    figures = figures_of(session)
+    yield Section("runs", "Every run", grids("runs", *(table for table in figures if table not in placed)))
+    yield Section("measured-on", "Measured on", _about(session, (*figures, *placed)))
+
+
+def _there(chart: Chart | None) -> tuple[Chart, ...]:
+    return () if chart is None else (chart,)
+
+
+def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
+    for run in session.runs:
+        if run.number in flames:
+            title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
+            # Made by report/flame.py, which escapes every name in it.
+            drawing = Markup(flames[run.number])  # noqa: S704
+            note = "From above: the phase, the thread, and what called what; as wide as it was seen often."
+            yield Fold(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
+
+
+def _folded(summary: str, key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
+    return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()
+
+
+def _about(session: Session, placed: tuple[Table | None, ...]) -> tuple[Part, ...]:
+    rest = [table for table in tables(session) if table not in placed]
+    shown = [table for table in rest if table.title in _FACTS]
+    folded = [table for table in rest if table.title not in _FACTS]
+    each = (Fold(table.title, grids(f"about-{number}", table)) for number, table in enumerate(folded))
+    return (*grids("about", *shown), *each)

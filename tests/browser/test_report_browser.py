@@ -1,0 +1,198 @@
+"""How does the page look to those who look at it: on a desk and a phone, in light and dark, by keys, and on paper?"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from browser import chromium
+from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
+from sessions import left_out
+
+from recovery.folded import Folded, written
+from recovery.report.html.page import PAGE
+from recovery.report.write import write_reports
+from recovery.store import REPORT, STACKS, to_json
+from recovery.stored import Session
+
+pytestmark = pytest.mark.browser
+RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"
+LOOKS = (Path(__file__).parent / "looks.js").read_text()
+STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
+LEAST_CONTRAST = 4.5
+TAB = 9
+A4 = 703
+"""Pixels between the margins of a sheet."""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[chromium.Page]:
+    if chromium.found() is None:
+        left_out(f"there is no browser: {', '.join(chromium.PROGRAMS)} (apt-get install chromium)")
+    with chromium.browser() as browser:
+        yield chromium.Page(browser)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Written as the command writes them, of stored sessions and of our own."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name in STORED:
+        shutil.copytree(RESULTS / f"2026-11-21-{name}", folder / name)
+        write_reports(folder / name)
+        found[name] = folder / name / PAGE
+    hostile = with_in_every_text(everything(), HOSTILE)
+    own = {"everything": everything(), "near": growing(100_000), "far": growing(1_000_000), "hostile": hostile}
+    for name, session in own.items():
+        found[name] = _kept(folder / name, session)
+    return found
+
+
+def _kept(folder: Path, session: Session) -> Path:
+    (folder / STACKS).mkdir(parents=True)
+    (folder / STACKS / "092.folded").write_text(written(Folded(FOLDED)))
+    stacks = tuple(replace(run, stacks=f"{STACKS}/092.folded" if run.stacks else None) for run in session.runs)
+    (folder / REPORT).write_bytes(to_json(replace(session, runs=stacks)))
+    write_reports(folder)
+    return folder / PAGE
+
+
+every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile"])
+
+
+def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False) -> None:
+    page.open(path, width=width, dark=dark)
+    page.run(f"{LOOKS}; globalThis.looks = looks; undefined")
+
+
+@every_page
+def test_charts_are_there_and_nothing_is_fetched_or_complained_about(
+    page: chromium.Page, pages: dict[str, Path], name: str
+) -> None:
+    opened(page, pages[name])
+    page.run("looks.unfold()")
+    charts = page.run("looks.charts()")
+    assert len(charts) >= 2
+    assert all(chart["width"] > 300 and chart["height"] > 50 and chart["drawn"] > 3 for chart in charts), charts
+    assert [asked["request"]["url"] for asked in page.said("Network.requestWillBeSent")] == [pages[name].as_uri()]
+    assert [said["entry"]["text"] for said in page.said("Log.entryAdded")] == []
+    assert page.said("Runtime.consoleAPICalled") == []
+    assert page.said("Runtime.exceptionThrown") == []
+
+
+@every_page
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_no_page_is_wider_than_its_window(page: chromium.Page, pages: dict[str, Path], name: str, width: int) -> None:
+    opened(page, pages[name], width=width)
+    page.run("looks.unfold()")
+    assert page.run("document.scrollingElement.scrollWidth") <= width
+    if name != "hostile":
+        assert page.run("looks.overlaps()") == []
+
+
+@every_page
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_text_stands_out(page: chromium.Page, pages: dict[str, Path], name: str, dark: bool) -> None:
+    opened(page, pages[name], dark=dark)
+    page.run("looks.unfold()")
+    texts = page.run("looks.texts()")
+    assert len(texts) > 100
+    assert [text for text in texts if text["contrast"] < LEAST_CONTRAST] == []
+
+
+def test_contrast_is_really_looked_at(page: chromium.Page, tmp_path: Path) -> None:
+    """The detector finds what it is for, in text and in pictures."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<body style='background:#fff'><p style='color:#bbb'>pale</p><p style='color:#000'>clear</p>"
+        "<div style='background:rgba(0,0,0,.9);color:#222'><b>dark</b></div>"
+        "<svg width=300 height=60><rect width=300 height=60 fill='#0072b2'/><text y=30 fill='#000'>on blue</text></svg>"
+    )
+    opened(page, bad)
+    found = {text["text"]: text["contrast"] for text in page.run("looks.texts()")}
+    assert found["clear"] == pytest.approx(21)
+    assert [name for name in found if found[name] < LEAST_CONTRAST] == ["pale", "dark", "on blue"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_bars_and_lines_stand_out(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
+    opened(page, pages["everything"], dark=dark)
+    edges = page.run(
+        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => looks.contrast("
+        "looks.color(getComputedStyle(one).stroke), looks.color(getComputedStyle(document.body).backgroundColor)))"
+    )
+    assert len(edges) > 20
+    assert min(edges) >= 3
+
+
+@pytest.mark.parametrize("name", ["everything", "stacks", "seven-versions"])
+def test_by_keys_all_that_scrolls_and_unfolds_is_reached(
+    page: chromium.Page, pages: dict[str, Path], name: str
+) -> None:
+    opened(page, pages[name], width=360)
+    page.run("looks.unfold()")
+    page.press("Tab", TAB)
+    first = page.run("looks.focused()")
+    assert first["css"] == "skip"
+    assert first["top"] >= 0, "it is seen once it is reached"
+    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a').length")
+    reached = []
+    for _ in range(wanted + 1):
+        page.press("Tab", TAB)
+        reached.append(page.run("looks.focused()"))
+    kinds = [one["tag"] for one in reached]
+    assert sum("scroll" in one["css"] for one in reached) == page.run("document.querySelectorAll('.scroll').length")
+    assert kinds.count("SUMMARY") == page.run("document.querySelectorAll('summary').length")
+    assert all(one["outline"] >= 2 for one in reached[:wanted]), "who looks sees where one is"
+
+
+def test_what_scrolls_is_in_a_region_with_a_name(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["everything"], width=360)
+    page.run("looks.unfold()")
+    outside = "[...document.querySelectorAll('table')].filter((one) => !one.closest('[role=region][tabindex=\"0\"]'))"
+    assert page.run(f"{outside}.length") == 0
+    tree = page.ask("Accessibility.getFullAXTree")["nodes"]
+    named = {(node["role"]["value"], bool(node.get("name", {}).get("value"))) for node in tree if "role" in node}
+    assert ("image", True) in named
+    assert not {(role, False) for role in ("image", "region", "navigation")} & named
+    assert {"main", "banner", "navigation", "contentinfo"} <= {role for role, _ in named}
+
+
+def test_a_hostile_session_does_nothing(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["hostile"])
+    page.run("looks.unfold()")
+    assert page.said("Page.javascriptDialogOpening") == []
+    assert page.run("document.querySelectorAll('script, img, [onerror], iframe, object').length") == 0
+    assert page.run("document.body.innerText.split('<script>alert(1)</script>').length") > 100
+
+
+@every_page
+def test_it_can_be_printed(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name], dark=True)
+    paper = page.printed()
+    assert paper.startswith(b"%PDF")
+    assert paper.count(b"/Type /Page\n") >= 1
+
+
+def test_paper_is_white_and_has_what_is_folded(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["everything"], dark=True)
+    page.ask("Emulation.setEmulatedMedia", media="print")
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
+    folded = "[...document.querySelectorAll('details:not([open]) > :not(summary)')]"
+    assert page.run(f"{folded}.length") > 0
+    assert page.run(f"{folded}.every((one) => one.getBoundingClientRect().height > 0)")
+    page.ask("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("name", [*STORED, "everything", "near"])
+def test_no_table_is_cut_on_paper(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name], width=A4)
+    page.ask("Emulation.setEmulatedMedia", media="print")
+    wide = "[...document.querySelectorAll('table')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
+    assert page.run(f"{wide}.map((one) => [one.caption.innerText, one.scrollWidth])") == []
+    page.ask("Emulation.setEmulatedMedia", media="")

@@ -1,0 +1,105 @@
+"""Is the answer what was measured, no more, and in one sentence a version?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from everything import a_run, a_session, everything, growing
+from rich.console import Console
+
+from recovery.measured import Phase
+from recovery.report.answer import about, answers
+from recovery.report.console import render as console
+from recovery.report.markdown import render as markdown
+from recovery.report.text import render as text
+from recovery.stored import Run, Verdict
+
+
+def of(*runs: Run) -> str:
+    (answer,) = answers(a_session(runs))
+    return answer
+
+
+def untraced(run: Run) -> Run:
+    none = dict.fromkeys(("tablespaces_opened", "tablespaces_modified", "tablespaces_read", "opened_unmodified"))
+    return replace(run, **none)  # type: ignore[arg-type]
+
+
+COLD = a_run(1, ("5.7.22", "cold"), 41.0)
+WARM = a_run(2, ("5.7.22", "warm"), 6.2)
+
+
+def test_cold_and_warm_with_what_was_traced() -> None:
+    assert of(COLD, WARM) == (
+        "5.7.22 needs 41.0 s cold and 6.20 s warm: 36.5 s of the cold start validating 200,000 tablespaces, of which "
+        "100 had changed."
+    )
+
+
+def test_without_a_trace_only_the_tables_are_known() -> None:
+    assert of(untraced(COLD)) == (
+        "5.7.22 needs 41.0 s cold: 36.5 s of it validating the tablespaces of 200,000 tables."
+    )
+
+
+def test_without_phases() -> None:
+    assert of(replace(untraced(COLD), phases=())) == "5.7.22 needs 41.0 s cold with 200,000 tables."
+    assert of(replace(untraced(COLD), phases=(Phase("validation", 0, 0),))).endswith("with 200,000 tables.")
+
+
+def test_a_server_that_opens_and_does_not_read() -> None:
+    run = a_run(1, ("mariadb-10.11.5", "cold"), 4.0)
+    assert "200,000 tablespaces, of which 100 had changed, and reads only 100" in of(run)
+    assert "reads only" not in of(COLD)
+
+
+def test_only_void_and_failed() -> None:
+    void = replace(COLD, verdict=Verdict.VOID, reason="somebody else killed it.")
+    assert of(void) == "5.7.22: nothing was measured (1 void run): somebody else killed it."
+    failed = replace(void, number=2, verdict=Verdict.FAILED)
+    assert "(1 failed run, 1 void run)" in of(void, failed)
+    assert of(COLD, failed).endswith("Not counted: 1 failed run.")
+    assert of(replace(COLD, verdict=Verdict.SAMPLED)).startswith("5.7.22: its stacks were taken")
+    assert answers(a_session(())) == ("5.7.22: nothing was measured.",)
+
+
+def test_a_wide_spread_is_told_by_its_median_and_shares() -> None:
+    runs = [a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 55.0), 1)]
+    answer = of(*runs)
+    assert answer.startswith("5.7.22 needs 18.0 s cold (the median; 17.0 s to 55.0 s): 89% of it validating")
+
+
+def test_many_versions_have_a_sentence_each_and_the_floor_is_held_against() -> None:
+    told = answers(everything())
+    assert [sentence.split()[0] for sentence in told] == ["5.7.22", "8.0.31", "mariadb-10.11.5"]
+    assert all("the 6.90 s that 16 threads need to read a page of each file" in sentence for sentence in told)
+    assert "6.3 times" in told[0]
+
+
+def test_many_variants_are_told_from_the_fastest_to_the_slowest() -> None:
+    runs = [a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 6)]
+    assert of(*runs).startswith("5.7.22 needs from 10.0 s cold-1 to 50.0 s cold-5, by variant")
+
+
+def test_growth_is_told_by_its_line_and_its_prediction() -> None:
+    told = answers(growing(1_000_000))
+    assert told[0].startswith("5.7.22 needs 16.5 s cold with 50,000 tables; the line through all points: 1.22 s and")
+    assert "with 1,000,000" in told[0]
+    assert "1,000,000" not in answers(growing())[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.694, "0.69 s"), (9.996, "10.0 s"), (41.04, "41.0 s"), (99.96, "100 s"), (412.4, "412 s")]
+)
+def test_three_figures(seconds: float, said: str) -> None:
+    assert about(seconds) == said
+
+
+def test_every_report_has_the_answer() -> None:
+    session = a_session((COLD, WARM))
+    printed = StringIO()
+    console(session, Console(file=printed, width=200))
+    for report in (text(session), markdown(session), printed.getvalue()):
+        assert "validating 200,000 tablespaces, of which 100 had changed." in " ".join(report.split())

@@ -1,0 +1,175 @@
+"""Is the page well-formed, does it show all there is, and is what comes from outside text to it, and nothing else?"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
+
+from recovery.cli import run
+from recovery.report.axis import axis, exact_axis
+from recovery.report.flame import flame
+from recovery.report.html.page import PAGE, render
+from recovery.report.html.timeline import rates
+from recovery.report.write import write_reports
+from recovery.store import REPORT
+from recovery.stored import Session
+
+ROOT = Path(__file__).parent.parent
+STORED = sorted(
+    path.parent for part in ("docs/results", "fixtures/sessions") for path in (ROOT / part).glob("*/*.json")
+)
+_VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Read(HTMLParser):
+    """What a page consists of; a tag that closes another than the open one is an error."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.ids: Counter[str] = Counter()
+        self.tags: Counter[str] = Counter()
+        self.headings: list[int] = []
+        self.labels: list[str] = []
+        self.names: set[str] = set()
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        assert len(given) == len(attrs), f"twice in {tag}: {attrs}"
+        self.names |= set(given)
+        self.tags[tag] += 1
+        self.ids.update([given["id"]] if "id" in given else [])
+        self.labels += given.get("aria-labelledby", "").split()
+        self.labels += [given["href"][1:]] if given.get("href", "").startswith("#") else []
+        self.labels += re.findall(r"url\(#([^)]+)\)", given.get("fill", ""))
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def pictures(session: Session) -> dict[int, str]:
+    return {run.number: flame(f"run {run.version}", FOLDED, ("redo scan",)) for run in session.runs if run.stacks}
+
+
+SESSIONS = {
+    "everything": everything(),
+    "growing": growing(),
+    "predicted": growing(100_000),
+    "predicted far": growing(1_000_000),
+    "no runs": a_session(()),
+    "one run": a_session(everything().runs[:1]),
+    "hostile": with_in_every_text(everything(), HOSTILE),
+    "hostile points": replace(growing(), settings={"points": f"1000 {HOSTILE} 50000"}),
+}
+
+
+@pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
+def test_it_is_well_formed_and_every_label_exists(session: Session) -> None:
+    page = Read(render(session, pictures(session)))
+    assert [name for name, times in page.ids.items() if times > 1] == []
+    assert set(page.labels) <= set(page.ids)
+    assert page.tags["h1"] == 1
+    assert page.headings[0] == 1
+    deeper = [(before, after) for before, after in zip(page.headings, page.headings[1:], strict=False)]
+    assert all(after <= before + 1 for before, after in deeper), "no heading leaves a level out"
+    assert page.tags["table"] == page.tags["caption"]
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    plain, session = everything(), with_in_every_text(everything(), HOSTILE)
+    hostile_chain = {tuple(name + HOSTILE for name in names): count for names, count in FOLDED.items()}
+    drawings = {92: flame(f"run{HOSTILE}", hostile_chain, ("redo scan",))}
+    written = render(session, drawings)
+    page, harmless = Read(written), Read(render(plain, pictures(plain)))
+    assert "<script" not in written.lower()
+    assert page.tags["img"] == page.tags["script"] == 0
+    assert not any(name.startswith("on") for name in page.names)
+    assert page.names == harmless.names
+    # As text it is there, in whatever there is to say: versions, variants, notes, chains, settings, servers.
+    assert sum("<script>alert(1)</script>\"'&" in text for text in page.texts) > 100
+    for said in ("io2, 5000 IOPS", "it did not come back", "fil_ibd_open", "AMD EPYC", "@innodb_flush", "--tables"):
+        assert any(said in text and "<script>" in text for text in page.texts), said
+
+
+def test_one_style_and_a_policy_that_lets_nothing_in() -> None:
+    written = render(everything(), pictures(everything()))
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in written
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+[^\s\"')<]*", written))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert Read(written).tags["style"] == 1
+
+
+@pytest.mark.parametrize("folder", STORED, ids=lambda folder: folder.name)
+def test_old_sessions_are_shown(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / REPORT, tmp_path / REPORT)
+    assert tmp_path / PAGE in write_reports(tmp_path)
+    page = Read((tmp_path / PAGE).read_text())
+    assert page.tags["svg"] > 0
+    assert "Every run" in page.texts
+
+
+def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(STORED[0] / REPORT, tmp_path / REPORT)
+    assert run(["report", str(tmp_path), "--html"]) == 0
+    told = Path(capsys.readouterr().out.strip())
+    assert told == tmp_path.resolve() / PAGE
+    assert told.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_all_that_was_taken_is_drawn() -> None:
+    ids = Read(render(everything(), pictures(everything()))).ids
+    drawn = {"startup-chart", "phases-chart", "reads-chart", "floor-chart", "timeline-1", "flame-92"}
+    assert {f"{name}-title" for name in drawn - {"flame-92"}} <= set(ids)
+    assert {"touched", "stacks", "timeline", "runs", "measured-on", "repeat"} <= set(ids)
+    few = set(Read(render(a_session(tuple(replace(run, timeline=None) for run in everything().runs[:2])))).ids)
+    assert not {"timeline", "stacks", "floor", "growth"} & few
+
+
+def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:
+    near, far = (Read(render(growing(tables))) for tables in (100_000, 1_000_000))
+    assert "predicted-chart-title" in far.ids
+    assert any("s predicted for 100,000 tables" in text for text in near.texts)
+    assert not any("s predicted for 1,000,000 tables" in text for text in far.texts)
+
+
+@pytest.mark.parametrize(
+    ("most", "end", "ticks"), [(55.4, 60, 7), (100, 100, 5), (200_000, 200_000, 5), (0.69, 0.8, 5), (0, 4, 5)]
+)
+def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
+    found = axis(most)
+    assert found.most == pytest.approx(end)
+    assert len(found.ticks()) == ticks
+    assert found.at(found.ticks()[-1]) == pytest.approx(100)
+
+
+def test_an_exact_axis_ends_with_its_values() -> None:
+    found = exact_axis(43.5)
+    assert found.most == 43.5
+    assert found.ticks() == (0, 10, 20, 30, 40)
+
+
+def test_rates_are_between_looks() -> None:
+    assert rates((1.0, 2.0, 4.0), (5, 10, 30)) == [(0, 1, 5), (1, 2, 5), (2, 4, 10)]
+    assert rates((1.0, 1.0), (5, 5)) == [(0, 1, 5)]
+    assert rates((1.0, 2.0), ()) == []
+    many = rates([0.2 * look for look in range(1, 5000)], [float(look) for look in range(1, 5000)])
+    assert len(many) < 300
+    assert many[-1][1] == pytest.approx(0.2 * 4999)
