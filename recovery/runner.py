@@ -15,6 +15,7 @@ from recovery.builds.resolve import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.files import write_atomically
+from recovery.forecast import ahead_of
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper, cold_means
@@ -112,7 +113,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     samplers = programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     DataDirs(request.data).check()
-    with host_lock():
+    with host_lock(), narrator.on_stage():
         for name in end_left_groups():
             narrator.say(f"removed the control group {name}, which a killed run had left behind")
         for pid in end_left_servers():
@@ -122,9 +123,10 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             stack.callback(tempfolders.sweep, Path(tempfile.gettempdir()))
             # Before the hour of building: a limit that cannot be set is refused at once.
             group = stack.enter_context(limited(request.limits, request.data))
-            builds = resolve_builds(request, engine, narrator.say)
-            dropper = _dropper(request, engine, builds, narrator.say)
+            builds = resolve_builds(request, engine, narrator.warn)
+            dropper = _dropper(request, engine, builds, narrator.warn)
             prepared = replace(prepare(request, builds), dropper=dropper)
+            narrator.planned(ahead_of(request, prepared.plan, prepared.stages))
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
@@ -203,6 +205,8 @@ class _Loop:
     def _one(self, trial: Trial, bench: Bench) -> None:
         if self.store is None:
             self.store = SessionStore.create(self.request.results, self.session)
+            self.narrator.keeping_in(self.store.folder)
+        self.narrator.trial_began(trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for old in bench.server.logdir.glob("*.err"):
             old.unlink()
@@ -283,4 +287,4 @@ class _Loop:
     def _note(self, note: str) -> None:
         """For the report, and for who looks on."""
         self.session = replace(self.session, notes=(*self.session.notes, note))
-        self.narrator.say(note)
+        self.narrator.warn(note)

@@ -14,10 +14,22 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings"}
+FIGURES = {
+    "versions",
+    "summary",
+    "limited",
+    "phases",
+    "students",
+    "fit",
+    "curves",
+    "folded",
+    "findings",
+    "progress",
+    "whereabouts",
+}
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
-PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
+PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate", "forecast"}
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
 """Measures the tool itself: it uses the house, and only the front door leads to it."""
@@ -46,6 +58,7 @@ PURE = [
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
+    "progress", "whereabouts", "report/watching",
     "report/timing", "report/doubts", "findings", "findings/spread",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown",
