@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
@@ -97,6 +97,20 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A version in a variant: what its runs have come to so far."""
+
+    version: str
+    variant: str
+    planned: int
+    ended: int
+    mean_s: float | None = None
+    last_s: float | None = None
+    failed: int = 0
+    void: int = 0
+
+
+@dataclass(frozen=True)
 class Progress:
     scenario: str
     versions: tuple[str, ...]
@@ -113,14 +127,19 @@ class Progress:
     building: Building | None = None
     trial: Trial | None = None
     trial_began_s: float | None = None
+    trial_expected_s: float = 0.0
+    later_s: float = 0.0
+    """For the trials that have not begun."""
     step: Step | None = None
-    ended: tuple[Ended, ...] = field(default=())
+    ended: tuple[Ended, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    """Those that have a result, in the order of the plan."""
 
     # -- what each event makes of it
 
     def planned(self, ahead: Ahead) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
-        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions)
+        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions)._foreseen(0)
 
     def keeping_in(self, folder: str) -> Progress:
         return replace(self, results=folder)
@@ -141,7 +160,9 @@ class Progress:
         return replace(self, building=None, step=None)
 
     def trial_began(self, trial: Trial, now_s: float) -> Progress:
-        return replace(self, trial=trial, trial_began_s=now_s, step=None)
+        expected_s = self._trial_s(trial)
+        begun = replace(self, trial=trial, trial_began_s=now_s, trial_expected_s=expected_s, step=None)
+        return begun._foreseen(trial.number)
 
     def doing(self, words: str, now_s: float) -> Progress:
         return replace(self, step=Step(words, now_s))
@@ -149,7 +170,8 @@ class Progress:
     def trial_ended(self, run: Run, now_s: float) -> Progress:
         began_s = now_s if self.trial_began_s is None else self.trial_began_s
         ended = Ended(run.number, run.version, run.variant, run.verdict, run.startup_s, now_s - began_s)
-        return replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
+        known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
+        return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
 
     def over(self, status: Status) -> Progress:
         return replace(self, status=status, building=None, trial=None, trial_began_s=None, step=None)
@@ -169,13 +191,35 @@ class Progress:
         a guess where there are none yet. None until the plan is known."""
         if self.ahead is None or self.status is not Status.RUNNING:
             return None
-        begun = self.trial.number if self.trial else max((one.number for one in self.ended), default=0)
-        left_s = sum(self._trial_s(trial) for trial in self.ahead.trials if trial.number > begun)
-        if self.trial is not None and self.trial_began_s is not None:
-            left_s += max(0.0, self._trial_s(self.trial) - (now_s - self.trial_began_s))
+        left_s = self.later_s
+        if self.trial_began_s is not None:
+            left_s += max(0.0, self.trial_expected_s - (now_s - self.trial_began_s))
         if self.building is not None:
             left_s += self.building.left_s(now_s) or 0.0
         return left_s + sum(seconds for _, seconds in self.builds)
+
+    def _foreseen(self, begun: int) -> Progress:
+        """Summed up when something has changed: it is asked for several times a second, beside timed starts."""
+        later = self.ahead.trials[begun:] if self.ahead else ()
+        return replace(self, later_s=sum(map(self._trial_s, later)))
+
+    def _cells(self) -> Iterator[Cell]:
+        names = [(str(trial.version), trial.variant.name) for trial in self.ahead.trials] if self.ahead else []
+        for version, variant in dict.fromkeys(names):
+            ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
+            measured = [one for one in ended if one.verdict is Verdict.MEASURED]
+            times = [one.startup_s for one in measured if one.startup_s is not None]
+            if ended:
+                yield Cell(
+                    version,
+                    variant,
+                    planned=names.count((version, variant)),
+                    ended=len(ended),
+                    mean_s=fmean(times) if times else None,
+                    last_s=times[-1] if times else None,
+                    failed=sum(one.verdict is Verdict.FAILED for one in ended),
+                    void=sum(one.verdict is Verdict.VOID for one in ended),
+                )
 
     def _trial_s(self, trial: Trial) -> float:
         cell = (str(trial.version), trial.variant.name)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from statistics import fmean
+from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from recovery.progress import Building, Progress, Stage, Standing, Status
-from recovery.stored import Verdict
+from recovery.progress import Building, Cell, Progress, Stage, Standing, Status
 
 FORMAT = 1
 
@@ -33,20 +30,6 @@ class Trial:
     variant: str
     repeat: int
     elapsed_s: float
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A version in a variant: what its runs have come to so far."""
-
-    version: str
-    variant: str
-    planned: int
-    ended: int
-    mean_s: float | None = None
-    last_s: float | None = None
-    failed: int = 0
-    void: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,7 +107,7 @@ def whereabouts(progress: Progress, now_s: float, *, by: Writer, standing: Stand
         phase=standing.phase if standing and step else None,
         phase_s=_rounded(now_s - standing.since_s) if standing and step else None,
         told=standing.told if standing and step else None,
-        cells=tuple(_cells(progress)),
+        cells=progress.cells,
     )
 
 
@@ -139,26 +122,6 @@ def _build(building: Building, now_s: float) -> Build:
     )
 
 
-def _cells(progress: Progress) -> Iterator[Cell]:
-    """Those that have a result, in the order of the plan."""
-    trials = progress.ahead.trials if progress.ahead else ()
-    for version, variant in dict.fromkeys((str(trial.version), trial.variant.name) for trial in trials):
-        ended = [one for one in progress.ended if (one.version, one.variant) == (version, variant)]
-        measured = [one for one in ended if one.verdict is Verdict.MEASURED]
-        times = [one.startup_s for one in measured if one.startup_s is not None]
-        if ended:
-            yield Cell(
-                version,
-                variant,
-                planned=sum((str(one.version), one.variant.name) == (version, variant) for one in trials),
-                ended=len(ended),
-                mean_s=fmean(times) if times else None,
-                last_s=times[-1] if times else None,
-                failed=sum(one.verdict is Verdict.FAILED for one in ended),
-                void=sum(one.verdict is Verdict.VOID for one in ended),
-            )
-
-
 def _rounded(seconds: float) -> float:
     return round(max(0.0, seconds), 1)
 
@@ -171,7 +134,7 @@ _WHEREABOUTS = TypeAdapter(Whereabouts)
 
 
 def to_json(found: Whereabouts) -> str:
-    return json.dumps({"format": FORMAT, **asdict(found)}, ensure_ascii=False) + "\n"
+    return json.dumps({"format": FORMAT, **_WHEREABOUTS.dump_python(found, mode="json")}, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Whereabouts | None:

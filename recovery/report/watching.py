@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recovery.progress import Status
+from recovery.progress import Cell, Status
 from recovery.report.figures import count, seconds
-from recovery.whereabouts import Build, Cell, Whereabouts
+from recovery.whereabouts import Build, Whereabouts
 
 STRONG, FAINT = "strong", "faint"
 _LEAST_WIDTH = 12
 _BAR = 24
+_TIE = "\u00a0"
+"""A blank that no line ends at."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Line:
 
 def harmless(text: str) -> str:
     """What comes from a log, a name or a file must not steer a terminal. Blanks stay: a command can be copied."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def duration(value: float) -> str:
@@ -48,7 +51,7 @@ def headline(found: Whereabouts) -> str:
     parts = [] if found.planned_runs is None else [f"{ended} of {found.planned_runs} trials done"]
     parts.append(f"{duration(found.elapsed_s)} so far")
     if found.left_s is not None and found.status is Status.RUNNING:
-        parts.append(f"about {duration(found.left_s)} left")
+        parts.append(f"about {duration(found.left_s)} left" if found.left_s >= 1 else "nearly done")
     return f"{found.scenario}: {', '.join(parts)}"
 
 
@@ -68,17 +71,22 @@ def page(found: Whereabouts, *, running: bool) -> Iterator[str]:
     """For who asks from elsewhere."""
     what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
     if running:
-        yield f"{what}: pid {found.pid}, since {found.started_at}"
+        yield f"{what}: pid {found.pid}, since {_moment(found.started_at)}"
         yield f"  $ {found.command}"
         yield f"  {found.stage}: {current(found)}" if current(found) != found.stage else f"  {found.stage}"
         yield f"  {headline(found).partition(': ')[2]}"
     else:
         yield "no run is going on"
-        yield f"the last session is {what}, {found.status} after {duration(found.elapsed_s)}, begun {found.started_at}"
+        ended = f"{found.status} after {duration(found.elapsed_s)}"
+        yield f"the last session is {what}: {ended}, begun {_moment(found.started_at)}"
         yield f"  $ {found.command}"
     for row in _rows(found.cells):
         yield f"  {row}"
     yield f"  results {'go to' if running else 'are in'} {found.results}"
+
+
+def _moment(stored: str) -> str:
+    return stored.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _building(build: Build) -> str:
@@ -107,12 +115,15 @@ def _step(found: Whereabouts) -> str:
         return ""
     told = f"{found.step} {duration(found.step_s or 0)}"
     if found.phase_s is not None:
-        told += f", {found.phase or 'nothing in the log yet,'} {duration(found.phase_s)}"
+        told += f", {found.phase} {duration(found.phase_s)}" if found.phase else ", nothing in the log yet"
     return f"{told} ({found.told})" if found.told else told
 
 
 def _folded(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    """No number stands alone: its unit is on the same line."""
+    tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _TIE, text)
+    lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace(_TIE, " ") for line in lines]
 
 
 def _fitting(found: Whereabouts, width: int, room: int) -> list[str]:
