@@ -67,6 +67,18 @@ def test_lines_are_replaced_and_messages_scroll_above(terminal: Terminal) -> Non
     assert shown.cursor_shown
 
 
+def test_after_the_end_nothing_is_drawn_any_more(terminal: Terminal) -> None:
+    """By a thread that was about to, say."""
+    screen = Screen(terminal.stream)
+    screen.draw([Line("one")])
+    screen.close()
+    screen.draw([Line("two")])
+    screen.say("a message")
+    shown = Emulator(80).feed(terminal.read())
+    assert shown.lines == ["a message"]
+    assert shown.cursor_shown
+
+
 def test_what_has_not_changed_is_not_drawn_again(terminal: Terminal) -> None:
     screen = Screen(terminal.stream)
     screen.draw([Line("one")])

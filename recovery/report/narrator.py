@@ -74,9 +74,11 @@ class SessionNarrator:
             status = Status.INTERRUPTED if error.exit_code == _INTERRUPTED else status
             raise
         finally:
+            # The terminal first, and for good: whoever presses Ctrl-C again gets it back, too.
+            self.screen.close()
             self._over.set()
-            looking.join()
-            self.screen.leave()
+            if looking.ident is not None:
+                looking.join()
             self.progress = self.progress.over(status)
             self._record(to_json(self._now()))
 

@@ -66,6 +66,12 @@ class Screen:
                 self._hidden = False
                 self._write(self._erased() + _SHOW)
 
+    def close(self) -> None:
+        """Nothing is drawn any more; messages still are written."""
+        with self._lock:
+            self.leave()
+            self.live = False
+
     @contextmanager
     def given_back_when_suspended(self) -> Iterator[None]:
         """Ctrl-Z must not leave a terminal without a cursor; the next drawing brings it all back."""

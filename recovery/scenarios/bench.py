@@ -188,7 +188,13 @@ class Bench:
         """What the storage allows over these files; between trials, when no server runs."""
         assert self.at_rest, "a server may still write there"
         self.last_read_bytes = None
-        return measure_floor(self._files, self.make_cold, self.server.group)
+
+        def emptied() -> ColdProof:
+            proof = self.make_cold()
+            self.tell("reading first pages")
+            return proof
+
+        return measure_floor(self._files, emptied, self.server.group)
 
     @property
     def data_bytes(self) -> int | None:
