@@ -139,7 +139,7 @@ class Progress:
 
     def planned(self, ahead: Ahead) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
-        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions)._foreseen(0)
+        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
 
     def keeping_in(self, folder: str) -> Progress:
         return replace(self, results=folder)

@@ -123,6 +123,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             stack.callback(tempfolders.sweep, Path(tempfile.gettempdir()))
             # Before the hour of building: a limit that cannot be set is refused at once.
             group = stack.enter_context(limited(request.limits, request.data))
+            narrator.doing("getting the servers")
             builds = resolve_builds(request, engine, narrator.warn)
             dropper = _dropper(request, engine, builds, narrator.warn)
             prepared = replace(prepare(request, builds), dropper=dropper)

@@ -45,6 +45,9 @@ def at(progress: Progress, now_s: float, standing: Standing | None = None) -> Wh
 def test_nothing_is_known_before_the_plan() -> None:
     assert NEW.stage is Stage.PREPARING
     assert NEW.left_s(1001.0) is None
+    fetching = NEW.doing("getting the servers", 1000.0)
+    assert at(fetching, 1020.0).step == "getting the servers"
+    assert fetching.planned(Ahead(trials(), GUESS)).step is None
     assert PLANNED.versions == ("5.7.22", "8.0.31")
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 
