@@ -52,7 +52,7 @@ def go_through_a_trial(narrator: SessionNarrator) -> None:
     narrator.trial_began(trial)
     narrator.doing("timed start")
     began_s = time.monotonic()
-    narrator.onlooker(lambda _: Standing("validation", began_s))
+    narrator.follow(lambda _: Standing("validation", began_s))
     time.sleep(0.35)
     narrator.trial_ended(run_of(trial), 8)
 

@@ -110,7 +110,7 @@ class SessionNarrator:
         self._standing = None
         self.progress = self.progress.doing(step, time.monotonic())
 
-    def onlooker(self, standing: Callable[[float], Standing]) -> None:
+    def follow(self, standing: Callable[[float], Standing]) -> None:
         """Called within a timed start."""
         self._standing = standing
 

@@ -26,7 +26,7 @@ from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import Line, last_lines
 from recovery.server.options import base_settings, merge
 from recovery.server.rundirs import RunDirs
-from recovery.server.watcher import DEFAULT_STALL_S, Onlooker, Progress, died, end_of, failed, watch
+from recovery.server.watcher import DEFAULT_STALL_S, Follower, Progress, died, end_of, failed, watch
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -73,7 +73,7 @@ class Server:
         self.settings = merge(settings or {})
         self.on_line: Callable[[Line], None] | None = None
         """Sees every line of a start as it arrives."""
-        self.onlooker: Onlooker | None = None
+        self.follower: Follower | None = None
         self._launcher = launcher
         self._device = device
         self.logdir = logdir
@@ -124,7 +124,7 @@ class Server:
             with beside(life.pid):
                 version, on_line = self.build.version, self.on_line
                 ready = watch(
-                    life, ready_version=version, stall_s=self.stall_s, on_line=on_line, onlooker=self.onlooker
+                    life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
                 )
                 answered_at = self._first_answer(life)
                 usage = meter.read()

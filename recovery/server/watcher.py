@@ -26,7 +26,7 @@ Activity = Callable[[int], tuple[int, ...] | None]
 DEFAULT_STALL_S = 300.0
 _LOOK_S = 2.0
 """Between two looks at a process that is silent: rare enough to cost nothing."""
-Onlooker = Callable[[Callable[[float], Standing]], None]
+Follower = Callable[[Callable[[float], Standing]], None]
 """Is handed, at the beginning of a start, what tells at any moment how far it has come."""
 _LAST_WORDS_S = 0.5
 """A server that said why it fails is given so long to say the rest."""
@@ -116,13 +116,13 @@ def watch(
     ready_version: Version,
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[Line], None] | None = None,
-    onlooker: Onlooker | None = None,
+    follower: Follower | None = None,
     activity: Activity = activity,
 ) -> Ready:
     """Until the ready line; ServerFailedError with the reason where none comes. Never ends the process itself."""
     found = _Watch(life, ready_version, on_line)
-    if onlooker is not None:
-        onlooker(found.standing)
+    if follower is not None:
+        follower(found.standing)
     progress = Progress(life.pid, activity)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()
