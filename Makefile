@@ -14,7 +14,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
-    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE
+    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
@@ -32,7 +32,7 @@ $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MA
 endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report bundle \
-        compare \
+        compare status \
         test test-fast lint bench lock clean
 
 help: ## this page
@@ -62,6 +62,9 @@ clean-start: env ## the baseline: a start without a crash, cold and warm
 
 scale: env ## startup against the number of tables: TABLES="1000 10000 50000 200000"
 	@$(RECOVERY) scale $(ARGS)
+
+status: env ## where is the run that goes on, on this host?
+	@$(RECOVERY) status $(ARGS)
 
 versions: env ## which servers can be had, from where, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)

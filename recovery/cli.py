@@ -6,6 +6,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -24,11 +26,13 @@ from recovery.commands.options import (
     refuse_empty_and_unknown,
     refuse_empty_words,
 )
+from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.signals import end_like_an_interrupt
 from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
+_STANDARD_ERROR = 2
 LOG_LINES = 10
 
 
@@ -38,13 +42,22 @@ def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
 
-for command in (*measure.commands(), *look.COMMANDS, doctor, bundle, compare_command, analyze, images, bench):
+for command in (*measure.commands(), status, *look.COMMANDS, doctor, bundle, compare_command, analyze, images, bench):
     cli.add_command(command)
 
 
 def main() -> NoReturn:
+    _open_what_is_closed()
     end_like_an_interrupt()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_what_is_closed() -> None:
+    """By the caller (`>&-`): what is opened next would be taken for our output, by us and by every child."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until we end
 
 
 def run(arguments: list[str]) -> int:
@@ -114,8 +127,9 @@ def _defaults() -> dict[str, object]:
 
 
 def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
-    click.echo(f"error: {message}", err=True)
-    for line in log_tail[-LOG_LINES:]:
-        click.echo(f"  log: {line}", err=True)
-    if hint:
-        click.echo(f"hint:  {hint}", err=True)
+    with suppress(OSError):  # nobody reads it any more: the exit code is still ours
+        click.echo(f"error: {message}", err=True)
+        for line in log_tail[-LOG_LINES:]:
+            click.echo(f"  log: {line}", err=True)
+        if hint:
+            click.echo(f"hint:  {hint}", err=True)

@@ -1,4 +1,4 @@
-"""How long will it take? Rough rates by generation, for --dry-run alone: they never enter a result."""
+"""How long will it take? Rough rates by generation, for --dry-run and the time left: they never enter a result."""
 
 from __future__ import annotations
 
@@ -40,16 +40,23 @@ def seconds_for(
     version: Version, schema: Schema, *, runs: int, caches: Sequence[Cache], read_iops: int | None = None
 ) -> float:
     """A partition is built and started over as a table is; a table that shares its file is built as any other."""
+    trials_s = sum(trial_seconds(version, schema, cache, read_iops=read_iops) for cache in caches)
+    return build_seconds(version, schema) + runs * trials_s
+
+
+def build_seconds(version: Version, schema: Schema) -> float:
+    return max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
+
+
+def trial_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
     rates = _rates(version)
     reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
-    starts_ms = sum(
+    start_ms = (
         max(rates.cold_start_ms_per_table, reading_ms)
         if cache is Cache.COLD
         else STARTS_UNTIL_WARM * rates.warm_start_ms_per_table
-        for cache in caches
     )
-    built_s = max(schema.total_tables, schema.files) / rates.tables_built_per_s
-    return built_s + runs * (len(caches) * OVERHEAD_S + schema.files * starts_ms / 1000)
+    return OVERHEAD_S + schema.files * start_ms / 1000
 
 
 def duration_text(seconds: float) -> str:

@@ -15,6 +15,7 @@ from recovery.builds.resolve import known_wanted
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.files import write_atomically
+from recovery.forecast import ahead_of
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper, cold_means
@@ -116,7 +117,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     samplers = programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     DataDirs(request.data).check()
-    with host_lock():
+    with host_lock(), narrator.on_stage():
         for name in end_left_groups():
             narrator.say(f"removed the control group {name}, which a killed run had left behind")
         for pid in end_left_servers():
@@ -126,11 +127,14 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             stack.callback(tempfolders.sweep, Path(tempfile.gettempdir()))
             # Before the hour of building: a limit that cannot be set is refused at once.
             group = stack.enter_context(limited(request.limits, request.data))
-            builds = resolve_builds(request, engine, narrator.say)
-            dropper = _dropper(request, engine, builds, narrator.say)
+            narrator.doing("getting the servers")
+            builds = resolve_builds(request, engine, narrator.warn)
+            dropper = _dropper(request, engine, builds, narrator.warn)
             # Before anything is built: later the storage would still be at work for us.
+            narrator.doing("trying the storage")
             tried = probe(request.data, effort_for(request.most_tables)) if request.probe else LEFT_OUT
             prepared = replace(prepare(request, builds), dropper=dropper, storage=tried.facts())
+            narrator.planned(ahead_of(request, prepared.plan, prepared.stages))
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
@@ -210,6 +214,8 @@ class _Loop:
     def _one(self, trial: Trial, bench: Bench) -> None:
         if self.store is None:
             self.store = SessionStore.create(self.request.results, self.session)
+            self.narrator.keeping_in(self.store.folder)
+        self.narrator.trial_began(trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for old in bench.server.logdir.glob("*.err"):
             old.unlink()
@@ -290,4 +296,4 @@ class _Loop:
     def _note(self, note: str) -> None:
         """For the report, and for who looks on."""
         self.session = replace(self.session, notes=(*self.session.notes, note))
-        self.narrator.say(note)
+        self.narrator.warn(note)

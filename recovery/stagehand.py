@@ -23,8 +23,9 @@ from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Cache, Layout
+from recovery.model import Cache, Layout, Trial
 from recovery.plan import Place, place_of
+from recovery.progress import Ahead, Standing
 from recovery.request import Request
 from recovery.scenarios.bench import Bench, Conditions
 from recovery.server.options import from_the_first, lasting, merge, test_settings
@@ -34,10 +35,17 @@ from recovery.stored import Run
 
 
 class Narrator(Protocol):
-    """Tells the user what is going on, on stderr."""
+    """Tells the user what is going on, on stderr, and whoever asks for it from elsewhere."""
 
     def say(self, line: str) -> None: ...
+    def warn(self, line: str) -> None: ...
+    def on_stage(self) -> AbstractContextManager[None]: ...
+    def planned(self, ahead: Ahead) -> None: ...
+    def keeping_in(self, folder: Path) -> None: ...
     def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_began(self, trial: Trial) -> None: ...
+    def doing(self, step: str) -> None: ...
+    def follow(self, standing: Callable[[float], Standing]) -> None: ...
     def trial_ended(self, run: Run, planned: int) -> None: ...
 
 
@@ -140,6 +148,7 @@ class Stagehand:
                 flush_caches(datadir.mysql, conditions.dropper)
             server = undo.enter_context(self._server(stage, datadir, scratch))
             bench = Bench(server, datadir, stage.schema, conditions=conditions)
+            server.follower, bench.tell = self.narrator.follow, self.narrator.doing
             if bench.take_possession():
                 self.narrator.say(
                     f"{stage.build.version}: an earlier run ended within a trial; its contents were counted anew"
@@ -191,8 +200,7 @@ class Stagehand:
     def _build(self, stage: Stage, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
         self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
-        title = f"{stage.build.version}: {stage.schema.total_tables:,} tables"
-        with self.narrator.building(title) as progress:
+        with self.narrator.building(stage.title) as progress:
             prepare_stage(self._ground(stage, datadir), progress=progress)
         self._built.add(stage.key)
 

@@ -32,6 +32,10 @@ class Stage:
     need: Need
     """Of what is still to be made."""
 
+    @property
+    def title(self) -> str:
+        return " ".join((f"{self.build.version}: {self.schema.total_tables:,} tables", *self.place.words))
+
 
 def survey(
     places: Sequence[Place], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]

@@ -14,10 +14,13 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
-FIGURES = {"versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare"}
+FIGURES = {
+    "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
+    "progress", "whereabouts",
+}  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
-PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate"}
+PLANS = {"plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate", "forecast"}
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
 """Measures the tool itself: it uses the house, and only the front door leads to it."""
@@ -51,6 +54,7 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
+    "progress", "whereabouts", "report/watching",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown", "report/hyperfine",
     "bundle/masking", "bundle/patterns", "bundle/literals", "bundle/steps",

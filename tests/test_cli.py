@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -363,3 +365,24 @@ def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(
     code, said = complaint(capsys, "cold-recovery", "--json", str(tmp_path / "not" / "there.json"), "--dry-run")
     assert code == 2
     assert "there.json cannot be written" in said
+
+
+def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cold-recovery", "--dry-run", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("RECOVERY_QUIET", "1")
+    assert run(["cold-recovery", "--dry-run"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["cold-recovery", "--runs", "0"]) == 2
+    assert capsys.readouterr().err.startswith("error: RUNS=0")
+
+
+def test_whoever_stops_reading_the_results_changes_no_exit_code() -> None:
+    command = [sys.executable, "-m", "recovery", "cold-recovery", "--dry-run", "--runs", "1000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "Error" not in process.stderr.read()
+    assert process.wait() == 0
+    process.stderr.close()

@@ -89,7 +89,7 @@ def test_without_the_variable_all_come_to_one_place(monkeypatch: pytest.MonkeyPa
     from recovery.host import lock
 
     monkeypatch.delenv("RECOVERY_HOST_LOCK")
-    chosen = lock._path()
+    chosen = lock.lock_path()
     assert chosen.name == "mysql-recovery-tester.lock"
     assert chosen.parent.stat().st_mode & 0o002
 

@@ -14,8 +14,9 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
 from recovery.measured import Floor, Startup, Usage
-from recovery.model import Build, Cache, Flavor, Schema, Variant, Version
+from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version
 from recovery.plan import Place, make_plan, variants_of
+from recovery.progress import Ahead, Standing
 from recovery.request import Request
 from recovery.runner import Prepared, _Loop
 from recovery.scenarios.crash_recovery import judge
@@ -79,6 +80,19 @@ class SilentNarrator:
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: None
+
+    def warn(self, line: str) -> None:
+        self.said.append(line)
+
+    @contextmanager
+    def on_stage(self) -> Iterator[None]:
+        yield
+
+    def planned(self, ahead: Ahead) -> None: ...
+    def keeping_in(self, folder: Path) -> None: ...
+    def trial_began(self, trial: Trial) -> None: ...
+    def doing(self, step: str) -> None: ...
+    def follow(self, standing: Callable[[float], Standing]) -> None: ...
 
     def trial_ended(self, run: Run, planned: int) -> None:
         self.said.append(f"{run.number}/{planned} {run.verdict}")

@@ -83,3 +83,38 @@ def test_what_goes_on_beside_the_start() -> None:
         ("rollback", 3.0, 4.0),
     ], "what has no end yet was seen until the ready line"
     assert passed(loaded, version="5.7.22").beside(4.0) == ()
+
+
+LINES_57 = (
+    (0.1, "0 [Note] /opt/mysqld (mysqld 5.7.22) starting as process 7 ..."),
+    (0.2, "0 [Note] InnoDB: Initializing buffer pool, total size = 128M"),
+    (0.3, "0 [Note] InnoDB: Completed initialization of buffer pool"),
+    (0.4, "0 [Note] InnoDB: Highest supported file format is Barracuda."),
+    (0.5, "0 [Note] InnoDB: Doing recovery: scanned up to log sequence number 123"),
+    (0.6, "0 [Note] InnoDB: Starting an apply batch of log records to the database..."),
+    (0.7, "0 [Note] InnoDB: Apply batch completed"),
+)
+
+
+def standing_after(count: int, now_s: float, *, crashed: bool = True) -> tuple[str | None, float]:
+    passage = passed(*((at_s, at_s, text) for at_s, text in LINES_57[:count]), version="5.7.22")
+    passage.crashed = crashed
+    found = passage.standing(STARTED_S + now_s)
+    return found.phase, round(found.since_s - STARTED_S, 3)
+
+
+def test_where_a_start_stands_that_goes_on() -> None:
+    assert standing_after(0, 0.05) == (None, 0.0), "no line has come yet"
+    assert standing_after(2, 0.25) == ("buffer pool", 0.2)
+    assert standing_after(4, 0.45) == ("redo scan", 0.4)
+    assert standing_after(5, 0.55) == ("redo scan", 0.4), "the same phase, from its beginning"
+    assert standing_after(7, 40.0) == ("validation", 0.7), "in silence"
+    assert standing_after(7, 40.0, crashed=False) == ("dictionary", 0.7)
+    assert standing_after(7, 0.1) == ("validation", 0.7), "a line may come between the look at the clock and at it"
+
+
+def test_how_far_it_has_come_in_the_server_s_own_words() -> None:
+    passage = passed((0.5, 0.5, LINES_80[0][1]))
+    passage.latest = "2026-01-01T00:00:00.000000Z 1 [Note] [MY-012200] [InnoDB] Checked 15615/20298 files"
+    found = passage.standing(STARTED_S + 3)
+    assert (found.phase, found.told) == ("discovery", "Checked 15615/20298")

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
 from recovery.compare import Comparison, compare, slower_pairs
 from recovery.errors import TooSlowError, UsageError
 from recovery.report.compare import comparison_tables
-from recovery.report.console import print_tables
+from recovery.report.console import Page, print_tables
 from recovery.request import parse_share
 from recovery.store import find, load
 from recovery.stored import Session
@@ -45,7 +44,7 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
     if as_json:
         sys.stdout.write(to_json(found))
     else:
-        print_tables(comparison_tables(found), Console(highlight=False))
+        print_tables(comparison_tables(found), Page())
     if allowed is not None and (told := slower_pairs(found, allowed)):
         raise TooSlowError("; ".join(told), "the whole of it is in the two sessions; `recovery report` shows each")
     return 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from recovery.commands.asked import make_request, newest
 from recovery.commands.dry_run import tell_plan
@@ -16,9 +19,17 @@ from recovery.commands.options import measuring_options
 from recovery.compare import slower_than_baseline
 from recovery.engines import choose
 from recovery.errors import RecoveryError, TooSlowError, UsageError
+from recovery.host import statusfile
+from recovery.host.lock import lock_path
+from recovery.host.owner import mark
+from recovery.progress import Progress
 from recovery.report import console as console_report
-from recovery.report.narrator import ConsoleNarrator, ProgressConsole
+from recovery.report.console import Page
+from recovery.report.narrator import SessionNarrator
+from recovery.report.screen import Screen
+from recovery.report.watching import FAINT
 from recovery.report.write import write_reports
+from recovery.request import Request
 from recovery.runner import run_session
 from recovery.scenarios import SCENARIOS
 from recovery.scenarios.scale import SCALE
@@ -52,32 +63,45 @@ def _help(scenario: Scenario) -> str:
 
 
 def measure(scenario: str, given: dict[str, Any]) -> int:
-    dry_run, json_to = given.pop("dry_run"), given.pop("json_to")
+    dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
     request = make_request(scenario, given)
     if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
         raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
-    stderr = ProgressConsole()
-    stderr.print(f"$ {request.command}", style="dim", markup=False, soft_wrap=True)
+    narrator = _narrator(request, quiet=quiet)
+    narrator.say(f"$ {request.command}", FAINT)
     if dry_run:
-        tell_plan(request, Console(highlight=False))
+        tell_plan(request, Page())
         return 0
-    narrator = ConsoleNarrator(stderr)
     before = newest(request.results)
     try:
         folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator).folder
     except BaseException:
         left = newest(request.results)
         if left is not None and left != before:
-            _show(left, json_to, stderr)
+            _show(left, json_to, narrator.say)
         raise
-    session = _show(folder, json_to, stderr)
+    session = _show(folder, json_to, narrator.say)
+    if sum(run.verdict.as_asked for run in session.runs) < session.planned_runs:
+        return 1
     if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
         raise TooSlowError("; ".join(told), "the report says where the time went")
-    as_asked = sum(run.verdict.as_asked for run in session.runs)
-    return 0 if as_asked == session.planned_runs else 1
+    return 0
 
 
-def _show(folder: Path, json_to: str | None, stderr: Console) -> Session:
+def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
+    progress = Progress(
+        scenario=request.scenario,
+        versions=request.versions,
+        command=request.command,
+        results=str(request.results),
+        began_s=time.monotonic(),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    record = partial(statusfile.write, statusfile.status_path(lock_path()))
+    return SessionNarrator(progress, screen=Screen(sys.stderr), owner=mark(), record=record, quiet=quiet)
+
+
+def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
     """Renders what is stored: on standard output the table, or the report itself where it was asked for."""
     write_reports(folder)
     session = load(folder)
@@ -85,10 +109,10 @@ def _show(folder: Path, json_to: str | None, stderr: Console) -> Session:
     if json_to == "-":
         sys.stdout.write(report)
     else:
-        console_report.render(session, Console(highlight=False))
+        console_report.render(session, Page())
         if json_to:
             _write(Path(json_to), report)
-    stderr.print(f"stored in {folder}", markup=False, soft_wrap=True)
+    say(f"stored in {folder}")
     return session
 
 

@@ -162,6 +162,9 @@ OPTIONS: tuple[Decorator, ...] = (
         show_default=True, envvar=PREFIX + "STALL",
         help="A start is given up when neither log, CPU nor I/O has moved for so long.",
     ),
+    click.option(
+        "--quiet", is_flag=True, envvar=PREFIX + "QUIET", help="Nothing on standard error but errors and warnings."
+    ),
     click.option("--dry-run", is_flag=True, help="Tell what would be run, and the disk, inodes and time it takes."),
     click.option("--json", "json_to", metavar="FILE", help="Write report.json there as well; - is standard output."),
 )  # fmt: skip
@@ -171,7 +174,7 @@ FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "LAYOUT", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD",
     "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
     "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "BASELINE", "FAIL_OVER",
-    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE",
+    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET",
 )  # fmt: skip
 
 
@@ -244,7 +247,9 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(value)
     if key == "stacks" and value is True:
         return AUTO
-    flags = dict.fromkeys(("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline"), bool)
+    flags = dict.fromkeys(
+        ("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline", "quiet"), bool
+    )
     wanted = {**flags, "stall": int | float}.get(key, str)
     if key in ("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"):
         wanted = int | str

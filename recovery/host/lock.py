@@ -17,7 +17,7 @@ _NAME = "mysql-recovery-tester.lock"
 @contextmanager
 def host_lock() -> Iterator[None]:
     """Held by one process of the host, whichever user's; RECOVERY_HOST_LOCK names another file."""
-    path = _path()
+    path = lock_path()
     try:
         lock = flock.take(path, mode=0o666)
     except OSError as error:
@@ -28,7 +28,8 @@ def host_lock() -> Iterator[None]:
     if lock is None:
         who = flock.holder(path) or "another process"
         raise HostUnfitError(
-            f"another timed run is going on: {who}", "wait until it ends: two runs at once would measure each other"
+            f"another timed run is going on: {who}",
+            "wait until it ends: two runs at once would measure each other; `recovery status` tells where it is",
         )
     try:
         yield
@@ -36,7 +37,7 @@ def host_lock() -> Iterator[None]:
         lock.release()
 
 
-def _path() -> Path:
+def lock_path() -> Path:
     chosen = os.environ.get("RECOVERY_HOST_LOCK")
     return Path(chosen).expanduser() if chosen else _shared_folder() / _NAME
 

@@ -50,8 +50,18 @@ def _namespace() -> str:
 
 def _began(pid: int) -> str | None:
     """In ticks since the boot; None where there is no such process, or only its remains."""
+    fields = _fields(pid)
+    return None if not fields or fields[0] == "Z" else fields[_AFTER_NAME_START]
+
+
+def _fields(pid: int) -> list[str]:
+    """What the kernel says of it after its name; empty where there is no such process."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[_AFTER_NAME_START]
+        return []
+
+
+def is_stopped(pid: int) -> bool:
+    """By Ctrl-Z, or another signal that does so."""
+    return _fields(pid)[:1] in (["T"], ["t"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
 
 from rich import box
@@ -22,6 +24,17 @@ _STYLES = {
     Verdict.MEASURED.value: "green",
     Verdict.SAMPLED.value: "cyan",
 }
+
+
+class Page(Console):
+    """On standard output. Who stops reading it (`| head`) does not change how the measuring ended."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def render(session: Session, console: Console) -> None:

@@ -26,6 +26,7 @@ from recovery.server.options import lasting, timed_only
 from recovery.server.server import Beside, Server, left_alone
 from recovery.stacks.sampling import Sampling
 
+TIMED_START = "timed start"
 _PLAIN = Variant("", Cache.COLD)
 """Nothing but what holds for every trial."""
 
@@ -71,6 +72,8 @@ class Bench:
         self._tracer = Tracer(datadir.mysql, self._files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
+        self.tell: Callable[[str], None] = lambda _: None
+        """Hears of every step, in words, before it is taken."""
         self._variant = _PLAIN
         self._sampled = False
         self._seen: Callable[[], Samples] | None = None
@@ -104,6 +107,7 @@ class Bench:
     def start(self) -> None:
         """A start that is not measured: where it fails, what lies in the directory may be to blame."""
         self._untimed += 1
+        self.tell("starting the server")
         try:
             self._start(f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
@@ -117,6 +121,7 @@ class Bench:
             return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else left_alone)
 
         tracer = self._tracer
+        self.tell(TIMED_START)
         startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
         self.last_read_bytes = startup.usage.read_bytes
         self._seen = None
@@ -139,6 +144,7 @@ class Bench:
         return ended
 
     def stop(self) -> str:
+        self.tell("shutting down")
         ended = str(self.server.stop())
         self._ended()
         self.at_rest = True
@@ -170,18 +176,26 @@ class Bench:
         """Empties the cache under a running server, as published: without proof, which would open every file. Says by
         which means."""
         self.last_read_bytes = None
+        self.tell("flushing the caches")
         return flush_caches(self.datadir.mysql, self.conditions.dropper)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache under a dead server, and proves it."""
         self.last_read_bytes = None
+        self.tell("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
 
     def floor(self) -> Reads:
         """What the storage allows over these files; between trials, when no server runs."""
         assert self.at_rest, "a server may still write there"
         self.last_read_bytes = None
-        return measure_floor(self._files, self.make_cold, self.server.group)
+
+        def emptied() -> ColdProof:
+            proof = self.make_cold()
+            self.tell("reading first pages")
+            return proof
+
+        return measure_floor(self._files, emptied, self.server.group)
 
     @property
     def data_bytes(self) -> int | None:
@@ -192,6 +206,7 @@ class Bench:
     def fire_inserts(self) -> None:
         """Runs the insert script. The ledger is written once the server is gone: nothing may come between the inserts
         and the SIGKILL, and should this process die first, the directory is counted anew for being in use."""
+        self.tell("inserting")
         with self.server.session() as connection:
             try:
                 acknowledged = fire(connection, self.conditions.statements) or beat(connection)
@@ -204,6 +219,7 @@ class Bench:
         self._acknowledge(acknowledged)
 
     def contents(self) -> Contents:
+        self.tell("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)
         if self._variant.label not in self._described:
@@ -244,6 +260,7 @@ class Bench:
         self.last_read_bytes = None
         self._acknowledged = {}
         self.start()
+        self.tell("counting rows and tables")
         with self.server.session() as connection:
             found = count_tables(connection, self.schema.database_names)
             if found != self.datadir.state.tables:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from recovery.measured import Phase
 from recovery.model import Version
-from recovery.server.counted import counts_of
+from recovery.progress import Standing
+from recovery.server.counted import counts_of, progress_of
 from recovery.server.errorlog import stamp_of
 from recovery.server.marks import Mark, mark_of
 from recovery.server.phases import BESIDE, Server, Sighting, generation_of, is_news, phases_of, with_first_query
 
 HELD_S = 0.1
 """A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
+_A_MOMENT_S = 1e-3
+"""What has just begun has taken some time already: it is a phase."""
 
 
 class Passage:
@@ -27,6 +30,10 @@ class Passage:
         """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
         self.scan_threads: int | None = None
         """With which the server says it scans its files."""
+        self.crashed = False
+        """The log has said so by now."""
+        self.latest = ""
+        """The line that came last, be it whole or not: for who looks on from another thread."""
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
         self.scan_threads = dict(counts_of(text)).get("scan_threads", self.scan_threads)
@@ -65,3 +72,14 @@ class Passage:
         sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
         server = Server(generation_of(self._version), crashed)
         return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)
+
+    def standing(self, now_s: float) -> Standing:
+        """What the server is at, by what has arrived: silence is told as what it is known to hide. May be asked by
+        another thread while lines come in, which costs those lines nothing."""
+        arrivals = tuple(self._arrivals)
+        if not arrivals:
+            return Standing(None, self._started_s)
+        sightings = [Sighting(mark, at_s) for mark, at_s, _ in arrivals]
+        span_s = (0.0, max(now_s - self._started_s, arrivals[-1][1]) + _A_MOMENT_S)
+        last = phases_of(sightings, span_s, server=Server(generation_of(self._version), self.crashed), ready=False)[-1]
+        return Standing(last.name, self._started_s + last.start_s, progress_of(self.latest))

@@ -28,7 +28,7 @@ from recovery.server.launcher import Exit, Launch, Launcher, Life
 from recovery.server.logtail import Line, last_lines
 from recovery.server.options import base_settings, merge
 from recovery.server.rundirs import RunDirs
-from recovery.server.watcher import DEFAULT_STALL_S, Progress, died, end_of, failed, watch
+from recovery.server.watcher import DEFAULT_STALL_S, Follower, Progress, died, end_of, failed, watch
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -75,6 +75,7 @@ class Server:
         self.settings = merge(settings or {})
         self.on_line: Callable[[Line], None] | None = None
         """Sees every line of a start as it arrives."""
+        self.follower: Follower | None = None
         self._launcher = launcher
         self._device = device
         self.logdir = logdir
@@ -123,7 +124,10 @@ class Server:
         meter, surroundings = self._meter(life), Surroundings(life.pid, self._device)
         try:
             with beside(life.pid), Onlooker(life.pid, self._device, since_s=life.started_at) as onlooker:
-                ready = watch(life, ready_version=self.build.version, stall_s=self.stall_s, on_line=self.on_line)
+                version, on_line = self.build.version, self.on_line
+                ready = watch(
+                    life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
+                )
                 answered_at = self._first_answer(life)
                 usage, around = meter.read(), surroundings.read()
         except BaseException:

@@ -15,6 +15,7 @@ from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.usage import activity
 from recovery.limited import compact
 from recovery.model import Version
+from recovery.progress import Standing
 from recovery.server.errorlog import Kind, classify, is_error, stamp_of
 from recovery.server.launcher import Exit, Life
 from recovery.server.logtail import Line, LogTail, last_lines
@@ -25,6 +26,8 @@ Activity = Callable[[int], tuple[int, ...] | None]
 DEFAULT_STALL_S = 300.0
 _LOOK_S = 2.0
 """Between two looks at a process that is silent: rare enough to cost nothing."""
+Follower = Callable[[Callable[[float], Standing]], None]
+"""Is handed, at the beginning of a start, what tells at any moment how far it has come."""
 _LAST_WORDS_S = 0.5
 """A server that said why it fails is given so long to say the rest."""
 
@@ -68,6 +71,7 @@ class _Watch:
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
         self._passage = Passage(version, life.started_at)
+        self.standing = self._passage.standing
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.failure: str | None = None
@@ -77,6 +81,7 @@ class _Watch:
         for line in lines:
             if self._on_line is not None:
                 self._on_line(line)
+            self._passage.latest = line.text
             if line.complete and self.ready is None:
                 self._passage.see(line.text, line.arrived_s, line.wall_s)
             event = classify(line.text)
@@ -89,6 +94,7 @@ class _Watch:
                 continue
             if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None:
                 self.crash_proof = event.text
+                self._passage.crashed = True
             elif event.kind is Kind.FAILURE and self.failure is None:
                 self.failure = event.text
             elif event.kind is Kind.READY and self.ready is None:
@@ -110,10 +116,13 @@ def watch(
     ready_version: Version,
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[Line], None] | None = None,
+    follower: Follower | None = None,
     activity: Activity = activity,
 ) -> Ready:
     """Until the ready line; ServerFailedError with the reason where none comes. Never ends the process itself."""
     found = _Watch(life, ready_version, on_line)
+    if follower is not None:
+        follower(found.standing)
     progress = Progress(life.pid, activity)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()

@@ -1,0 +1,229 @@
+"""Where does a session stand? One frozen state, and what each event makes of it. Pure: every moment is given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean
+
+from recovery.model import Trial
+from recovery.stored import Run, Verdict
+
+
+class Stage(StrEnum):
+    PREPARING = "preparing"
+    BUILDING = "building"
+    MEASURING = "measuring"
+    ENDED = "ended"
+
+
+class Status(StrEnum):
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    ABORTED = "aborted"
+    KILLED = "killed"
+    """As only a reader of what it left can tell."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a starting server is at, as far as its log tells by now."""
+
+    phase: str | None
+    """None: there is no line yet that says so."""
+    since_s: float
+    """On the monotonic clock, as all moments here."""
+    told: str | None = None
+    """How far it is, in the server's own words."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What was planned, and how long each part of it may take, at a guess."""
+
+    trials: tuple[Trial, ...]
+    trial_s: Mapping[tuple[str, str], float]
+    """By version and variant."""
+    builds: tuple[tuple[str, float], ...] = ()
+    """Title and seconds of each data directory that is still to be made."""
+
+
+@dataclass(frozen=True)
+class Building:
+    title: str
+    began_s: float
+    expected_s: float | None = None
+    done: int | None = None
+    total: int | None = None
+    first: tuple[int, float] | None = None
+    """What was done at the first report of it, and when: an interrupted build goes on where it stopped."""
+    at_s: float | None = None
+    """When `done` was told."""
+
+    @property
+    def rate_per_s(self) -> float | None:
+        if self.first is None or self.done is None or self.at_s is None:
+            return None
+        done, at_s = self.first
+        return (self.done - done) / (self.at_s - at_s) if self.done > done and self.at_s > at_s else None
+
+    def left_s(self, now_s: float) -> float | None:
+        if self.rate_per_s and self.total is not None and self.done is not None and self.at_s is not None:
+            return max(0.0, (self.total - self.done) / self.rate_per_s - (now_s - self.at_s))
+        return None if self.expected_s is None else max(0.0, self.expected_s - (now_s - self.began_s))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is being done with the server, in words."""
+
+    words: str
+    began_s: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial that is over."""
+
+    number: int
+    version: str
+    variant: str
+    verdict: Verdict
+    startup_s: float | None
+    took_s: float
+    """The whole of it: inserts, flush, count and shutdown around the timed start."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A version in a variant: what its runs have come to so far."""
+
+    version: str
+    variant: str
+    planned: int
+    ended: int
+    mean_s: float | None = None
+    last_s: float | None = None
+    failed: int = 0
+    void: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    scenario: str
+    versions: tuple[str, ...]
+    command: str
+    results: str
+    """The folder of the session, or, before there is one, of all sessions."""
+    began_s: float
+    started_at: str
+    """Wall clock, UTC."""
+    status: Status = Status.RUNNING
+    ahead: Ahead | None = None
+    builds: tuple[tuple[str, float], ...] = ()
+    """Those that have not begun."""
+    building: Building | None = None
+    trial: Trial | None = None
+    trial_began_s: float | None = None
+    trial_expected_s: float = 0.0
+    later_s: float = 0.0
+    """For the trials that have not begun."""
+    step: Step | None = None
+    ended: tuple[Ended, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    """Those that have a result, in the order of the plan."""
+
+    # -- what each event makes of it
+
+    def planned(self, ahead: Ahead) -> Progress:
+        versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
+        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
+
+    def keeping_in(self, folder: str) -> Progress:
+        return replace(self, results=folder)
+
+    def build_began(self, title: str, now_s: float) -> Progress:
+        expected_s = next((seconds for name, seconds in self.builds if name == title), None)
+        at = next((number for number, (name, _) in enumerate(self.builds) if name == title), len(self.builds))
+        left = self.builds[:at] + self.builds[at + 1 :]
+        return replace(self, building=Building(title, now_s, expected_s), builds=left, step=None)
+
+    def built(self, done: int, total: int, now_s: float) -> Progress:
+        if self.building is None:
+            return self
+        first = self.building.first or (done, now_s)
+        return replace(self, building=replace(self.building, done=done, total=total, first=first, at_s=now_s))
+
+    def build_ended(self) -> Progress:
+        return replace(self, building=None, step=None)
+
+    def trial_began(self, trial: Trial, now_s: float) -> Progress:
+        expected_s = self._trial_s(trial)
+        begun = replace(self, trial=trial, trial_began_s=now_s, trial_expected_s=expected_s, step=None)
+        return begun._foreseen(trial.number)
+
+    def doing(self, words: str, now_s: float) -> Progress:
+        return replace(self, step=Step(words, now_s))
+
+    def trial_ended(self, run: Run, now_s: float) -> Progress:
+        began_s = now_s if self.trial_began_s is None else self.trial_began_s
+        ended = Ended(run.number, run.version, run.variant, run.verdict, run.startup_s, now_s - began_s)
+        known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
+        return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
+
+    def over(self, status: Status) -> Progress:
+        return replace(self, status=status, building=None, trial=None, trial_began_s=None, step=None)
+
+    # -- what follows from it
+
+    @property
+    def stage(self) -> Stage:
+        if self.status is not Status.RUNNING:
+            return Stage.ENDED
+        if self.building is not None:
+            return Stage.BUILDING
+        return Stage.MEASURING if self.trial is not None or self.ended else Stage.PREPARING
+
+    def left_s(self, now_s: float) -> float | None:
+        """By the rate of the build that goes on, by the trials of the same version and variant that have ended, and by
+        a guess where there are none yet. None until the plan is known."""
+        if self.ahead is None or self.status is not Status.RUNNING:
+            return None
+        left_s = self.later_s
+        if self.trial_began_s is not None:
+            left_s += max(0.0, self.trial_expected_s - (now_s - self.trial_began_s))
+        if self.building is not None:
+            left_s += self.building.left_s(now_s) or 0.0
+        return left_s + sum(seconds for _, seconds in self.builds)
+
+    def _foreseen(self, begun: int) -> Progress:
+        """Summed up when something has changed: it is asked for several times a second, beside timed starts."""
+        later = self.ahead.trials[begun:] if self.ahead else ()
+        return replace(self, later_s=sum(map(self._trial_s, later)))
+
+    def _cells(self) -> Iterator[Cell]:
+        names = [(str(trial.version), trial.variant.name) for trial in self.ahead.trials] if self.ahead else []
+        for version, variant in dict.fromkeys(names):
+            ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
+            measured = [one for one in ended if one.verdict is Verdict.MEASURED]
+            times = [one.startup_s for one in measured if one.startup_s is not None]
+            if ended:
+                yield Cell(
+                    version,
+                    variant,
+                    planned=names.count((version, variant)),
+                    ended=len(ended),
+                    mean_s=fmean(times) if times else None,
+                    last_s=times[-1] if times else None,
+                    failed=sum(one.verdict is Verdict.FAILED for one in ended),
+                    void=sum(one.verdict is Verdict.VOID for one in ended),
+                )
+
+    def _trial_s(self, trial: Trial) -> float:
+        cell = (str(trial.version), trial.variant.name)
+        took = [one.took_s for one in self.ended if (one.version, one.variant) == cell and one.verdict.as_asked]
+        if took:
+            return fmean(took)
+        return self.ahead.trial_s.get(cell, 0.0) if self.ahead else 0.0

@@ -1,0 +1,166 @@
+"""What does `recovery status` say while a session runs, once it has ended, and when it was killed?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_progress import PLANNED, after, at, trials
+
+from recovery.cli import run
+from recovery.host import statusfile
+from recovery.host.lock import lock_path
+from recovery.progress import Status
+from recovery.whereabouts import to_json
+
+# Holds the host as a session does, and leaves word of itself every tenth of a second until it is told to end.
+_SESSION = """
+import os, sys, time
+from functools import partial
+from recovery.host import statusfile
+from recovery.host.lock import host_lock, lock_path
+from recovery.host.owner import mark
+from recovery.report.narrator import SessionNarrator
+from recovery.report.screen import Screen
+from test_progress import NEW
+record = partial(statusfile.write, statusfile.status_path(lock_path()))
+narrator = SessionNarrator(NEW, screen=Screen(None), owner=mark(), record=record)
+with host_lock(), narrator.on_stage():
+    with narrator.building("5.7.22: 9 tables") as progress:
+        progress(3, 10)
+        time.sleep(0.5)
+        print("building", flush=True)
+        sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def session() -> Iterator[subprocess.Popen[str]]:
+    folders = (Path(__file__).parent, Path(__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SESSION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "building\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["status", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def as_data(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(told(capsys, "--json"))
+    return found
+
+
+def test_nobody_has_run_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys) == "no run is going on, and none has left word\n"
+    assert as_data(capsys) == {"format": 1, "running": False, "suspended": False, "holder": None, "session": None}
+
+
+def test_a_session_runs_is_suspended_and_ends(
+    session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(capsys)
+    assert said.startswith(f"crash-recovery of 5.7: pid {session.pid}, since ")
+    assert "  building: 5.7.22: 9 tables: 3 of 10\n" in said
+    assert "suspended" not in said
+    session.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + 10
+    while not as_data(capsys)["suspended"]:
+        assert time.monotonic() < deadline
+    assert "  suspended: `fg` in its terminal" in told(capsys)
+    session.send_signal(signal.SIGCONT)
+    session.communicate("end\n", timeout=10)
+    said = told(capsys)
+    assert said.startswith("no run is going on\nthe last session is crash-recovery of 5.7: finished after ")
+
+
+def test_a_killed_session_is_told_from_one_that_runs(
+    session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = as_data(capsys)
+    assert found["running"]
+    assert (found["session"]["status"], found["session"]["stage"]) == ("running", "building")
+    assert str(session.pid) in found["holder"]
+    session.kill()
+    session.wait()
+    found = as_data(capsys)
+    assert not found["running"]
+    assert found["session"]["status"] == "killed"
+    assert "the last session is crash-recovery of 5.7: killed after" in told(capsys)
+
+
+def test_watching_ends_with_the_session(session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]) -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "recovery", "status", "--watch"], stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    assert "crash-recovery of 5.7: pid" in watching.stdout.readline()
+    session.communicate("end\n", timeout=10)
+    rest, _ = watching.communicate(timeout=10)
+    assert "finished after" in rest
+    assert "\x1b" not in rest
+    assert watching.returncode == 0
+
+
+def test_ctrl_c_ends_the_watching_alone(session: subprocess.Popen[str]) -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "recovery", "status", "--watch"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, err = watching.communicate(timeout=10)
+    assert (watching.returncode, err) == (130, "")
+    assert session.poll() is None
+
+
+def test_another_lock_is_another_host(
+    session: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert session.poll() is None
+    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "other.lock"))
+    assert told(capsys).startswith("no run is going on, and none")
+
+
+def test_who_holds_the_host_without_a_word_is_named(
+    session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another user's session, whose file is not ours to read."""
+    statusfile.status_path(lock_path()).unlink()
+    session.send_signal(signal.SIGSTOP)
+    statusfile.status_path(lock_path()).unlink(missing_ok=True)
+    assert told(capsys).startswith(f"the host is taken by pid {session.pid}, `")
+
+
+def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
+    session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    session.send_signal(signal.SIGSTOP)
+    progress = after(PLANNED, 10.0).trial_began(trials()[1], 3000.0)
+    dead = at(progress, 3001.0)  # whose mark is no process
+    statusfile.write(statusfile.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"'))
+    assert told(capsys).startswith("the host is taken by")
+
+
+def test_what_is_stored_there_by_whomever_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = to_json(at(after(PLANNED, 10.0).over(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
+    statusfile.write(statusfile.status_path(lock_path()), evil)
+    said = told(capsys)
+    assert "\x1b" not in said
+    assert "aborted after" in said
