@@ -94,7 +94,7 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(if $(ARGS),$(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
 
 test-fast: env-test ## the pure tests, in seconds
 	$(VENV)/bin/python -m pytest -m "not real and not containers and not browser" $(ARGS)

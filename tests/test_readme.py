@@ -27,10 +27,8 @@ def words(command: str) -> list[str]:
     return shlex.split(command)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one command has built the next one uses, as it is for a user."""
-    return tmp_path_factory.mktemp("data")
+SHARES_DATA = True
+TABLES = 300
 
 
 def run_make(arguments: list[str], tmp_path: Path, data: Path) -> subprocess.CompletedProcess[str]:
@@ -38,7 +36,7 @@ def run_make(arguments: list[str], tmp_path: Path, data: Path) -> subprocess.Com
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
     environment |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
     given = [word for word in arguments if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
-    tables = "120 240" if "scale" in arguments else "120"
+    tables = "120 240" if "scale" in arguments else str(TABLES)
     small = {"TABLES": tables, "RUNS": "1", "DATA": str(data), "RESULTS": str(tmp_path / "results")}
     settings = [f"{name}={value}" for name, value in small.items()]
     return subprocess.run(
@@ -73,7 +71,7 @@ def test_a_command_of_the_readme(command: str, tmp_path: Path, data: Path) -> No
 def test_the_test_command_collects(tmp_path: Path) -> None:
     """Only to collection: it is what runs this test."""
     dry = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "pytest" in dry
+    assert "scripts/tests.sh" in dry
     listed = subprocess.run(
         [".venv/bin/python", "-m", "pytest", "--collect-only", "-q"],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,

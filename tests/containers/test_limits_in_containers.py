@@ -16,7 +16,8 @@ from recovery.host import engine
 from recovery.host.cgroups import hierarchies
 from recovery.host.owner import is_gone, is_orphan
 
-TABLES = 1000
+TABLES = 1100
+SHARES_DATA = True
 READ_IOPS = 500
 MEMORY = 160 << 20
 LIMITS = ["--read-iops", str(READ_IOPS), "--memory", str(MEMORY), "--cpus", "0.5"]

@@ -18,6 +18,7 @@ from recovery.host.owner import mark
 
 pytestmark = pytest.mark.containers
 TABLES = 300
+SHARES_DATA = True
 IN_CONTAINERS = ["--engine", "docker", "--registry", NOBODY]
 
 

@@ -25,7 +25,8 @@ from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
 pytestmark = pytest.mark.real
-TABLES = 40
+TABLES = 300
+SHARES_DATA = True
 CALM_STARTS = 3
 """Of which the calmest counts: others may be at work on this host."""
 BURN = "print(flush=True)\nwhile True: pass"
