@@ -1,0 +1,149 @@
+"""Are the pages of docs/ true? Every command that they show is run, page by page and in its order, with few tables."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sessions import left_out, need_limits
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|sudo|lsblk|zcat|docker/recovery) .*)")
+TABLES, SHARES_DATA = 300, True
+LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
+VOLUME = "/dev/nvme1n1"
+# What this machine cannot have, or what another test runs.
+ELSEWHERE = {
+    "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
+    "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
+    "IMAGE=my/mysql:patched": "tests/containers",
+    "docker/recovery": "tests/containers/test_tool_image.py",
+    "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
+    "bench": "tests/real/test_selfbench_real.py",
+}
+
+
+def commands(page: Path) -> list[str]:
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = (match[1] for block in blocks for match in map(COMMAND.match, block.splitlines()) if match)
+    found = [line.split("  #")[0].strip() for line in lines]
+    return [command for command in found if not ELSEWHERE.keys() & set(shlex.split(command))]
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+def test_there_are_pages_with_commands() -> None:
+    names = {page.name for page in WITH_COMMANDS}
+    assert {"getting-started.md", "reading.md", "comparing.md", "ec2.md", "bugs.md", "adding-a-version.md"} <= names
+
+
+def test_nothing_is_shown_in_a_form_that_escapes_this_test() -> None:
+    for page in PAGES:
+        assert not re.search(r"^    (make|recovery) ", page.read_text(encoding="utf-8"), re.MULTILINE), page.name
+
+
+def test_every_page_is_found_from_the_first() -> None:
+    first = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name}" not in first] == []
+
+
+@pytest.fixture
+def volume(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | None]:
+    """A block device for the page that speaks of one."""
+    page: Path = request.getfixturevalue("page")
+    if VOLUME not in page.read_text(encoding="utf-8"):
+        yield None
+        return
+    image = tmp_path / "volume.image"
+    with image.open("wb") as file:
+        file.truncate(6 << 30)
+    made = subprocess.run(["losetup", "-f", "--show", str(image)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        left_out(f"no loop device can be had here: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    yield device
+    subprocess.run(["umount", "-l", device], check=False, capture_output=True)
+    subprocess.run(["losetup", "-d", device], check=True)
+
+
+class Reader:
+    """Types what the page shows, with the tables, the folders and the device of the test."""
+
+    def __init__(self, tmp_path: Path, data: Path, volume: str | None) -> None:
+        self.results = tmp_path / "results"
+        self.mounted = tmp_path / "mounted"
+        self.volume = volume
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
+        kept |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
+        path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        self.data = self.mounted / "recovery" if volume else data
+        self.environment = kept | {"PATH": path}
+        self.folder = tmp_path
+        (tmp_path / "old.gz").write_bytes(gzip.compress(LOG.read_bytes()))
+
+    def types(self, command: str) -> subprocess.CompletedProcess[str]:
+        words = [self._here(word) for word in shlex.split(command.removeprefix("sudo "))]
+        words = [word for word in words if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
+        if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
+            self.types("make cold-recovery")  # these go on from an earlier session
+        small = {
+            "TABLES": "120 240" if "scale" in words else str(TABLES),
+            "RUNS": "1", "DATA": str(self.data), "RESULTS": str(self.results), "ENGINE": "local",
+        }  # fmt: skip
+        environment = dict(self.environment)
+        if words[0] == "make":
+            words += [f"{name}={value}" for name, value in small.items()]
+        else:
+            environment |= {f"RECOVERY_{name}": value for name, value in small.items()}
+        if "|" in words:
+            words = ["sh", "-c", " ".join(word if word == "|" else shlex.quote(word) for word in words)]
+        return subprocess.run(
+            words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
+        )
+
+    def _here(self, word: str) -> str:
+        here = {
+            "/mnt/ebs": self.mounted, VOLUME: self.volume, "results/latest": self.results / "latest",
+            "/tmp/for-the-bug": self.folder / "for-the-bug", "old.gz": self.folder / "old.gz", "error.log": LOG,
+            "$USER": "root",
+        }  # fmt: skip
+        for shown, own in here.items():
+            if shown in word:
+                return word.replace(shown, str(own))
+        return self._session_before() if word == "SESSION" else word
+
+    def _session_before(self) -> str:
+        names = sorted(folder.name for folder in self.results.iterdir() if not folder.is_symlink())
+        return names[-2]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.name))
+def test_the_commands_of(page: Path, volume: str | None, data: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path, data, volume)
+    for command in commands(page):
+        if "READ_IOPS" in command or "MEMORY" in command:
+            need_limits()
+        began = time.monotonic()
+        done = reader.types(command)
+        assert done.returncode in may_end_with(command), f"{command}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, command
+        print(f"{time.monotonic() - began:5.1f} s  {command}")  # noqa: T201
+
+
+def may_end_with(command: str) -> tuple[int, ...]:
+    if "doctor" in command:
+        return (0, 2, 3)  # this very machine may be too small for the full size
+    if "fail-over" in command or "FAIL_OVER" in command:
+        return (0, 2, 4)  # of 300 tables noise decides; make turns a 4 into its own 2
+    return (0,)
