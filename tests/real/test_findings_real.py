@@ -163,27 +163,24 @@ def burn(until: float) -> None:
 
 
 def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
-    """Less than the data; and something empties the cache before every warm start."""
+    """Less than the data; something empties the cache before every warm start; and the log is read along late."""
     need_limits()
 
-    def empty(bench: Bench, cache: str, _: int) -> None:
+    def disturb(bench: Bench, cache: str, _: int) -> None:
+        bench.server.on_line = lambda line: time.sleep(0.5) if "Event Scheduler" in line.text else None
         if cache == "warm":
             flush_caches(bench.datadir.mysql, bench.conditions.dropper)
 
-    meddle(empty)
+    meddle(disturb)
     assert run(["crash-recovery", "--version", VERSION, "--runs", "1", "--memory", "160m", *at]) == 0
     found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
     assert "raise MEMORY=" in found["warm-was-not"]["hint"]
     assert "allowed" in found["larger-than-memory"]["text"]
+    assert "late-log" in found
 
 
-def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path) -> None:
     """Here no debug build is to be had; this server can be told to call itself one."""
-
-    def read_along_late(bench: Bench, _: str, __: int) -> None:
-        bench.server.on_line = lambda line: time.sleep(0.4) if "buffer pool" in line.text else None
-
-    meddle(read_along_late)
     given = [
         "--version",
         "mariadb-10.11.5",
