@@ -92,7 +92,7 @@ def test_both_engines_give_the_same_verdicts_over_the_same_data_directory(
         verdicts[name] = [(one["variant"], one["verdict"], one["tables"]) for one in stored(tmp_path)["runs"]]
     assert verdicts["local"] == verdicts["docker"]
     assert "using the data directory" in capsys.readouterr().err, "one directory serves both"
-    assert len([one for one in Path(at[3]).glob("5.7.22-*") if one.is_dir()]) == 1
+    assert len([one for one in Path(at[3]).glob(f"5.7.22-discovery-{TABLES}-*") if one.is_dir()]) == 1
 
 
 def test_a_remote_engine_is_refused(
