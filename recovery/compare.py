@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recovery.stored import Session
 from recovery.students import ratio_95
@@ -20,6 +20,8 @@ _OWN_NAMES = frozenset(
     {"options", "data_bytes", "source", "sha256", "image", "warnings", "@version", "@version_comment"}
 )
 """What is known of a server and differs from one build to the next."""
+_UNASKED = (None, False, "")
+_NOT_ASKED, _EMPTY = "-", "(empty)"
 
 Facts = Mapping[str, object]
 
@@ -35,14 +37,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """The same variant in both sessions; `ratio` is the second's mean over the first's."""
+    """The same variant in both sessions; `ratio` is the second's mean over the first's, None where either has none."""
 
     variant: str
     one: Summary
     other: Summary
-    ratio: float
-    error: float | None
-    differs: bool | None
+    ratio: float | None = None
+    error: float | None = None
+    differs: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -57,28 +59,37 @@ def compare(one: Session, other: Session) -> Comparison:
 
 def _pairs(one: Session, other: Session) -> Iterator[Compared]:
     """The same version in both; where each session has but one, these two, whatever they are."""
-    times = [
-        {(version, variant): [run.startup_s or 0.0 for run in runs] for version, variant, runs in measured_by(session)}
-        for session in (one, other)
-    ]
     found = [{(each.version, each.variant): each for each in summarised(session)} for session in (one, other)]
+    times = [_times(session) for session in (one, other)]
     alone = len(one.versions) == len(other.versions) == 1
-    for version, variant in times[0]:
+    for version, variant in found[0]:
         its = (other.versions[0] if alone else version, variant)
-        ratio = ratio_95(times[1].get(its, []), times[0][version, variant])
+        if its not in found[1]:
+            continue
+        pair = Compared(variant, found[0][version, variant], found[1][its])
+        ratio = ratio_95(times[1].get(its, []), times[0].get((version, variant), []))
         if ratio is not None:
-            yield Compared(variant, found[0][version, variant], found[1][its], ratio.value, ratio.error, ratio.differs)
+            pair = replace(pair, ratio=ratio.value, error=ratio.error, differs=ratio.differs)
+        yield pair
+
+
+def _times(session: Session) -> dict[tuple[str, str], list[float]]:
+    return {
+        (version, variant): [run.startup_s or 0.0 for run in runs] for version, variant, runs in measured_by(session)
+    }
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing("", {"scenario": one.scenario}, {"scenario": other.scenario})
     yield from _differing("", {"tool": one.tool_version}, {"tool": other.tool_version})
     yield from _differing("host: ", _lasting(one.environment), _lasting(other.environment))
-    yield from _differing("", _asked(one.settings), _asked(other.settings))
-    for name in one.servers:
-        its = name if name in other.servers else next(iter(other.servers), name)
-        if its == name or len(one.servers) == len(other.servers) == 1:
-            yield from _differing(f"{name}: ", _said(one.servers[name]), _said(other.servers.get(its, {})))
+    yield from _asked_differently(_asked(one.settings), _asked(other.settings))
+    for name, said in one.servers.items():
+        if name in other.servers:
+            yield from _differing(f"{name}: ", _said(said), _said(other.servers[name]))
+        elif len(one.servers) == len(other.servers) == 1:
+            (its,) = other.servers.values()
+            yield from _differing("server: ", _said(said), _said(its))
 
 
 def _lasting(environment: Facts) -> Facts:
@@ -97,11 +108,29 @@ def _said(server: Facts) -> Facts:
     return {name: value for name, value in server.items() if name not in _OWN_NAMES}
 
 
+def _asked_differently(one: Facts, other: Facts) -> Iterator[Difference]:
+    """What was not asked is a value, and so is what an older tool could not be asked."""
+    for name in dict.fromkeys((*one, *other)):
+        values = [_NOT_ASKED if asked.get(name) in _UNASKED else str(asked[name]) for asked in (one, other)]
+        if values[0] != values[1]:
+            yield Difference(_words(name), *values)
+
+
 def _differing(prefix: str, one: Facts, other: Facts) -> Iterator[Difference]:
-    """What only one of them knows was not asked by the other's tool, and is no difference that could be told."""
+    """What only one of them knows was not told to the other's tool, and is no difference that could be told."""
     for name in one:
         if name in other and one[name] != other[name] and None not in (one[name], other[name]):
-            yield Difference(f"{prefix}{name.replace('_', ' ')}", str(one[name]), str(other[name]))
+            yield Difference(prefix + _words(name), str(one[name]) or _EMPTY, str(other[name]) or _EMPTY)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def not_measured(session: Session) -> str | None:
+    """Why this session cannot pass for a good one, however fast the runs that it has."""
+    lacking = session.planned_runs - sum(run.verdict.as_asked for run in session.runs)
+    return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
 
 
 def slower(ratio: float | None, *, differs: bool | None, allowed: float) -> bool:
@@ -121,7 +150,7 @@ def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
 
 def slower_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
     return tuple(
-        too_slow(f"{pair.other.version} {pair.variant}", pair.ratio, pair.one.version, allowed)
+        too_slow(f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed)
         for pair in found.pairs
         if slower(pair.ratio, differs=pair.differs, allowed=allowed)
     )

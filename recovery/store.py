@@ -109,6 +109,8 @@ def load(folder: Path) -> Session:
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = _read(path, _SESSION)
+    if not session.versions or not session.variants:
+        raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}

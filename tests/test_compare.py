@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.compare import Difference, compare, slower_pairs, slower_than_baseline
+from recovery.compare import Difference, compare, not_measured, slower_pairs, slower_than_baseline
 from recovery.stored import Run, Session, Verdict
 
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -57,6 +57,7 @@ def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
         Difference("tool", "1", "2"),
         Difference("host: memory bytes", "1", "2"),
         Difference("tables", "10", "20"),
+        Difference("trace", "-", "1"),
     )
     assert compare(one, one).differences == ()
 
@@ -64,7 +65,22 @@ def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
 def test_servers_under_other_settings() -> None:
     one = replace(session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "@innodb_open_files": "300"}})
     other = replace(session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "@innodb_open_files": "4000"}})
-    assert compare(one, other).differences == (Difference("5.7.22: @innodb open files", "300", "4000"),)
+    assert compare(one, other).differences == (Difference("server: @innodb open files", "300", "4000"),)
+
+
+def test_what_was_not_asked_is_a_value_and_what_could_not_be_is_none() -> None:
+    one, other = session({"5.7.22": STEADY}, read_iops=None), session({"5.7.22": STEADY}, read_iops=5000, trace=0)
+    assert compare(one, other).differences == (Difference("read iops", "-", "5000"),)
+
+
+def test_a_session_that_failed_is_no_fast_one() -> None:
+    one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY})
+    assert not_measured(other) is None
+    failed = replace(other, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in other.runs))
+    (pair,) = compare(one, failed).pairs
+    assert (pair.ratio, pair.other.failed) == (None, 5)
+    assert not_measured(failed) == "5 of its 5 runs failed, were void or are missing"
+    assert not_measured(replace(other, runs=other.runs[:3])) is not None
 
 
 @pytest.mark.parametrize(

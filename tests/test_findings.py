@@ -142,7 +142,7 @@ def test_nobody_could_prove_it_cold() -> None:
 def test_more_data_than_memory() -> None:
     small = replace(session(COLD, WARM), environment={"memory_bytes": 4 * GB})
     assert one(small, "larger-than-memory").about == "5.7.22"
-    assert "larger-than-memory" not in kinds(replace(session(COLD), environment={"memory_bytes": 4 * GB}))
+    assert "larger-than-memory" not in kinds(session(COLD, WARM))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,22 @@ def test_what_else_went_on(figures: dict[str, float], kind: str) -> None:
     found = session(changed(COLD, 3, around=around))
     assert kinds(found) == [kind]
     assert "run 4" in one(found, kind).text
+
+
+def test_a_few_ticks_are_no_load() -> None:
+    short = Around(seconds=0.3, others_cpu_s=0.05, steal_s=0.01, throttled_s=0.02)
+    assert findings(session([replace(run, around=short) for run in COLD])) == ()
+
+
+def test_one_slow_first_run_is_one_doubt() -> None:
+    found = kinds(session(runs_of((14.0, 11.0 / 1.1, 9.9, 9.8, 9.7))))
+    assert "slow-first-run" in found
+    assert not {"outlier", "drift"} & set(found)
+
+
+def test_root_is_not_told_to_become_root() -> None:
+    by_file = replace(session([replace(run, cold_means="fadvise") for run in COLD]), environment={"root": "yes"})
+    assert "Run as root" not in one(by_file, "inodes-were-warm").hint
 
 
 def test_who_asked_for_less_cpu_is_held_back_as_asked() -> None:
@@ -197,9 +213,13 @@ def test_a_volume_from_a_snapshot_is_suspected_on_ebs_alone() -> None:
 
 
 def test_a_program_on_another_device() -> None:
-    apart = session(COLD)
+    loading = (Phase("process start", 0.0, 1.0), Phase("validation", 1.0, 10.0))
+    apart = session([replace(run, phases=loading) for run in COLD])
     apart = replace(apart, servers={"5.7.22": {**apart.servers["5.7.22"], "program_device": "/dev/vda"}})
     assert "lies on /dev/vda, its data on /dev/vdb" in one(apart, "filesystems").text
+    assert "RECOVERY_CACHE" in one(apart, "filesystems").hint
+    assert "MYSQLD" not in one(replace(apart, settings={"mysqld": "/opt/mysqld"}), "filesystems").hint
+    assert "filesystems" not in kinds(replace(apart, runs=tuple(COLD))), "it costs next to nothing"
     warm = replace(session(WARM), servers=apart.servers)
     assert "filesystems" not in kinds(warm), "nothing is loaded then"
 

@@ -87,7 +87,7 @@ def make_request(scenario: str, given: Given) -> Request:
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
-        baseline=given["baseline"],
+        baseline=_baseline(given["baseline"], versions),
         fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
         floor=given["floor"],
         allow_drop=not given["no_drop_caches"],
@@ -106,9 +106,6 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
-    if request.baseline is not None and request.baseline not in request.versions:
-        there = " ".join(request.versions) or "nothing"
-        raise UsageError(f"the baseline {request.baseline} is not measured", f"name one of VERSION's: {there}")
     if request.fail_over is not None and len(request.versions) < 2:
         raise UsageError(
             "--fail-over holds versions against each other, and here is one",
@@ -156,6 +153,17 @@ def asked_schema(given: Given) -> Schema:
         template=given["template"] and _path(given["template"]),
         layout=parse_layout(given["layout"] or Layout.FILES),
     )
+
+
+def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
+    """As the version was named: two spellings of one release are one server."""
+    if named is None:
+        return None
+    for version in _each_once(versions):
+        if named == version or (known_wanted(named).release or named) == known_wanted(version).release:
+            return version
+    there = " ".join(versions) or "nothing"
+    raise UsageError(f"the baseline {named} is not measured", f"name one of VERSION's: {there}")
 
 
 def _count(name: str, text: str | None, *, most: int) -> int:

@@ -11,13 +11,13 @@ import click
 
 from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
-from recovery.compare import Comparison, compare, slower_pairs
-from recovery.errors import TooSlowError, UsageError
+from recovery.compare import Comparison, compare, not_measured, slower_pairs
+from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.report.compare import comparison_tables
 from recovery.report.console import Page, print_tables
 from recovery.request import parse_share
 from recovery.store import find, load
-from recovery.stored import Session
+from recovery.stored import Session, Verdict
 
 FORMAT = 1
 
@@ -34,9 +34,10 @@ FORMAT = 1
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
     """Is session SECOND slower than FIRST? Each is a name in --results, or a folder."""
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
-    one, other = (load(find(results.expanduser(), name)) for name in (first, second))
+    folders = [find(results.expanduser(), name) for name in (first, second)]
+    one, other = map(load, folders)
     found = compare(one, other)
-    if not found.pairs:
+    if not any(pair.ratio for pair in found.pairs):
         raise UsageError(
             f"nothing in {first} can be held against anything in {second}: {_has(one)}; {_has(other)}",
             "compare sessions of the same versions and caches, or of one version each",
@@ -44,7 +45,9 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
     if as_json:
         sys.stdout.write(to_json(found))
     else:
-        print_tables(comparison_tables(found), Page())
+        print_tables(comparison_tables(found, (folders[0].name, folders[1].name)), Page())
+    if allowed is not None and (why := not_measured(other)) is not None:
+        raise RecoveryError(f"{second} is no measure of anything: {why}", "see its report, and measure again")
     if allowed is not None and (told := slower_pairs(found, allowed)):
         raise TooSlowError("; ".join(told), "the whole of it is in the two sessions; `recovery report` shows each")
     return 0
@@ -55,4 +58,6 @@ def to_json(found: Comparison) -> str:
 
 
 def _has(session: Session) -> str:
-    return f"{session.scenario} of {', '.join(session.versions)} ({', '.join(session.variants)})"
+    counted = sum(run.verdict is Verdict.MEASURED for run in session.runs)
+    what = f"{session.scenario} of {', '.join(session.versions)} ({', '.join(session.variants)})"
+    return f"{what}, {counted} of {len(session.runs)} runs measured"

@@ -67,6 +67,8 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
     request = make_request(scenario, given)
     if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
         raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+    if dry_run and json_to:
+        raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
     narrator = _narrator(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
     if dry_run:

@@ -10,3 +10,10 @@ CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS, *growth.C
 
 def findings(session: Session) -> tuple[Finding, ...]:
     return tuple(found for check in CHECKS for found in check(session))
+
+
+def not_looked_at(session: Session) -> str | None:
+    """What could not be doubted, since this session does not tell it: older ones do not."""
+    if any(run.around is not None for run in session.runs) or not session.runs:
+        return None
+    return "what else went on beside these starts is not known"

@@ -69,12 +69,10 @@ def cold_not_proved(session: Session) -> Iterator[Finding]:
         if not starts:
             continue
         if {run.cold_means for run in starts} == {"fadvise"}:
-            asked = session.settings.get("no_drop_caches")
             yield doubt(
                 "inodes-were-warm", about,
                 "Files were evicted one by one: inodes and names stayed in memory, which a reboot empties too.",
-                "This is what --no-drop-caches does: leave it out for a start as cold as after a reboot." if asked
-                else "Run as root, who may drop the host's caches.",
+                _how_to_drop(session),
             )  # fmt: skip
         unknown = [run for run in starts if run.resident_before_bytes is None]
         if unknown and not as_published:
@@ -85,13 +83,20 @@ def cold_not_proved(session: Session) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _how_to_drop(session: Session) -> str:
+    if session.settings.get("no_drop_caches"):
+        return "This is what --no-drop-caches does: leave it out for a start as cold as after a reboot."
+    if session.environment.get("root") == "yes":
+        return "Let the tool write /proc/sys/vm/drop_caches (root in a container without privileges may not)."
+    return "Run as root, who may drop the host's caches."
+
+
 def larger_than_memory(session: Session) -> Iterator[Finding]:
     limit, memory = number(session.settings.get("memory_bytes")), number(session.environment.get("memory_bytes"))
     holds = min((one for one in (limit, memory) if one), default=None)
     for version in session.versions:
         data = _data_bytes(session, version)
-        warm = any(not is_cold(runs[0]) and runs[0].version == version for _, runs in cells(session))
-        if holds is not None and warm and data > holds:
+        if holds is not None and data > holds:
             yield doubt(
                 "larger-than-memory", version,
                 f"{data / 1e9:.1f} GB of data, {holds / 1e9:.1f} GB of memory{' allowed' if holds == limit else ''}: "

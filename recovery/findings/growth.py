@@ -24,8 +24,8 @@ def no_line(session: Session) -> Iterator[Finding]:
             "no-line", f"{curve.version} {curve.variant}",
             f"The smaller points had said {found.seconds:.1f} s of {found.tables:,} tables, {measured:.1f} were "
             f"measured: a table costs {'more' if rising else 'less'} the more there are.",
-            f"Take a prediction for {'a lower' if rising else 'an upper'} bound, or measure nearer to the number you "
-            "ask for.",
+            f"Take what the line says of more tables for {'a lower' if rising else 'an upper'} bound, or measure "
+            "there.",
         )  # fmt: skip
 
 

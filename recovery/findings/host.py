@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from recovery.findings.doubt import MIB, Check, cells, doubt, is_cold, numbered, server_of
 from recovery.measured import Around
+from recovery.phases import PROCESS_START, seconds_by_name
 from recovery.stored import Finding, Run, Session
+from recovery.summary import mean
 
 _BUSY = 0.1
 """CPUs that others kept busy on average."""
 _STOLEN = 0.02
 _HELD_BACK = 0.01
 """Of the startup."""
+_TICKS_S = 0.1
+"""The host counts CPU in ticks of ten milliseconds: of a few of them nothing is said."""
+_PROGRAM = 0.05
+"""Of the startup, for the start of the process."""
 _OTHERS_IO = 0.05
 """Of what the server read."""
 _FEW_BYTES = 64 * MIB
@@ -35,8 +41,14 @@ def other_load(session: Session) -> Iterator[Finding]:
             yield doubt(
                 "other-disk-load", about,
                 f"Others read and wrote up to {most / 1e6:,.0f} MB on the same device during {numbered(disturbed)}.",
-                "Find out who it was (iotop), stop it, and measure again; or give the data its own volume (DATA=).",
+                "Find out who it was (iotop), stop it, and measure again" + _own_volume(session),
             )  # fmt: skip
+
+
+def _own_volume(session: Session) -> str:
+    """Advised where the data shares its device with this tool."""
+    tool, data = session.environment.get("tool_device"), session.environment.get("device")
+    return "; or give the data its own volume (DATA=)." if tool == data else "."
 
 
 def _others_bytes(run: Run) -> int:
@@ -70,10 +82,14 @@ def _by_share(
     text, hint = said
     for about, runs in cells(session):
         shares = {run: _share(run.around, seconds) for run in runs}
-        over = [run for run, share in shares.items() if share > least]
+        over = [run for run, share in shares.items() if share > least and share * _length(run) > _TICKS_S]
         if over:
             most = max(shares[run] for run in over)
             yield doubt(kind, about, text.format(most=most, runs=numbered(over)), hint)
+
+
+def _length(run: Run) -> float:
+    return run.around.seconds if run.around else 0.0
 
 
 def _share(around: Around | None, seconds: Callable[[Around], float | None]) -> float:
@@ -115,16 +131,22 @@ def snapshot(session: Session) -> Iterator[Finding]:
 
 def filesystems(session: Session) -> Iterator[Finding]:
     data = session.environment.get("device")
+    own = session.settings.get("mysqld")
+    beside = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
     for about, runs in cells(session):
         program = server_of(session, runs[0].version).get("program_device")
-        if is_cold(runs[0]) and data and program and program != data:
+        if is_cold(runs[0]) and data and program and program != data and _start_share(runs) > _PROGRAM:
             yield doubt(
                 "filesystems", about,
                 f"The server's program lies on {program}, its data on {data}: a cold start loads the program from the "
                 "other one, whose reads are not counted and not limited.",
-                "See the phase process start for what it costs; to have both on one, put the server beside the data "
-                "(MYSQLD=).",
+                f"See the phase {PROCESS_START} for what it costs; to have both on one, {beside}.",
             )  # fmt: skip
+
+
+def _start_share(runs: Sequence[Run]) -> float:
+    shares = [seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (run.startup_s or 1.0) for run in runs]
+    return mean(shares) or 0.0
 
 
 CHECKS: tuple[Check, ...] = (other_load, stolen, held_back, spent_credits, snapshot, filesystems)

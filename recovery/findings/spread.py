@@ -40,11 +40,15 @@ def few_runs(session: Session) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _first_is_slow(times: Sequence[float]) -> bool:
+    return len(times) >= LEAST_RUNS and times[0] > _SLOW * max(times[1:])
+
+
 def slow_first_run(session: Session) -> Iterator[Finding]:
     """Something was not yet as it was for the others."""
     for about, runs in cells(session):
-        first, others = runs[0].startup_s or 0.0, [run.startup_s or 0.0 for run in runs[1:]]
-        if len(runs) >= LEAST_RUNS and first > _SLOW * max(others):
+        first, *others = times = [run.startup_s or 0.0 for run in runs]
+        if _first_is_slow(times):
             yield doubt(
                 "slow-first-run", about,
                 f"The first run took {first:.1f} s, the others {min(others):.1f} to {max(others):.1f} s.",
@@ -63,6 +67,7 @@ def outliers(session: Session) -> Iterator[Finding]:
         far = [
             run for run, time in zip(runs, times, strict=True)
             if abs(time - middle) > max(_DEVIATIONS * deviation, _OFF * middle)
+            and not (run is runs[0] and _first_is_slow(times))
         ]  # fmt: skip
         if far:
             told = ", ".join(f"run {run.number} ({run.startup_s or 0:.1f} s)" for run in far)
@@ -77,7 +82,9 @@ def drift(session: Session) -> Iterator[Finding]:
     for about, runs in cells(session):
         times = [run.startup_s or 0.0 for run in runs]
         change = _change(times)
-        if len(times) >= _LEAST_TO_TELL and abs(change) > _DRIFTED and _trend(times) >= _SURE:
+        if len(times) < _LEAST_TO_TELL or _first_is_slow(times):
+            continue
+        if abs(change) > _DRIFTED and _trend(times) >= _SURE:
             yield doubt(
                 "drift", about,
                 f"The runs {'rose' if change > 0 else 'fell'} one after the other, from {times[0]:.1f} to "

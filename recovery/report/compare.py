@@ -8,14 +8,18 @@ from recovery.stored import Table
 from recovery.summary import Summary
 
 
-def comparison_tables(found: Comparison) -> tuple[Table, ...]:
+def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table, ...]:
     pairs = Table(
-        title="The second session held against the first, mean seconds",
-        headers=("variant", "first", "mean", "+-", "second", "mean", "+-", "ratio", "+-", "more than noise"),
+        title=f"{names[1]} (second) held against {names[0]} (first), mean seconds",
+        headers=(
+            *("variant", "first", "runs", "mean", "+-"),
+            *("second", "runs", "mean", "+-", "ratio", "+-", "more than noise"),
+        ),
         rows=tuple(_row(pair) for pair in found.pairs),
-        numeric=(False, False, True, True, False, True, True, True, True, False),
+        numeric=(False, False, True, True, True, False, True, True, True, True, True, False),
         notes=(
-            "+-: half of the 95 % interval, from three runs of each on; more than noise: 1 is outside the ratio's.",
+            "runs: those that count, of all; +-: half of the 95 % interval, from three runs of each on; more than "
+            "noise: 1 is outside the ratio's.",
         ),
     )
     if not found.differences:
@@ -34,8 +38,9 @@ def _row(pair: Compared) -> tuple[str, ...]:
     )
 
 
-def _side(summary: Summary) -> tuple[str, str, str]:
-    return summary.version, figures.seconds(summary.mean_s), figures.seconds(summary.interval_s)
+def _side(summary: Summary) -> tuple[str, str, str, str]:
+    times = (figures.seconds(summary.mean_s), figures.seconds(summary.interval_s))
+    return summary.version, figures.of(summary.count, summary.count + summary.failed + summary.void), *times
 
 
 def _differences(found: Comparison) -> Table:

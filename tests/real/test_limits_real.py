@@ -97,7 +97,7 @@ def test_memory_bites_and_the_cache_is_in_it(at: list[str], data: Path, tmp_path
     free = measured(tmp_path, "warm-recovery", *at)
     held = measured(tmp_path, "warm-recovery", "--memory", str(MEMORY), *at)
     assert 0 < held["group_memory_bytes"] <= MEMORY
-    (datadir,) = data.glob("*/mysql")
+    (datadir,) = data.glob(f"{VERSION}-discovery-{TABLES}-*/mysql")
     resident = residency(datadir).resident_bytes
     assert resident is None or resident <= MEMORY, "and nothing of it is in a cache beside"
     assert held["read_bytes"] > free["read_bytes"], "what does not fit is read again, on a host with gigabytes free"
