@@ -16,7 +16,7 @@ from sessions import left_out, need_limits
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|sudo|lsblk|zcat|docker/recovery) .*)")
+COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
 TABLES, SHARES_DATA = 300, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
@@ -85,20 +85,24 @@ class Reader:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
         kept |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
         path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
-        self.data = self.mounted / "recovery" if volume else data
+        self.data = data
         self.environment = kept | {"PATH": path}
         self.folder = tmp_path
         (tmp_path / "old.gz").write_bytes(gzip.compress(LOG.read_bytes()))
 
     def types(self, command: str) -> subprocess.CompletedProcess[str]:
-        words = [self._here(word) for word in shlex.split(command.removeprefix("sudo "))]
-        words = [word for word in words if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
+        words = [self._here(word) for word in shlex.split(command)]
+        words = [word for word in words if not word.startswith(("TABLES=", "RUNS="))]
+        if self.volume is None:
+            words = [word for word in words if not word.startswith("DATA=")]
         if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
             self.types("make cold-recovery")  # these go on from an earlier session
         small = {
             "TABLES": "120 240" if "scale" in words else str(TABLES),
-            "RUNS": "1", "DATA": str(self.data), "RESULTS": str(self.results), "ENGINE": "local",
+            "RUNS": "1", "RESULTS": str(self.results), "ENGINE": "local",
         }  # fmt: skip
+        if self.volume is None:  # on the page about a volume each command says where the data is to be
+            small["DATA"] = str(self.data)
         environment = dict(self.environment)
         if words[0] == "make":
             words += [f"{name}={value}" for name, value in small.items()]
@@ -114,7 +118,6 @@ class Reader:
         here = {
             "/mnt/ebs": self.mounted, VOLUME: self.volume, "results/latest": self.results / "latest",
             "/tmp/for-the-bug": self.folder / "for-the-bug", "old.gz": self.folder / "old.gz", "error.log": LOG,
-            "$USER": "root",
         }  # fmt: skip
         for shown, own in here.items():
             if shown in word:
