@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -46,6 +47,7 @@ SECRETS = (
         "joe.smith@acme.example",
         "acme-mysqld",
     ),
+    *("prod-db-7", "acme.internal", "zone-of-acme", "prod-db-8", "acme-bank", "repl9", "acme-payments", "acme-team"),
     *("3e11fa47-71ca-11e1-9e33-c80aa9429562", "de:ad:be:ef:00:01"),
 )
 
@@ -77,17 +79,23 @@ def planted() -> Session:
         "mysqld": "/srv/acme-mysqld/bin/mysqld",
         "registry": "reguser:regpassw@registry.acme.example:5000",
         "archive": "https://reguser:regpassw@mirror.acme.example/mysql?token=s3cretTok",
-        "set": "'init_connect=set password = '\"'\"'initsecret one'\"'\"'' keyring_file_data=/srv/keyring-acme/ring",
+        "image": "images.acme.example:5000/acme-payments/mysql:patched",
+        "set": "report_host=prod-db-7 "
+        "'init_connect=set password = '\"'\"'initsecret one'\"'\"'' keyring_file_data=/srv/keyring-acme/ring",
         "note": "on the box of joesmith, password: hunter2pass",
     }
     command = (
         "recovery crash-recovery --data /mnt/acme-volume/data --registry reguser:regpassw@registry.acme.example:5000 "
         "--template '/home/joesmith/custom templates/schema.sql.j2' "
         "--set 'init_connect=set password = '\"'\"'initsecret one'\"'\"'' "
-        "--set keyring_file_data=/srv/keyring-acme/ring"
+        "--set keyring_file_data=/srv/keyring-acme/ring --set report_host=prod-db-7 "
+        "--image images.acme.example:5000/acme-payments/mysql:patched"
     )
     notes = (
         "A directory is kept in /mnt/acme-volume/data/5.7.22-x; ask joe.smith@acme.example.",
+        "prod-db-7.acme.internal and prod-db-7.zone-of-acme follow repl9@prod-db-8.acme-bank.com.",
+        "Of prod-db-8 came repl9; images.acme.example:5000/acme-payments/mysql:patched was pulled.",
+        "registry.acme.example:5000/acme-team/mysql:5.7 as well",
         "token=s3cretTok AKIAABCDEFGHIJKLMNOP 10.11.12.13 3e11fa47-71ca-11e1-9e33-c80aa9429562 de:ad:be:ef:00:01",
     )
     first = replace(
@@ -172,8 +180,9 @@ def test_the_same_has_the_same_placeholder_and_the_session_still_loads(folder: P
     assert got.command.startswith("recovery crash-recovery --data '[data]' --registry '[secret]@[registry]'")
     assert got.notes[0].startswith("A directory is kept in [data]/5.7.22-x; ask [account-")
     assert (got.environment["device_serial"], got.environment["ebs_volume"]) == ("[serial]", "[volume]")
-    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files["logs/001-[user]-[host].err"]
-    assert got.runs[0].log == "logs/001-[user]-[host].err"
+    log = got.runs[0].log or ""
+    assert re.fullmatch(r"logs/001-\[user\]-\[host-\d\]\.err", log)
+    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files[log]
     options = next(iter(got.servers.values()))["options"]
     assert "innodb_io_capacity=200" in options
     assert "init_connect=[secret] innodb_io_capacity" in options
@@ -189,7 +198,7 @@ def test_the_list_of_what_was_masked(folder: Path) -> None:
     for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[volume]", "[registry]", "[address-1]"):
         assert placeholder in told
     assert "in report.json" in told
-    assert "in logs/001-[user]-[host].err" in told
+    assert re.search(r"in logs/001-\[user\]-\[host-\d\]\.err\n", told)
 
 
 @pytest.mark.parametrize("stored", SESSIONS, ids=lambda path: path.name)
@@ -274,6 +283,28 @@ def test_names_of_files_cannot_lead_elsewhere(tmp_path: Path) -> None:
     assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
 
 
+def test_the_steps_name_files_that_are_there(tmp_path: Path) -> None:
+    """And the server that makes the data directory has the same options as the one that uses it."""
+    text = " ".join(make(STORED).text.decode().split())
+    assert "mysqld --defaults-file=my-VERSION.cnf --initialize-insecure" in text
+    assert "(MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" in text
+    assert 'For "warm" leave dropping out, and repeat from step 3 until the start does not' in text
+    assert "my.cnf" not in text
+    assert "5.7.22 (my-5.7.22.cnf):" in text
+    session = load(STORED)
+    for version, maker in (
+        ("5.7.22", "mysqld"),
+        ("mariadb-10.11.5", "mysql_install_db"),
+        ("5.6.24", "mysql_install_db"),
+    ):
+        runs = tuple(run for run in session.runs if run.version == version)
+        one = replace(session, versions=(version,), servers={version: session.servers[version]}, runs=runs)
+        text = make(keep(one, tmp_path / version)).text.decode()
+        assert f"    {maker} --defaults-file=my.cnf" in text
+        assert "up to 5.6" not in text
+        assert "VERSION" not in text
+
+
 def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert run(arguments) in (1, 2)
     printed = capsys.readouterr()
@@ -300,6 +331,8 @@ def test_a_session_that_cannot_be_read(
     assert len(told) == 2
     assert told[0].startswith("error: ")
     assert said in told[0]
+    assert said == "newer version" or str(tmp_path / "s" / "report.json") in told[0]
+    assert "recovery-bundle-" not in "".join(told)
     assert not (tmp_path / "out").exists()
 
 

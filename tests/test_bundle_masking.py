@@ -53,7 +53,8 @@ def masked(text: str, *literals: tuple[str, str]) -> str:
             "Server hostname (bind-address): '[host]'; port: 3306",
         ),
         ("mount nfs01.acme.co.uk:/export/data", "mount [host]:[path-1]"),
-        ("acme.azurecr.io/team/mysql:1", "[host]/team/mysql:1"),
+        ("acme.azurecr.io/team/mysql:1", "[host]/[repository]/mysql:1"),
+        ("localhost:5000/team/sub/mysql:1", "localhost:5000/[repository]/mysql:1"),
         ("C:\\Users\\Jane\\data", "[path-1]"),
         ("MYSQL_PWD=bar mysql -u root -phunter2 -e x", "MYSQL_PWD=[secret] mysql -u root -p[secret] -e x"),
         ("mysql --password hunter2", "mysql --password [secret]"),
@@ -143,6 +144,45 @@ def test_options_are_parted_by_their_names() -> None:
     }
     (options,) = mask.value(said)["servers"]["5.7.22"].values()
     assert options == "innodb_io_capacity=5 keyring_file_data=[secret] tmpdir=[path-1]"
+
+
+def test_a_hosts_domain_goes_with_its_name() -> None:
+    """Whatever kind the name is of; the end of a file's name is no domain."""
+    for kind in ("host", "registry"):
+        literals = ((kind, "prod-db-7"),)
+        text = "on prod-db-7.acme.internal:3306, PROD-DB-7.zone.acme."
+        assert masked(text, *literals) == f"on [{kind}]:3306, [{kind}-2]."
+        assert masked("001-prod-db-7.err of prod-db-7", *literals) == f"001-[{kind}].err of [{kind}]"
+
+
+@pytest.mark.parametrize("account", ["repl@prod-db-8.acme-bank.com", "'repl'@'prod-db-8.acme-bank.com'"])
+def test_an_accounts_names_are_private_elsewhere(account: str) -> None:
+    text = f"{account} came; then prod-db-8 lost repl"
+    assert masked(text, *of_names([text])) == "[account-1] came; then [host] lost [user]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bugs@mysql.com, see https://bugs.mysql.com/1 of mysql.com",
+        "backup@mail.acme.org: the backup of a mail",
+        "mysql@sha256:0a1b of sha256",
+        "mysqld@bootstrap.service: bootstrap of mysqld",
+        "malloc@GLIBC_2.2.5;puts@plt: malloc and puts",
+        "'registry'@'localhost' of a registry at localhost",
+        "'app'@'%' and 'app'@'10.0.0.%' of an app",
+    ],
+)
+def test_common_words_of_accounts_stay(text: str) -> None:
+    literals = of_names([text])
+    rest = text.partition(" ")[2]
+    assert Mask(kept(literals)).text(rest).split()[-1] == rest.split()[-1]
+
+
+def test_the_folder_of_an_image_is_private() -> None:
+    literals = (("registry", "registry.acme.example:5000"),)
+    text = "pulled registry.acme.example:5000/acme-payments/db/mysql:patched, registry.acme.example:5000/mysql:8"
+    assert masked(text, *literals) == "pulled [registry]/[repository]/mysql:patched, [registry]/mysql:8"
 
 
 def test_this_host(tmp_path: Path) -> None:

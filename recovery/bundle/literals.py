@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import PurePath
 
-from recovery.bundle.patterns import NAMES, SENSITIVE, is_system
+from recovery.bundle.patterns import ACCOUNTS, NAMES, SENSITIVE, is_public, is_system
 from recovery.measured import Phase
 from recovery.phases import ORDER
 from recovery.stored import Run, Session
@@ -26,7 +26,9 @@ _SECRET_OPTION = re.compile(
 )
 _NO_SECRETS = frozenset({"false", "default", "system", "statement", "mixed"})
 _IDENTITY = re.compile(r"(?:device_)?serial|ebs_volume|.*(?:_serial|_uuid|_id|hostname|instance_id|account)")
-_KINDS = {"device_serial": "serial", "ebs_volume": "volume"}
+_KINDS = {"device_serial": "serial", "ebs_volume": "volume", "hostname": "host"}
+_NAMING_OPTIONS = {"report_host": "host", "report_user": "user"}
+"""Secret as an option's value; elsewhere they are names like others."""
 _PLACES = ("template", "insert_template", "mysqld", "results")
 _PLACE_WORDS = ("--template", "--insert-template", "--mysqld", "--results")
 _NO_PRIVATE_WORD = frozenset(
@@ -34,6 +36,11 @@ _NO_PRIVATE_WORD = frozenset(
     | {"linux", "debian", "ubuntu", "docker", "server", "client", "host", "data", "test", "user", "admin", "cold"}
     | {"warm", "binlog", "tables", "system", "files", "process", "database", "discovery", "local", "general", "amd"}
     | {"intel", "amazon", "slow", "error", "from", "for", "the", "and", "does", "could", "true", "false", "null"}
+    | {"secret", "path", "home", "build", "url", "registry", "repository", "account", "address", "serial", "volume"}
+    | {"instance", "uuid", "mac", "arn", "mail", "smtp", "www", "web", "app", "dev", "prod", "internal"}
+    | {"master", "slave", "source", "replica", "replication", "primary", "backup", "monitor", "cluster", "event"}
+    | {"event_scheduler", "info", "note", "warning", "support", "bugs", "bug", "git", "github", "cache", "disk", "log"}
+    | {"start", "time", "page", "redo", "undo", "innodb", "engine", "image", "version", "cloud", "example", "mirror"}
     | {"query", "running", "finished", "interrupted", "aborted", "signal", "exit", "perf", "gdb", "inotify"}
     | {field.name for noun in (Session, Run, Phase) for field in fields(noun)}
     | {word for name in ORDER for word in name.split()}
@@ -43,6 +50,10 @@ _NO_PRIVATE_WORD = frozenset(
 
 def is_secret_option(name: str) -> bool:
     return _SECRET_OPTION.fullmatch(name.strip().lstrip("-").replace("-", "_")) is not None
+
+
+def _kind_of_option(name: str) -> str:
+    return _NAMING_OPTIONS.get(name.strip().lstrip("-@").replace("-", "_").lower(), "secret")
 
 
 def identity_kind(key: str) -> str | None:
@@ -68,6 +79,9 @@ def of_session(session: Session) -> Iterator[Literal]:
     places = (*_texts(settings, _PLACES), *_after(command, _PLACE_WORDS))
     yield from (("path", place) for place in places if _deep(place) and not is_system(place))
     for registry in (*_texts(settings, ("registry",)), *_after(command, ("--registry",))):
+        if "/" in (place := re.sub(r"^(?:\w+://)?(?:[^/@]*@)?", "", registry).rstrip("/")):
+            # A folder of it: images lie below.
+            yield "registry", place
         yield from _host_of(registry)
     for image in (*_texts(settings, ("image",)), *_after(command, ("--image",))):
         if "/" in image and re.search(r"[.:]", image.split("/")[0].rpartition("@")[2]):
@@ -76,7 +90,7 @@ def of_session(session: Session) -> Iterator[Literal]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if equals and is_secret_option(name):
-            yield "secret", value
+            yield _kind_of_option(name), value
     for known in (settings, session.environment):
         yield from _of_facts(known)
     for said in session.servers.values():
@@ -92,6 +106,22 @@ def of_names(texts: Iterable[str]) -> Iterator[Literal]:
                 yield pattern.kind, name
                 if pattern.kind == "host":
                     yield "host", name.partition(".")[0]
+        for pattern in ACCOUNTS:
+            for found in pattern.found.finditer(text):
+                if pattern.private(found[0]) and text[max(0, found.start() - 1) : found.start()] != ":":
+                    yield from _of_account(found[0])
+
+
+def _of_account(account: str) -> Iterator[Literal]:
+    """`'repl'@'db8.acme.com'`: both are private elsewhere too, unless it is a public site's, or a unit of systemd's."""
+    user, _, host = account.replace("'", "").partition("@")
+    if is_public(host) or host.endswith((".service", ".socket", ".target", ".slice")):
+        return
+    yield "user", user
+    host = host.removeprefix("%.")
+    if "%" not in host:
+        yield "host", host
+        yield "host", host.partition(".")[0]
 
 
 def kept(literals: Iterable[Literal]) -> tuple[Literal, ...]:
@@ -146,6 +176,6 @@ def _of_facts(facts: Mapping[str, object]) -> Iterator[Literal]:
     for key, value in facts.items():
         if isinstance(value, str) and value:
             if is_secret_option(key):
-                yield "secret", value
+                yield _kind_of_option(key), value
             elif kind := identity_kind(key):
                 yield kind, value

@@ -43,7 +43,13 @@ def make(folder: Path) -> Bundle:
         raw.mkdir()
         clean.mkdir()
         members.stage(folder, raw)
-        return _bundled(folder.name, raw, clean)
+        try:
+            session = load(raw)
+        except RecoveryError as error:
+            # The copy is gone by the time that this is read.
+            here, there = str(raw), str(folder)
+            raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
+        return _bundled(folder.name, session, raw=raw, clean=clean)
 
 
 def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
@@ -67,8 +73,7 @@ def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
     return packed, text
 
 
-def _bundled(name: str, raw: Path, clean: Path) -> Bundle:
-    session = load(raw)
+def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
     texts = dict(members.read_texts(raw))
     scripts = sql.scripts(session)
     mask = Mask(_literals(session, [name, *texts, *texts.values(), *scripts.values()]))

@@ -18,6 +18,10 @@ _OPEN = frozenset({"environment", "settings", "servers"})
 """Of these the keys are no names of ours."""
 _SHELL = frozenset({"command", "set", "variants"})
 _MASKED = re.compile(r"\[[a-z]+(?:-\d+)?\]")
+_DOMAIN = (
+    r"(?:\.(?!(?:err|log|pid|sock|cnf|ini|txt|json|md|csv|svg|html|folded|sql|sh|pem|index|tar|gz)(?![\w-]))[\w-]+)*"
+)
+"""What may follow a host's name and is private with it; the end of a file's name is not."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
 
 
@@ -96,8 +100,11 @@ class Mask:
         return " ".join(parts)
 
     def _by_spelling(self, found: re.Match[str]) -> str:
-        text = found[0]
-        return self._put(self._kinds.get(text) or self._kinds.get(text.lower(), "secret"), text)
+        text = known = found[0]
+        while known and known not in self._kinds and known.lower() not in self._kinds:
+            # With the domain that it was followed by.
+            known = known.rpartition(".")[0]
+        return self._put(self._kinds.get(known) or self._kinds.get(known.lower(), "secret"), text)
 
     def _by_form(self, pattern: Pattern, found: re.Match[str]) -> str:
         group = found.re.groups
@@ -159,6 +166,7 @@ _MEANINGS = {
     "host": "a host's name",
     "url": "an address of a site that not everybody knows",
     "registry": "a registry of images",
+    "repository": "where in its registry an image is",
     "account": "a user at a host",
     "address": "an IP address",
     "serial": "the serial number of a device",
@@ -181,7 +189,7 @@ def _spelled(kind: str, text: str) -> str:
     if kind == "user":
         return rf"(?<![A-Za-z0-9_]){exact}(?![A-Za-z0-9_])"
     if kind in ("host", "registry"):
-        return rf"(?i:(?<![A-Za-z0-9_]){exact}(?![A-Za-z0-9_]))"
+        return rf"(?i:(?<![A-Za-z0-9_]){exact}{_DOMAIN}(?![A-Za-z0-9_]))"
     if kind == "home":
         # What is below is masked as a whole.
         return rf"{exact}(?![\w/.-])"

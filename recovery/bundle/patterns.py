@@ -57,6 +57,7 @@ _SECRETS_BY_FORM = (
 )
 _NAME = rf"""(?:[^\s'"`,;:()<>|{{}}\\=\[\]]|{_MASKED})"""
 _PATH = rf"/+(?=[\w.@%+~\[-]){_NAME}+"
+_FOLDERS = r"[\w.-]+(?:/[\w.-]+)*"
 _TOP = "com|net|org|edu|gov|io|cloud|eu|example"
 _COUNTRY = r"(?<![\w.\]@-])(?:[a-z][a-z0-9-]*\.){2,}(?!cc|hh|so|in|pl|py)[a-z]{2}(?![\w-]|\.\w)"
 _INNER = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amazonaws\.com"
@@ -107,7 +108,7 @@ def _is_account(text: str) -> bool:
     name, _, host = re.sub("['`]", "", text).partition("@")
     if host in ("localhost", "%", "") and name in _SERVERS_OWN:
         return False
-    return host != "plt" and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
+    return host not in ("plt", "sha256", "sha512") and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
 
 
 def _is_site(name: str) -> bool:
@@ -147,6 +148,14 @@ PATTERNS: tuple[Pattern, ...] = (
     *_compiled("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
     *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")),
     *_compiled("host", (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP})(?![\w-]|\.\w)", _COUNTRY), _is_site),
+    # Of an image, what is between its registry and its own name.
+    *_compiled(
+        "repository",
+        (
+            rf"(?:\[registry(?:-\d+)?\]|(?<![\w.-])(?:localhost|127\.0\.0\.1):\d+)/({_FOLDERS})(?=/[\w.-])",
+            rf"\[host(?:-\d+)?\](?::\d+)?/({_FOLDERS})(?=/[\w.-]+(?::\w|@sha256:))",
+        ),
+    ),
     *_compiled("serial", (r"(?i)\bserial(?:\s+(?:no|number))?\s*[:=#]?\s+(?=\S*\d)([A-Za-z0-9-]{6,})",)),
     *_compiled("address", (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d|-MariaDB|-log|-\d+')",), is_address),
     *_compiled(
@@ -155,6 +164,8 @@ PATTERNS: tuple[Pattern, ...] = (
         is_address,
     ),
 )
+
+ACCOUNTS = tuple(pattern for pattern in PATTERNS if pattern.kind == "account")
 
 # What names a user or a host somewhere, and is then private wherever else it stands.
 NAMES: tuple[Pattern, ...] = (

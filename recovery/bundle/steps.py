@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from recovery.report.text import WIDTH, command_lines, opening, paragraph, rende
 from recovery.stored import Session
 
 _CLEAN = "clean-start"
+_MADE_BY_SCRIPT = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
+"""Versions that make no data directory by themselves."""
+_WARM = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
 
 
 @dataclass(frozen=True)
@@ -72,14 +76,25 @@ def _repeat(session: Session, scripts: Scripts) -> Iterator[str]:
 
 def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]]:
     settings = session.settings
-    mariadb = all("mariadb" in version for version in session.versions)
-    make = "mysql_install_db --datadir=DATADIR" if mariadb else "mysqld --initialize-insecure --datadir=DATADIR"
-    start = "mysqld --defaults-file=my.cnf --datadir=DATADIR 2> start.err &"
-    older = "" if mariadb else " (5.6 and older: mysql_install_db)"
+    several = len(scripts.options) > 1
+    given = "my-VERSION.cnf" if several else next(iter(scripts.options.values()), "my.cnf")
+    start = f"mysqld --defaults-file={given} --datadir=DATADIR 2> start.err &"
+    older = [version for version in session.versions if _MADE_BY_SCRIPT.search(version)]
+    scripted = len(older) == len(session.versions)
+    make = f"mysqld --defaults-file={given} --initialize-insecure"
+    make = f"mysql_install_db --defaults-file={given}" if scripted else make
+    if scripted:
+        other = " (newer MariaDB: mariadb-install-db)" if "mariadb" in "".join(older) else ""
+    else:
+        other = (
+            " (MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" if older else ""
+        )
+    files = f" ({given} stands for the file of each, named there)" if several else ""
     yield (
-        f"Make a data directory{older}, and start the server with the options below (one that is not installed needs "
-        "--basedir as well, and one that root starts --user):",
-        [f"    {make}", f"    {start}"],
+        f"Make a data directory{other}, and start the server, both with the options below{files}; write the paths of "
+        "RUNDIR into them first (a server that is not installed needs --basedir as well, and one that root starts "
+        "--user):",
+        [f"    {make} \\", "        --datadir=DATADIR", f"    {start}"],
     )
     number = settings.get("tables")
     made = figures.count(number) if isinstance(number, int) else "the"
@@ -105,7 +120,8 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
         [
             # A line of the start before would end the wait at once.
             "    rm -f start.err",
-            f"    time sh -c '{start.removesuffix(' &')} &",
+            f"    time sh -c 'mysqld --defaults-file={given} \\",
+            "            --datadir=DATADIR 2> start.err &",
             '        until grep -qs "ready for connections" start.err; do sleep 0.01; done\'',
         ],
     )
@@ -131,10 +147,12 @@ def _ending(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]
 def _emptied(session: Session) -> Iterator[tuple[str, list[str]]]:
     colds = [variant for variant in session.variants if variant.startswith("cold")]
     if not colds:
-        yield "The caches stay as they are: what was measured is a warm start.", []
+        yield f"The caches stay as they are: what was measured is a warm start. {_WARM.capitalize()}.", []
         return
-    others = "" if len(colds) == len(session.variants) else ' (for "cold"; for "warm" leave this out)'
-    yield f"Empty the page cache{others}:", ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
+    told = "Empty the page cache:"
+    if len(colds) < len(session.variants):
+        told = f'For "cold" empty the page cache. For "warm" leave dropping out, and {_WARM}:'
+    yield told, ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
 
 
 def _statements(statements: tuple[str, ...]) -> Iterator[str]:
