@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from recovery.stored import Run, Session, Verdict
 from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
 
+WIDE = 0.3
+"""Of the median, from the fastest run to the slowest: then the mean is no middle, and the median is told."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -40,6 +43,15 @@ class Summary:
     """Runs in which the server did not come back, or lost something."""
     void: int = 0
     """Runs that measured something else than was asked."""
+
+    @property
+    def is_wide(self) -> bool:
+        return (self.max_s or 0.0) - (self.min_s or 0.0) > WIDE * (self.median_s or 0.0)
+
+    @property
+    def middle_s(self) -> float | None:
+        """What one figure says of all of them: the mean, or the median where they lie far apart."""
+        return self.median_s if self.is_wide else self.mean_s
 
 
 def summarised(session: Session) -> tuple[Summary, ...]:

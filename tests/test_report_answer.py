@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -9,9 +10,11 @@ import pytest
 from everything import a_run, a_session, everything, growing
 from rich.console import Console
 
-from recovery.measured import Phase
+from recovery.measured import Floor, Phase
 from recovery.report.answer import about, answers
 from recovery.report.console import render as console
+from recovery.report.floor import floor_table
+from recovery.report.html.reads import floor_chart
 from recovery.report.markdown import render as markdown
 from recovery.report.text import render as text
 from recovery.stored import Run, Verdict
@@ -51,8 +54,8 @@ def test_without_phases() -> None:
 
 def test_a_server_that_opens_and_does_not_read() -> None:
     run = a_run(1, ("mariadb-10.11.5", "cold"), 4.0)
-    assert "200,000 tablespaces, of which 100 had changed, and reads only 100" in of(run)
-    assert "reads only" not in of(COLD)
+    assert "200,000 tablespaces, of which 100 had changed and only 100 were read" in of(run)
+    assert "were read" not in of(COLD)
 
 
 def test_only_void_and_failed() -> None:
@@ -76,6 +79,28 @@ def test_many_versions_have_a_sentence_each_and_the_floor_is_held_against() -> N
     assert [sentence.split()[0] for sentence in told] == ["5.7.22", "8.0.31", "mariadb-10.11.5"]
     assert all("the 6.90 s that 16 threads need to read a page of each file" in sentence for sentence in told)
     assert "6.3 times" in told[0]
+    assert "; less than the 6.90 s that 16" in told[2]
+    assert told[2].endswith("each file, since it does not read every file.")
+
+
+def test_the_floor_is_none_for_who_reads_less() -> None:
+    floor = Floor("5.7.22", ("cold",), 200_000, 60.0, 50.0, 16, 2.5)
+    (told,) = answers(a_session((untraced(COLD),), floors=(floor,)))
+    assert told.endswith("; less than the 50.0 s that 16 threads need to read a page of each file.")
+    skips = replace(COLD, tablespaces_read=100)
+    assert "16 threads" not in answers(a_session((skips,), floors=(replace(floor, many_threads_s=4.0),)))[0]
+
+
+def test_answer_floor_table_and_page_have_one_middle() -> None:
+    runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 55.0), 1))
+    session = a_session(runs, floors=(Floor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
+    table, chart = floor_table(session), floor_chart(session)
+    assert table is not None
+    assert chart is not None
+    assert "; 9.0 times the 2.00 s" in answers(session)[0]
+    assert table.rows[0][-3:] == ("18.00", "2.00", "9.00")
+    assert "or the median" in table.notes[0]
+    assert "9.00 \u00d7 16 threads" in chart.svg
 
 
 def test_many_variants_are_told_from_the_fastest_to_the_slowest() -> None:
@@ -88,6 +113,17 @@ def test_growth_is_told_by_its_line_and_its_prediction() -> None:
     assert told[0].startswith("5.7.22 needs 16.5 s cold with 50,000 tables; the line through all points: 1.22 s and")
     assert "with 1,000,000" in told[0]
     assert "1,000,000" not in answers(growing())[0]
+
+
+@pytest.mark.parametrize(("share", "bound"), [(1.5, "at least"), (0.5, "at most")])
+def test_a_line_that_does_not_hold_predicts_a_bound(share: float, bound: str) -> None:
+    session = growing(1_000_000)
+    runs = [
+        replace(run, startup_s=share * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs
+    ]
+    (about_it, *_) = answers(replace(session, runs=tuple(runs)))
+    assert re.search(rf", and so {bound} \d+ s with 1,000,000\.$", about_it)
+    assert re.search(r", and so \d+ s \(\d+ s to \d+ s\) with 1,000,000\.$", answers(session)[0])
 
 
 @pytest.mark.parametrize(

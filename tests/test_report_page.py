@@ -15,11 +15,14 @@ from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_
 from recovery.cli import run
 from recovery.report.axis import axis, exact_axis
 from recovery.report.flame import flame
+from recovery.report.html.growth import growth_charts
 from recovery.report.html.page import PAGE, render
+from recovery.report.html.reads import floor_chart
 from recovery.report.html.timeline import rates
 from recovery.report.write import write_reports
 from recovery.store import REPORT
 from recovery.stored import Session
+from recovery.summary import measured_by
 
 ROOT = Path(__file__).parent.parent
 STORED = sorted(
@@ -126,6 +129,12 @@ def test_old_sessions_are_shown(folder: Path, tmp_path: Path) -> None:
     assert "Every run" in page.texts
 
 
+def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--format", "html"], ["--json"]):
+        assert run(["report", str(STORED[0]), *words, "--html"]) == 2
+        assert "leave one of the two out" in capsys.readouterr().err
+
+
 def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(STORED[0] / REPORT, tmp_path / REPORT)
     assert run(["report", str(tmp_path), "--html"]) == 0
@@ -141,6 +150,31 @@ def test_all_that_was_taken_is_drawn() -> None:
     assert {"touched", "stacks", "timeline", "runs", "measured-on", "repeat"} <= set(ids)
     few = set(Read(render(a_session(tuple(replace(run, timeline=None) for run in everything().runs[:2])))).ids)
     assert not {"timeline", "stacks", "floor", "growth"} & few
+
+
+def test_the_mean_is_called_so_and_the_median_is_marked() -> None:
+    cells = len(measured_by(everything()))
+    written = render(everything(), pictures(everything()))
+    assert len(re.findall(r">mean [\d.]+ s<", written)) == cells
+    assert written.count('class="median"') == cells
+
+
+def test_who_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
+    chart = floor_chart(everything())
+    assert chart is not None
+    assert "mariadb" not in chart.svg
+    assert chart.svg.count('class="bar') == 4
+    assert chart.notes == ("No floor for mariadb-10.11.5 cold: not every file is read, or the start was shorter.",)
+    (floor, *_) = everything().floors
+    assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
+
+
+def test_a_line_that_does_not_hold_has_no_interval() -> None:
+    session = growing(1_000_000)
+    bent = [replace(run, startup_s=2 * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs]
+    straight, rising = (growth_charts(one)[1].svg for one in (session, replace(session, runs=tuple(bent))))
+    assert ("whisker" in straight, "\u2265" in straight) == (True, False)
+    assert ("whisker" in rising, "\u2265" in rising) == (False, True)
 
 
 def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:

@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from everything import a_run, a_session
 
 from recovery.report import figures
+from recovery.report.doubts import findings_tables
 from recovery.report.tables import tables
+from recovery.report.text import WIDTH, render_table
 from recovery.store import load
 from recovery.stored import Session, Table, Verdict
 
@@ -137,3 +140,15 @@ def test_facts() -> None:
     assert figures.fact("as_published", value=False) == ("as published", "no")
     assert figures.fact("tables", 200_000) == ("tables", "200,000")
     assert figures.fact("template", None) == ("template", "-")
+
+
+def test_what_to_do_is_said_once_for_all_that_it_helps_against() -> None:
+    slow = [a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((55.0, 18.0, 17.0, 18.0), 1)]
+    others = [replace(run, number=10 + run.number, variant="warm") for run in slow]
+    (table,) = findings_tables(a_session((*slow, *others)))
+    hints = [text for _, text in table.rows if "->" in text]
+    assert len(hints) == len(set(hints)) < len(table.rows)
+    first, second, hint = table.rows[:3]
+    assert (first[0], second[0], hint[0]) == ("5.7.22 cold", "5.7.22 warm", "")
+    assert hint[1].startswith("-> ")
+    assert all(len(line) <= WIDTH for line in render_table(table).splitlines())

@@ -115,6 +115,8 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
     if as_schema:
         sys.stdout.write(schema_text())
         return 0
+    if wanted and as_html:
+        raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
     folder = find(results.expanduser(), session)
     try:
         write_reports(folder)

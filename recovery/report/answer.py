@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from recovery import phases
 from recovery.curves import Curve, curves, predicted_at
+from recovery.findings.growth import bent
 from recovery.model import Cache
+from recovery.report.floor import held
 from recovery.report.phases import phase_means
 from recovery.report.touched import OPENS_ONLY, claim
 from recovery.stored import Run, Session, Verdict
 from recovery.summary import Summary, mean, measured_by, summarise, summarised
 
-_WIDE = 0.3
-"""Of the median, from the fastest run to the slowest: then the median is told, and both."""
 _LARGE = 0.25
 """Of a startup: a phase that is told of."""
 _MOST_PHASES = 2
@@ -27,7 +27,7 @@ _DOING = {
     phases.REDO_SCAN: "scanning the redo log",
     phases.REDO_APPLY: "applying the redo log",
     phases.VALIDATION: "validating tablespaces",
-    phases.UNDO_AND_TEMP: "with undo and temporary tablespaces",
+    phases.UNDO_AND_TEMP: "opening undo and temporary tablespaces",
     phases.DICTIONARY: "loading the dictionary",
     phases.UPGRADE: "upgrading",
     phases.BINLOG_RECOVERY: "recovering by the binary log",
@@ -92,20 +92,8 @@ def _times(measured: Sequence[Summary]) -> str:
 
 
 def _time(one: Summary) -> str:
-    if _is_wide(one):
-        return (
-            f"{about(_middle(one))} {one.variant} (the median; {about(one.min_s or 0.0)} to {about(one.max_s or 0.0)})"
-        )
-    return f"{about(_middle(one))} {one.variant}"
-
-
-def _middle(one: Summary) -> float:
-    return (one.median_s if _is_wide(one) else one.mean_s) or 0.0
-
-
-def _is_wide(one: Summary) -> bool:
-    low, high, median = one.min_s or 0.0, one.max_s or 0.0, one.median_s or 0.0
-    return high - low > _WIDE * median
+    told = f"{about(one.middle_s or 0.0)} {one.variant}"
+    return f"{told} (the median; {about(one.min_s or 0.0)} to {about(one.max_s or 0.0)})" if one.is_wide else told
 
 
 def about(seconds: float) -> str:
@@ -121,7 +109,7 @@ def _clauses(session: Session, measured: Sequence[Summary]) -> list[str]:
     )
     whose = "it" if len(measured) == 1 else f"the {first.variant} start"
     means = phase_means(session).get((first.version, first.variant), {})
-    return [*_phases(means, runs, whose=whose, by_share=_is_wide(first)), *_floor(session, first)]
+    return [*_phases(means, runs, whose=whose, by_share=first.is_wide), *_floor(session, first)]
 
 
 def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str, by_share: bool) -> Iterator[str]:
@@ -153,13 +141,12 @@ def _tablespaces(runs: Sequence[Run]) -> str:
     if opened is None:
         tables = next((run.tables for run in runs if run.tables), None)
         return "tablespaces" if tables is None else f"the tablespaces of {tables:,} tables"
-    told = f"{opened:,.0f} tablespaces"
-    if modified is not None:
-        told += f", of which {modified:,.0f} had changed"
     read = mean(run.tablespaces_read for run in runs)
+    which = [] if modified is None else [f"{modified:,.0f} had changed"]
     if claim(runs) == OPENS_ONLY and read is not None:
-        told += f", and reads only {read:,.0f}"
-    return told
+        which.append(f"only {read:,.0f} were read")
+    told = f"{opened:,.0f} tablespaces"
+    return f"{told}, of which {' and '.join(which)}" if which else told
 
 
 def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
@@ -167,14 +154,16 @@ def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
 
 
 def _floor(session: Session, first: Summary) -> Iterator[str]:
-    """Plain reads of the same files; the one page of a general tablespace is no floor for anything."""
-    for floor in session.floors:
-        fits = floor.version == first.version and first.variant in floor.variants and floor.files > 1
-        if fits and first.variant.startswith(Cache.COLD.value) and floor.many_threads_s:
-            yield (
-                f"{_middle(first) / floor.many_threads_s:.1f} times the {about(floor.many_threads_s)} that "
-                f"{floor.threads} threads need to read a page of each file"
-            )
+    """Plain reads of the same files, as far as they are a floor for this start."""
+    for one in held(session):
+        times, floor = one.over_many, one.floor
+        if (floor.version, one.variant) != (first.version, first.variant) or times is None:
+            continue
+        reads = f"the {about(floor.many_threads_s)} that {floor.threads} threads need to read a page of each file"
+        if one.is_floor:
+            yield f"{times:.1f} times {reads}"
+        elif times < 1:
+            yield f"less than {reads}" + (", since it does not read every file" if one.reads_all is False else "")
 
 
 def _growth(session: Session, curve: Curve) -> str:
@@ -190,5 +179,10 @@ def _growth(session: Session, curve: Curve) -> str:
     asked = predicted_at(session)
     if asked is not None:
         seconds, low, high = curve.fit.predict(asked)
-        told += f", and so {about(seconds)} ({about(max(0.0, low))} to {about(high)}) with {asked:,}"
+        rising = bent(curve)
+        if rising is None:
+            told += f", and so {about(seconds)} ({about(max(0.0, low))} to {about(high)}) with {asked:,}"
+        else:
+            # The interval is that of a line, and the doubt says that there is none.
+            told += f", and so at {'least' if rising else 'most'} {about(max(0.0, seconds))} with {asked:,}"
     return f"{told}."

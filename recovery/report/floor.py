@@ -1,18 +1,69 @@
-"""How far above what the storage allows does each server start? Its mean cold start beside the plain reads."""
+"""How far above what the storage allows does each server start? Its cold start beside the plain reads."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from recovery.measured import Floor
 from recovery.model import Cache
 from recovery.report import figures
-from recovery.stored import Session, Table
-from recovery.summary import mean, measured_by
+from recovery.stored import Run, Session, Table
+from recovery.summary import WIDE, mean, measured_by, summarised
+
+_NEARLY_ALL = 0.99
+"""Of the files: who reads so many reads them all, but for one that was dropped or made meanwhile."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A cold start, held against plain reads of the same files."""
+
+    floor: Floor
+    variant: str
+    startup_s: float | None
+    """Its middle; None where none was measured."""
+    reads_all: bool | None
+    """Each of the files; None where it was not traced."""
+
+    @property
+    def over_one(self) -> float | None:
+        return self._over(self.floor.one_thread_s)
+
+    @property
+    def over_many(self) -> float | None:
+        return self._over(self.floor.many_threads_s)
+
+    @property
+    def is_floor(self) -> bool:
+        """Not for a start that was shorter, or needs to read less."""
+        return self.over_many is not None and self.over_many >= 1 and self.reads_all is not False
+
+    def _over(self, floor_s: float) -> float | None:
+        """The one page of a general tablespace is no floor for anything."""
+        return self.startup_s / floor_s if self.startup_s is not None and floor_s and self.floor.files > 1 else None
+
+
+def held(session: Session) -> Iterator[Held]:
+    """One for each cold variant over files whose floor was measured."""
+    middles = {(one.version, one.variant): one.middle_s for one in summarised(session)} if session.floors else {}
+    cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    for floor in session.floors:
+        for variant in floor.variants:
+            if variant.startswith(Cache.COLD.value):
+                key = (floor.version, variant)
+                yield Held(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
+
+
+def _reads_all(runs: tuple[Run, ...], floor: Floor) -> bool | None:
+    read = mean(run.tablespaces_read for run in runs)
+    return None if read is None else read >= _NEARLY_ALL * floor.files
 
 
 def floor_table(session: Session) -> Table | None:
     """None where it was not asked for, or no cold start is there to be held against it."""
-    rows = tuple(row for floor in session.floors for row in _rows(session, floor))
-    if not rows:
+    found = tuple(held(session))
+    if not found:
         return None
     many = max(floor.threads for floor in session.floors)
     return Table(
@@ -28,24 +79,21 @@ def floor_table(session: Session) -> Table | None:
             "/ 1 thread",
             f"/ {many}",
         ),
-        rows=rows,
+        rows=tuple(map(_row, found)),
         numeric=(False, False, *(True,) * 7),
         notes=(
             "1 thread, many: the first page of every table's file, read once by the order of inodes; opened: each "
             f"merely opened, by one thread. Each was measured {_times(session)}, under the limits of the session. "
-            "startup: the mean; then over either.",
+            f"startup: the mean, or the median where the runs lie apart by over {WIDE:.0%} of it; then over either.",
+            *no_floor(found),
         ),
     )
 
 
-def _rows(session: Session, floor: Floor) -> list[tuple[str, ...]]:
-    """One for each cold variant over these files."""
-    means = {(version, variant): mean(run.startup_s for run in runs) for version, variant, runs in measured_by(session)}
-    return [
-        _row(floor, variant, means.get((floor.version, variant)))
-        for variant in floor.variants
-        if variant.startswith(Cache.COLD.value)
-    ]
+def no_floor(found: Iterable[Held]) -> tuple[str, ...]:
+    """Of whom not: those that were measured, and need not read all that the floor reads."""
+    names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
+    return (f"No floor for {', '.join(names)}: not every file is read, or the start was shorter.",) if names else ()
 
 
 def _times(session: Session) -> str:
@@ -53,20 +101,16 @@ def _times(session: Session) -> str:
     return "once" if times == 1 else f"{times} times, and the shortest counts"
 
 
-def _row(floor: Floor, variant: str, startup_s: float | None) -> tuple[str, ...]:
+def _row(one: Held) -> tuple[str, ...]:
+    floor = one.floor
     return (
         floor.version,
-        variant,
+        one.variant,
         figures.count(floor.files),
         figures.seconds(floor.one_thread_s),
         figures.seconds(floor.many_threads_s),
         figures.seconds(floor.open_s),
-        figures.seconds(startup_s),
-        figures.ratio(_over(startup_s, floor.one_thread_s, floor.files)),
-        figures.ratio(_over(startup_s, floor.many_threads_s, floor.files)),
+        figures.seconds(one.startup_s),
+        figures.ratio(one.over_one),
+        figures.ratio(one.over_many),
     )
-
-
-def _over(startup_s: float | None, floor_s: float, files: int) -> float | None:
-    """The one page of a general tablespace is no floor for anything."""
-    return startup_s / floor_s if startup_s is not None and floor_s and files > 1 else None

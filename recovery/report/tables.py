@@ -150,7 +150,7 @@ def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
     if not counted:
         return ()
     if all(run.rows_found == run.rows_expected for run in counted):
-        return ("After each of these starts every table and every acknowledged row was found.",)
+        return ("After each start that was counted every table and every acknowledged row was found.",)
     found = "; ".join(f"run {run.number} {figures.of(run.rows_found, run.rows_expected)}" for run in counted)
     return (f"Acknowledged rows found after the start: {found}.",)
 

@@ -1,8 +1,9 @@
-"""How long did each version take, cold and warm? The chart of the publication: means, every run, and their range."""
+"""How long did each version take, cold and warm? Means, medians, every run, and their range."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from markupsafe import Markup
 
@@ -16,6 +17,8 @@ from recovery.summary import mean, measured_by
 
 KEY = "startup-chart"
 _BAR, _GAP, _NAME, _BETWEEN = 20, 5, 22, 12
+_END = 70.0
+"""Of the axis, in percent: right of it even a phone has room for `mean 412.3 s`."""
 _SIDEWAYS = (0.0, -4.0, 4.0, -6.5, 6.5, -2.0, 2.0)
 """By so much dots of runs that took as long lie apart."""
 _MOST_PLAIN = 2
@@ -28,7 +31,7 @@ def startup_chart(session: Session) -> Chart | None:
     times = [run.startup_s for runs in cells.values() for run in runs if run.startup_s is not None]
     if not times:
         return None
-    scale = axis(max(times), start=drawn.START, end=drawn.END)
+    scale = axis(max(times), start=drawn.START, end=_END)
     named = len(session.variants) > _MOST_PLAIN
     parts: list[Markup] = []
     y = 0.0
@@ -64,6 +67,7 @@ def _legend(session: Session, *, named: bool) -> Iterator[Mark]:
     if not named:
         for number, name in enumerate(session.variants):
             yield Mark(f"swatch v{number % drawn.COLOURS}{' hatched' if is_warm(name) else ''}", f"{name}, mean")
+    yield Mark("sign-median", "median")
     yield Mark("sign-dot", "one run")
     yield Mark("sign-whisker", "from the fastest to the slowest")
 
@@ -80,11 +84,14 @@ def _bar(scale: Axis, y: float, number: int, runs: tuple[Run, ...], *, warm: boo
         parts.append(drawn.box(sides, rows, fill=drawn.hatched(KEY)))
     if len(times) > 1:
         parts += drawn.whisker(scale, centre, low, high)
+        half = scale.at(median(seconds for _, seconds in times))
+        parts.append(drawn.line((half, y - 2), (half, y + _BAR + 2), class_="median"))
     for place, (run, seconds) in enumerate(times):
         told = drawn.element("title", f"run {run.number}: {figures.seconds(seconds)} s")
         x, up = drawn.percent(scale.at(seconds)), centre + _SIDEWAYS[place % len(_SIDEWAYS)]
         parts.append(drawn.element("circle", told, cx=x, cy=up, r=3.2, class_="dot"))
-    said = f"{figures.seconds(middle)} s"
+    # Where the whisker ends, it must not be taken for what that is at.
+    said = f"mean {figures.seconds(middle)} s"
     return [*parts, drawn.text(scale.at(max(middle, high)), centre + 4.5, said, dx=9, class_="value")]
 
 

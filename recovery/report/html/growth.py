@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from recovery.curves import Curve, curves, predicted_at
+from recovery.findings.growth import bent
 from recovery.report import figures
 from recovery.report.axis import Axis, axis
 from recovery.report.html import drawn
@@ -101,10 +102,11 @@ def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
     rows = []
     for curve in found:
         if curve.fit is not None:
-            seconds, low, high = curve.fit.predict(asked)
-            rows.append(
-                Row(f"{curve.version} {curve.variant}", seconds, f"{figures.seconds(seconds)} s", "v0", low, high)
-            )
+            seconds, *sides = curve.fit.predict(asked)
+            rising = bent(curve)
+            bound, (low, high) = ("", sides) if rising is None else ("\u2265 " if rising else "\u2264 ", (None, None))
+            told = f"{bound}{figures.seconds(seconds)} s"
+            rows.append(Row(f"{curve.version} {curve.variant}", seconds, told, "v0", low, high))
     return rows_chart(about, rows)
 
 

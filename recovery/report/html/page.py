@@ -8,14 +8,15 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from recovery.findings import CHECKS, findings
+from recovery.findings import CHECKS
 from recovery.paths import template_dir
 from recovery.report import layout
 from recovery.report.answer import answers
+from recovery.report.doubts import by_hint
 from recovery.report.html.sections import sections
 from recovery.report.tables import heading, state
 from recovery.report.touched import FAILS, HOLDS, OPENS_ONLY
-from recovery.stored import Finding, Session, Verdict
+from recovery.stored import Session, Verdict
 
 PAGE = "report.html"
 """Its name beside the other reports."""
@@ -38,7 +39,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         heading=heading(session),
         state=state(session),
         answers=[_bold(answer, session.versions) for answer in answers(session)],
-        findings=_by_hint(session),
+        findings=by_hint(session),
         checks=len(CHECKS),
         sections=sections(session, flames or {}),
         badges=_BADGES,
@@ -62,14 +63,6 @@ def _template() -> Template:
 def _printable(value: object) -> object:
     """One line, and no control characters; what was drawn is as it is."""
     return layout.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
-    """What to do is said once for all that it helps against."""
-    grouped: dict[str, list[Finding]] = {}
-    for one in findings(session):
-        grouped.setdefault(one.hint, []).append(one)
-    return list(grouped.items())
 
 
 def _bold(answer: str, versions: tuple[str, ...]) -> tuple[str, str]:

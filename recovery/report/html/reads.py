@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.measured import Floor
-from recovery.model import Cache
 from recovery.report import figures
+from recovery.report.floor import Held, held, no_floor
 from recovery.report.html.bars import is_warm
 from recovery.report.html.parts import Chart, Mark
 from recovery.report.html.rows import Row, Rows, rows_chart
@@ -34,11 +33,12 @@ def _each(run: Run, total: int | None) -> float | None:
 
 
 def floor_chart(session: Session) -> Chart | None:
-    """None where the floor was not measured, or nothing is there to be held against it."""
+    """None where the floor was not measured, or is none for any start."""
+    found = tuple(held(session))
     many = max((floor.threads for floor in session.floors), default=0)
     about = Rows(
         "floor-chart",
-        "Cold startups over the floor: 1 is what the storage allows",
+        "Cold startups over the floor: 1 is what plain reads of the same files take",
         "times",
         line=1.0,
         legend=(
@@ -46,20 +46,15 @@ def floor_chart(session: Session) -> Chart | None:
             Mark("swatch v2", f"over those of {many} threads"),
             Mark("sign-line", "the floor itself"),
         ),
+        notes=no_floor(found),
     )
-    return rows_chart(about, [row for floor in session.floors for row in _over(session, floor)])
+    return rows_chart(about, [row for one in found if one.is_floor for row in _over(one)])
 
 
-def _over(session: Session, floor: Floor) -> Iterator[Row]:
-    for version, variant, runs in measured_by(session):
-        startup = mean(run.startup_s for run in runs)
-        cold = variant in floor.variants and variant.startswith(Cache.COLD.value)
-        # The one page of a general tablespace is no floor for anything.
-        if version != floor.version or not cold or startup is None or floor.files <= 1:
-            continue
-        name = f"{version} {variant}"
-        for threads, seconds, css in ((1, floor.one_thread_s, "v0"), (floor.threads, floor.many_threads_s, "v2")):
-            if seconds:
-                ratio = figures.ratio(startup / seconds)
-                yield Row(name, startup / seconds, f"{ratio} \u00d7 {threads} thread{'s' if threads > 1 else ''}", css)
-                name = ""
+def _over(one: Held) -> Iterator[Row]:
+    name = f"{one.floor.version} {one.variant}"
+    for threads, ratio, css in ((1, one.over_one, "v0"), (one.floor.threads, one.over_many, "v2")):
+        if ratio is not None:
+            told = f"{figures.ratio(ratio)} \u00d7 {threads} thread{'s' if threads > 1 else ''}"
+            yield Row(name, ratio, told, css)
+            name = ""
