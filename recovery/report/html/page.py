@@ -8,7 +8,7 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from recovery.findings import CHECKS
+from recovery.findings import CHECKS, not_looked_at
 from recovery.paths import template_dir
 from recovery.report import layout
 from recovery.report.answer import answers
@@ -41,6 +41,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         answers=[_bold(answer, session.versions) for answer in answers(session)],
         findings=by_hint(session),
         checks=len(CHECKS),
+        not_looked_at=not_looked_at(session),
         sections=sections(session, flames or {}),
         badges=_BADGES,
     )
