@@ -12,6 +12,9 @@ from recovery.report.html.rows import Row, Rows, rows_chart
 from recovery.stored import Run, Session
 from recovery.summary import mean, measured_by
 
+_FLOOR_END = 55.0
+"""Percent: even a phone has room for `11.02 x 16 threads` right of it."""
+
 
 def reads_chart(session: Session) -> Chart | None:
     """None where no requests were counted."""
@@ -47,6 +50,7 @@ def floor_chart(session: Session) -> Chart | None:
             Mark("sign-line", "the floor itself"),
         ),
         notes=no_floor(found),
+        end=_FLOOR_END,
     )
     return rows_chart(about, [row for one in found if one.is_floor for row in _over(one)])
 

@@ -35,13 +35,15 @@ class Rows:
     """A value that all are held against."""
     legend: tuple[Mark, ...] = ()
     notes: tuple[str, ...] = ()
+    end: float = drawn.END
+    """Of the axis, in percent: what is told at a bar's end has the rest."""
 
 
 def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
     if not rows:
         return None
     most = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
-    scale = axis(most, start=drawn.START, end=drawn.END)
+    scale = axis(most, start=drawn.START, end=about.end)
     parts: list[Markup] = []
     y = 0.0
     for row in rows:
