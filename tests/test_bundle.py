@@ -88,7 +88,7 @@ def planted() -> Session:
         "recovery crash-recovery --data /mnt/acme-volume/data --registry reguser:regpassw@registry.acme.example:5000 "
         "--template '/home/joesmith/custom templates/schema.sql.j2' "
         "--set 'init_connect=set password = '\"'\"'initsecret one'\"'\"'' "
-        "--set keyring_file_data=/srv/keyring-acme/ring --set report_host=prod-db-7 "
+        "--set keyring_file_data=/srv/keyring-acme/ring --set loose_report_host=prod-db-7 "
         "--image images.acme.example:5000/acme-payments/mysql:patched"
     )
     notes = (

@@ -53,7 +53,8 @@ def is_secret_option(name: str) -> bool:
 
 
 def _kind_of_option(name: str) -> str:
-    return _NAMING_OPTIONS.get(name.strip().lstrip("-@").replace("-", "_").lower(), "secret")
+    bare = name.strip().lstrip("-@").replace("-", "_").lower().removeprefix("loose_")
+    return _NAMING_OPTIONS.get(bare, "secret")
 
 
 def identity_kind(key: str) -> str | None:
