@@ -98,11 +98,13 @@ class Reader:
         if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
             self.types("make cold-recovery")  # these go on from an earlier session
         small = {
-            "TABLES": "120 240" if "scale" in words else str(TABLES),
+            "TABLES": "60 120" if "scale" in words else str(TABLES),
             "RUNS": "1", "RESULTS": str(self.results), "ENGINE": "local",
         }  # fmt: skip
         if self.volume is None:  # on the page about a volume each command says where the data is to be
             small["DATA"] = str(self.data)
+        if words[0] == "dd":
+            words.append("count=256")  # of some thousand
         environment = dict(self.environment)
         if words[0] == "make":
             words += [f"{name}={value}" for name, value in small.items()]
