@@ -56,7 +56,7 @@ def test_there_are_commands() -> None:
 def test_a_command_of_the_readme(command: str, tmp_path: Path, data: Path) -> None:
     if "READ_IOPS" in command:
         need_limits()
-    if words(command)[1] in ("report", "warm-recovery"):
+    if words(command)[1] in ("report", "bundle", "warm-recovery"):
         # These go on from an earlier session.
         assert run_make(["cold-recovery"], tmp_path, data).returncode == 0
     done = run_make(words(command)[1:], tmp_path, data)

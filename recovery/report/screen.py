@@ -81,10 +81,11 @@ class Screen:
             return
 
         def stop(number: int, _: FrameType | None) -> None:
-            self.leave()
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-            signal.signal(number, stop)
+            with self._lock:  # until it goes on: nobody may draw between the leaving and the stop
+                self.leave()
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+                signal.signal(number, stop)
 
         signal.signal(signal.SIGTSTP, stop)
         try:
