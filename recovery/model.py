@@ -130,6 +130,10 @@ class Cache(StrEnum):
     COLD = "cold"
     WARM = "warm"
 
+    def begins(self, variant: str) -> bool:
+        """A variant's name begins with its cache: `cold`, `cold-200000`, `warm-small`."""
+        return variant.partition("-")[0] == self
+
 
 @dataclass(frozen=True)
 class Named:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from recovery.model import Cache
 from recovery.report import figures
 from recovery.report.tables import tables
 from recovery.report.text import WIDTH, command_lines, opening, paragraph, render_table
@@ -145,7 +146,7 @@ def _ending(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]
 
 
 def _emptied(session: Session) -> Iterator[tuple[str, list[str]]]:
-    colds = [variant for variant in session.variants if variant.startswith("cold")]
+    colds = [variant for variant in session.variants if Cache.COLD.begins(variant)]
     if not colds:
         yield f"The caches stay as they are: what was measured is a warm start. {_WARM.capitalize()}.", []
         return

@@ -208,7 +208,7 @@ def _gone_on_with(given: Given) -> Given:
     stored["versions"] = split_versions(named)
     shape = shaping(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
-    stored["notes"] = tuple(asked[name] for name in ("note",) if name in asked)
+    stored["notes"] = (asked["note"],) if "note" in asked else ()
     stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
 

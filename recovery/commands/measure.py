@@ -16,7 +16,7 @@ import click
 from recovery.commands.asked import make_request, newest
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import measuring_options
-from recovery.compare import slower_than_baseline
+from recovery.compare import not_measured, slower_than_baseline
 from recovery.engines import choose
 from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.host import statusfile
@@ -83,7 +83,7 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
             _show(left, json_to, narrator.say)
         raise
     session = _show(folder, json_to, narrator.say)
-    if sum(run.verdict.as_asked for run in session.runs) < session.planned_runs:
+    if not_measured(session) is not None:
         return 1
     if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
         raise TooSlowError("; ".join(told), "the report says where the time went")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from recovery.model import Cache
 from recovery.stored import Finding, Run, Session
 from recovery.summary import measured_by
 
@@ -24,7 +25,7 @@ def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
 
 
 def is_cold(run: Run) -> bool:
-    return run.variant.split("-")[0] == "cold"
+    return Cache.COLD.begins(run.variant)
 
 
 def numbered(runs: tuple[Run, ...] | list[Run]) -> str:

@@ -10,7 +10,7 @@ from recovery.host.check import Check, told
 from recovery.host.probes import can_write
 from recovery.host.randomreads import ReadProbe
 from recovery.host.space import free, need_for
-from recovery.host.storage import device_of, nearest
+from recovery.host.storage import IN_MEMORY, device_of, nearest
 from recovery.model import Flavor, Schema, Version
 
 _TABLES = 200_000
@@ -41,7 +41,7 @@ def room(data: Path) -> Iterator[Check]:
 
 def device_checks(data: Path) -> Iterator[Check]:
     device = device_of(data)
-    in_memory = device.filesystem in ("tmpfs", "ramfs")
+    in_memory = device.filesystem in IN_MEMORY
     yield Check(
         "filesystem",
         False if in_memory else None,

@@ -12,10 +12,9 @@ from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.host import tree
 from recovery.host.dropping import Caches, Dropper, cold_means
 from recovery.host.residency import Probe
-from recovery.host.storage import device_of
+from recovery.host.storage import IN_MEMORY, device_of
 from recovery.measured import ColdProof
 
-_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _CACHED_ELSEWHERE = frozenset({"zfs"})
 """They keep a cache of their own, which no means here can see."""
 _TOLERATED_SHARE = 0.05
@@ -76,7 +75,7 @@ def _empty(folder: Path, dropper: Dropper | None, caches: Caches) -> str:
 def check_can_be_cold(folder: Path) -> None:
     """Before anything is built there; what is on the disk can be cold."""
     filesystem = device_of(folder).filesystem
-    if filesystem in _IN_MEMORY:
+    if filesystem in IN_MEMORY:
         raise HostUnfitError(
             f"{folder} lies in memory ({filesystem}) and cannot be made cold", "give DATA= a folder on a disk"
         )

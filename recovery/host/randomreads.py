@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.host.space import free
-from recovery.host.storage import device_of, nearest
+from recovery.host.storage import IN_MEMORY, device_of, nearest
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
 AT_ONCE = (1, 16)
-_IN_MEMORY = ("tmpfs", "ramfs")
 _SEED = 20_260_101
 """The same places in the file each time."""
 
@@ -85,7 +84,7 @@ def probe(folder: Path, effort: Effort) -> ReadProbe:
     """Never an error: where it cannot be tried, a word why."""
     place = nearest(folder)
     filesystem = device_of(place).filesystem
-    if filesystem in _IN_MEMORY:
+    if filesystem in IN_MEMORY:
         return ReadProbe(effort, {}, f"{filesystem} lies in memory")
     try:
         if free(place).bytes < 2 * effort.file_bytes:

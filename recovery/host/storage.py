@@ -9,6 +9,8 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+"""Filesystems whose files are never on a disk."""
 _READ_SECTORS, _WRITTEN_SECTORS = 2, 6
 _SECTOR_BYTES = 512
 """In the kernel's counts, whatever the device's own are."""

@@ -103,7 +103,7 @@ def about(seconds: float) -> str:
 
 def _clauses(session: Session, measured: Sequence[Summary]) -> list[str]:
     """Of the cold start, where there is one."""
-    first = next((one for one in measured if one.variant.startswith(Cache.COLD.value)), measured[0])
+    first = next((one for one in measured if Cache.COLD.begins(one.variant)), measured[0])
     runs = next(
         runs for version, variant, runs in measured_by(session) if (version, variant) == (first.version, first.variant)
     )

@@ -50,7 +50,7 @@ def held(session: Session) -> Iterator[Held]:
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
     for floor in session.floors:
         for variant in floor.variants:
-            if variant.startswith(Cache.COLD.value):
+            if Cache.COLD.begins(variant):
                 key = (floor.version, variant)
                 yield Held(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from recovery.curves import curves
-from recovery.stored import Run, Session, Verdict
-from recovery.summary import Summary, summarised
+from recovery.stored import Run, Session
+from recovery.summary import Summary, measured_by, summarised
 
 
 def render(session: Session) -> str:
@@ -17,22 +17,13 @@ def render(session: Session) -> str:
     `measurements` and the `summary` of its second format beside them. What is not known is null: the processor's time
     is not told apart into `user` and `system`, and no exit is waited for."""
     points = _tables_of_points(session)
+    summaries = {(one.version, one.variant): one for one in summarised(session)}
     results = [
-        _result(one, runs, points.get((one.version, one.variant)))
-        for one in summarised(session)
-        if (runs := _measured(session, one))
+        _result(summaries[version, variant], timed, points.get((version, variant)))
+        for version, variant, runs in measured_by(session)
+        if (timed := tuple(run for run in runs if run.startup_s is not None))
     ]
     return json.dumps({"primary_metric": "time_wall_clock", "results": results}, indent=2, ensure_ascii=False) + "\n"
-
-
-def _measured(session: Session, one: Summary) -> tuple[Run, ...]:
-    """Those that the summary is of."""
-    return tuple(
-        run
-        for run in session.runs
-        if (run.version, run.variant, run.verdict) == (one.version, one.variant, Verdict.MEASURED)
-        and run.startup_s is not None
-    )
 
 
 def _result(one: Summary, runs: tuple[Run, ...], tables: int | None) -> dict[str, Any]:

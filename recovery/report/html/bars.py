@@ -45,7 +45,7 @@ def startup_chart(session: Session) -> Chart | None:
             if named:
                 parts.append(drawn.text(0, y + 12, name, class_="tick"))
                 y += _NAME - 5
-            parts += _bar(scale, y, number, cells[version, name], warm=is_warm(name))
+            parts += _bar(scale, y, number, cells[version, name], warm=Cache.WARM.begins(name))
             y += _BAR + _GAP
         y += _BETWEEN
     title = f"{session.title}: mean seconds until ready for connections"
@@ -59,14 +59,12 @@ def startup_chart(session: Session) -> Chart | None:
     return Chart(KEY, title, drawing, tuple(_legend(session, named=named)))
 
 
-def is_warm(variant: str) -> bool:
-    return variant.startswith(Cache.WARM.value)
-
-
 def _legend(session: Session, *, named: bool) -> Iterator[Mark]:
     if not named:
         for number, name in enumerate(session.variants):
-            yield Mark(f"swatch v{number % drawn.COLOURS}{' hatched' if is_warm(name) else ''}", f"{name}, mean")
+            yield Mark(
+                f"swatch v{number % drawn.COLOURS}{' hatched' if Cache.WARM.begins(name) else ''}", f"{name}, mean"
+            )
     yield Mark("sign-median", "median")
     yield Mark("sign-dot", "one run")
     yield Mark("sign-whisker", "from the fastest to the slowest")

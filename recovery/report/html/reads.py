@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recovery.model import Cache
 from recovery.report import figures
 from recovery.report.floor import Held, held, no_floor
-from recovery.report.html.bars import is_warm
 from recovery.report.html.parts import Chart, Mark
 from recovery.report.html.rows import Row, Rows, rows_chart
 from recovery.stored import Run, Session
@@ -28,7 +28,7 @@ def _reads(session: Session) -> Iterator[Row]:
         size = mean(_each(run, run.read_bytes) for run in runs)
         if requests is not None:
             told = f"{requests:.2f}" + (f", {figures.size(round(size))}" if size is not None else "")
-            yield Row(f"{version} {variant}", requests, told, "v1" if is_warm(variant) else "v0")
+            yield Row(f"{version} {variant}", requests, told, "v1" if Cache.WARM.begins(variant) else "v0")
 
 
 def _each(run: Run, total: int | None) -> float | None:
