@@ -182,3 +182,23 @@ class Floor:
     """Merely to open each, by one thread."""
     times: int = 1
     """So often was each of the three measured; the shortest is told."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One figure of a server at work, look by look."""
+
+    name: str
+    """As in `quantities.py`: `qps`, `table_open_cache_misses_per_s`."""
+    values: tuple[float | None, ...]
+    """One for each look; a counter's is its growth a second since the look before. None was not taken."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Looks at a server at work, every second or so, columns of one length."""
+
+    at_s: tuple[float, ...]
+    """When each look was taken, since the measuring began; the warm-up lies before 0."""
+    series: tuple[Series, ...] = ()
+    """Those that a report draws; all that was looked at lies in the run's `raw`."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from recovery.measured import Around, Chain, Floor, Phase, Timeline
+from recovery.measured import Around, Chain, Floor, Phase, Timeline, Watched
+
+STARTUP = "startup_s"
+"""The figure of a session in which starts are timed."""
 
 
 class Verdict(StrEnum):
@@ -118,6 +121,26 @@ class Run:
     """What else the host did meanwhile."""
     timeline: Timeline | None = None
     """How the start went on, look by look."""
+    measures: dict[str, float] = field(default_factory=dict, hash=False)
+    """Figures of a server that was put to work, by name, units at their ends: `qps`, `latency_p99_ms`, `elapsed_s`."""
+    watched: Watched | None = None
+    """How that work went on, look by look."""
+    raw: str | None = None
+    """All that was looked at, as CSV, relative to the session's folder."""
+    clients: dict[str, str] = field(default_factory=dict, hash=False)
+    """The programs that put it to work, and the exact command of each."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Something by which variants differ from each other."""
+
+    name: str
+    """`threads`, or an option of the server: `table_open_cache_instances`."""
+    values: tuple[str, ...]
+    """In the order of the report."""
+    base: str | None = None
+    """The value that others are held against; None where nothing is held against another along this axis."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +194,12 @@ class Session:
     """What was timed, in words."""
     status: str = "running"
     """running, finished, interrupted, or aborted (with the reason in the notes)."""
+    figure: str = STARTUP
+    """What it is about: `startup_s` of a run, or one of its `measures`."""
+    axes: tuple[Axis, ...] = ()
+    """By what the variants differ, where it is not the cache alone."""
+    cells: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of each variant its value on every axis; one that an axis does not concern has none there."""
 
 
 @dataclass(frozen=True)

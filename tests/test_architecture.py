@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
-BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files"}
+BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
-    "progress", "whereabouts",
+    "progress", "whereabouts", "quantities",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
+    "work", "quantities",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "report/figures", "report/layout", "report/tables", "report/limited",

@@ -1,0 +1,70 @@
+"""What are the figures of a server at work called, in which unit, and is more of it better?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Quantity:
+    name: str
+    title: str
+    """As a column is headed."""
+    unit: str
+    """As it stands behind a figure; empty for a plain number."""
+    more_is_better: bool | None = None
+    """None where it is neither."""
+    told: str = ""
+    """What it is, in words for below a table."""
+
+
+QUANTITIES: dict[str, Quantity] = {
+    one.name: one
+    for one in (
+        Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
+        Quantity("qps", "queries/s", "/s", True, "statements the load's clients had answered, a second"),
+        Quantity("tps", "transactions/s", "/s", True),
+        Quantity("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
+        Quantity("latency_p50_ms", "p50 ms", "ms", False),
+        Quantity("latency_p95_ms", "p95 ms", "ms", False),
+        Quantity("latency_p99_ms", "p99 ms", "ms", False),
+        Quantity("latency_p999_ms", "p99.9 ms", "ms", False),
+        Quantity("latency_max_ms", "max ms", "ms", False),
+        Quantity("client_errors", "errors", "", False, "that sysbench ignored: deadlocks, mostly"),
+        Quantity("polls_per_s", "polls/s", "/s", None, "questions to information_schema that were answered"),
+        Quantity("poll_mean_ms", "poll ms", "ms", False),
+        Quantity("server_cpus", "server CPUs", "", None, "that the server kept busy on average"),
+        Quantity("client_cpus", "client CPUs", "", None, "the same of sysbench"),
+        Quantity("others_cpus", "other CPUs", "", None, "of neither server, clients nor this tool"),
+        Quantity("server_cpu_us_per_query", "us/query", "us", False, "CPU time of the server for each query"),
+        Quantity("read_bytes_per_s", "read/s", "B/s"),
+        Quantity("written_bytes_per_s", "written/s", "B/s"),
+        Quantity("device_reads_per_s", "reads/s", "/s", None, "that the device under the data completed"),
+        Quantity("redo_bytes_per_commit", "redo/commit", "B", False),
+        Quantity("fsyncs_per_commit", "fsyncs/commit", "", False, "of log and data"),
+        Quantity("row_lock_waits_per_s", "row waits/s", "/s", False),
+        Quantity("row_lock_wait_ms", "row wait ms", "ms", False, "mean time of a wait for a row"),
+        Quantity("mutex_spin_rounds_per_query", "spins/query", "", False),
+        Quantity("mutex_os_waits_per_s", "mutex waits/s", "/s", False),
+        Quantity("table_open_cache_hits_per_s", "hits/s", "/s"),
+        Quantity("table_open_cache_misses_per_s", "misses/s", "/s", False),
+        Quantity("table_open_cache_overflows_per_s", "overflows/s", "/s", False),
+        Quantity("table_open_cache_hit_share", "hit share", "", True, "of all looks into the table cache"),
+        Quantity("opened_tables_per_s", "opened/s", "/s", False),
+        Quantity("opened_table_definitions_per_s", "definitions/s", "/s", False),
+        Quantity("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),
+        Quantity("dump_bytes", "dump size", "B"),
+        Quantity("rows", "rows", "", None, "of the answer"),
+        Quantity("read_bytes", "read", "B", None, "fetched from storage for the server"),
+        Quantity("read_requests", "requests", "", None, "reads that the device completed"),
+        Quantity("server_cpu_s", "server CPU s", "s", False),
+        Quantity("tables_per_s", "tables/s", "/s", True),
+        Quantity("tables_made", "tables", "", None, "that were made"),
+        Quantity("threads_running", "running", "", None, "threads that were at work, by the server's own word"),
+    )
+}
+
+
+def quantity(name: str) -> Quantity:
+    """Of any figure: what is not known here is called as it is stored."""
+    return QUANTITIES.get(name) or Quantity(name, name.replace("_", " "), "")
