@@ -202,3 +202,17 @@ class Watched:
     """When each look was taken, since the measuring began; the warm-up lies before 0."""
     series: tuple[Series, ...] = ()
     """Those that a report draws; all that was looked at lies in the run's `raw`."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What threads of a server at work waited for, from the beginning of the measuring to its end."""
+
+    source: str
+    """Who told it: `innodb mutex` (SHOW ENGINE INNODB MUTEX), `performance schema`, or `status` (counters of locks)."""
+    name: str
+    """As the server calls it: `rwlock: btr0sea.cc:202`, `wait/synch/mutex/innodb/trx_sys_mutex`, `row locks`."""
+    count: int
+    """How often; the Performance Schema counts every passage, also one that nobody held up."""
+    wait_s: float | None = None
+    """All of them together; None where the server keeps no time of it."""

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from recovery import stored, summary
 from recovery.fit import Fit
-from recovery.measured import Around, Chain, Floor, Phase, Series, Timeline, Watched
+from recovery.measured import Around, Chain, Floor, Phase, Series, Timeline, Wait, Watched
 from recovery.store import FORMAT
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -75,7 +75,7 @@ class Report(stored.Session):
 
 _NOUNS = (
     *(Report, stored.Run, stored.Axis, stored.Finding, summary.Summary, StoredFit, Predicted, HeldOut),
-    *(Phase, Chain, Around, Timeline, Floor, Series, Watched),
+    *(Phase, Chain, Around, Timeline, Floor, Series, Watched, Wait),
 )
 
 

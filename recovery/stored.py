@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from recovery.measured import Around, Chain, Floor, Phase, Timeline, Watched
+from recovery.measured import Around, Chain, Floor, Phase, Timeline, Wait, Watched
 
 STARTUP = "startup_s"
 """The figure of a session in which starts are timed."""
@@ -125,6 +125,8 @@ class Run:
     """Figures of a server that was put to work, by name, units at their ends: `qps`, `latency_p99_ms`, `elapsed_s`."""
     watched: Watched | None = None
     """How that work went on, look by look."""
+    waits: tuple[Wait, ...] = ()
+    """What its threads waited for meanwhile: the ten largest of each source."""
     raw: str | None = None
     """All that was looked at, as CSV, relative to the session's folder."""
     clients: dict[str, str] = field(default_factory=dict, hash=False)

@@ -11,7 +11,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """Filesystems whose files are never on a disk."""
-_READ_SECTORS, _WRITTEN_SECTORS = 2, 6
+_READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _BUSY_MS = 0, 2, 4, 6, 9
 _SECTOR_BYTES = 512
 """In the kernel's counts, whatever the device's own are."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -120,16 +120,40 @@ def _chosen(text: str | None) -> str | None:
     return match[1] if match else text
 
 
+@dataclass(frozen=True)
+class Served:
+    """By a device since it is there, whoever asked for it."""
+
+    reads: int
+    """Requests that were completed, after neighbours were merged."""
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    busy_s: float
+    """With at least one request under way."""
+
+
+def served(device: Device) -> Served | None:
+    text = _line(device.stat_path) if device.stat_path else None
+    if text is None:
+        return None
+    fields = [int(field) for field in text.split()]
+    return Served(
+        reads=fields[_READS],
+        writes=fields[_WRITES],
+        read_bytes=fields[_READ_SECTORS] * _SECTOR_BYTES,
+        written_bytes=fields[_WRITTEN_SECTORS] * _SECTOR_BYTES,
+        busy_s=fields[_BUSY_MS] / 1000,
+    )
+
+
 def completed_reads(device: Device) -> int | None:
     """Reads the device has completed since it is there, whoever asked for them."""
-    text = _line(device.stat_path) if device.stat_path else None
-    return int(text.split()[0]) if text else None
+    counted = served(device)
+    return None if counted is None else counted.reads
 
 
 def moved_bytes(device: Device) -> tuple[int, int] | None:
     """Read from the device and written to it since it is there, whoever asked for it."""
-    text = _line(device.stat_path) if device.stat_path else None
-    if text is None:
-        return None
-    fields = text.split()
-    return int(fields[_READ_SECTORS]) * _SECTOR_BYTES, int(fields[_WRITTEN_SECTORS]) * _SECTOR_BYTES
+    counted = served(device)
+    return None if counted is None else (counted.read_bytes, counted.written_bytes)

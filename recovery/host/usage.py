@@ -63,6 +63,14 @@ def moved_bytes(pid: int) -> tuple[int, int] | None:
     return None if io is None else (io["read_bytes"], io["write_bytes"])
 
 
+def resident_bytes(pid: int) -> int | None:
+    """Of the process' memory, what lies in the host's."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return None
+
+
 def activity(pid: int) -> tuple[int, ...] | None:
     """Changes whenever the process has computed, read or written; None once it is gone."""
     ticks = _ticks(pid)

@@ -1,0 +1,70 @@
+"""What did a server at work do on average, a second, a query and a commit? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from recovery.load.sample import Sample, began_with
+from recovery.load.watching import GROWING, LEVELS, growth, rounded, total
+
+_SPINS = (
+    ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
+    ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds"),
+)
+_OS_WAITS = (
+    ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits", "metric.innodb_rwlock_sx_os_waits"),
+    ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
+)
+_SHARES = {
+    # name: what, of each what, times
+    "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
+    "table_open_cache_hit_share": (
+        (("status.Table_open_cache_hits",),),
+        (("status.Table_open_cache_hits", "status.Table_open_cache_misses"),),
+    ),
+}
+_PER_QUERY = {
+    "server_cpu_us_per_query": (GROWING["server_cpus"], 1e6),
+    "rwlock_spin_rounds_per_query": (_SPINS, 1.0),
+    "mutex_spin_rounds_per_query": ((("status.Innodb_mutex_spin_rounds",),), 1.0),
+}
+_PER_COMMIT = {
+    "redo_bytes_per_commit": GROWING["redo_bytes_per_s"],
+    "fsyncs_per_commit": GROWING["fsyncs_per_s"],
+}
+_RATES = GROWING | {
+    "rwlock_os_waits_per_s": _OS_WAITS,
+    "mutex_os_waits_per_s": (("status.Innodb_mutex_os_waits",),),
+}
+NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
+"""Of all figures that there can be."""
+
+
+def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
+    """Over what was measured, from the look at which it began to the last. `queries` and `commits` are those of the
+    load's clients. What this server does not tell is left out."""
+    began = began_with(tuple(samples))
+    measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
+    if began is None or measured[-1].at_s <= began.at_s:
+        return {}
+    ended = measured[-1]
+    seconds = ended.at_s - began.at_s
+
+    found: dict[str, float | None] = {}
+    for name, sums in _RATES.items():
+        found[name] = _over(growth(sums, began, ended), seconds)
+    for name, sums in LEVELS.items():
+        values = [value for one in measured if (value := total(sums, one)) is not None]
+        found[name] = fmean(values) if values else None
+    for name, (sums, factor) in _PER_QUERY.items():
+        found[name] = _over(growth(sums, began, ended), queries / factor)
+    for name, sums in _PER_COMMIT.items():
+        found[name] = _over(growth(sums, began, ended), commits)
+    for name, (what, of) in _SHARES.items():
+        found[name] = _over(growth(what, began, ended), growth(of, began, ended))
+    return {name: rounded(value) for name, value in found.items() if value is not None}
+
+
+def _over(value: float | None, by: float | None) -> float | None:
+    return None if value is None or not by else value / by

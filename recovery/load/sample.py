@@ -1,0 +1,24 @@
+"""What was seen of a server at work in one look at it? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LOOK = "look_s"
+"""The figure of what the look itself cost: how long the server took to answer it."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Counters as they stood: nothing is subtracted here. A figure that could not be taken is not among them."""
+
+    at_s: float
+    """Since the measuring began; the warm-up lies before 0."""
+    figures: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """By who tells it and what it is called there: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
+
+
+def began_with(samples: tuple[Sample, ...]) -> Sample | None:
+    """The look at which the measuring began, or the one closest to it where that one failed."""
+    return min(samples, key=lambda one: abs(one.at_s), default=None)

@@ -1,0 +1,186 @@
+"""Looks at a server at work: what they become, how they are kept, and what is left where one has failed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import RecoveryError
+from recovery.host.storage import Device, Served, served
+from recovery.host.usage import resident_bytes
+from recovery.load import averages as averaging
+from recovery.load import watching
+from recovery.load.averages import averages
+from recovery.load.rawlooks import read_raw, write_raw
+from recovery.load.sample import Sample
+from recovery.load.sampler import Sampler
+from recovery.load.watching import watched
+from recovery.measured import Watched
+from recovery.quantities import QUANTITIES
+from recovery.server.client import connect
+
+
+def look(at_s: float, **figures: float) -> Sample:
+    return Sample(at_s, {name.replace("__", "."): value for name, value in figures.items()})
+
+
+def series(found: Watched) -> dict[str, tuple[float | None, ...]]:
+    return {one.name: one.values for one in found.series}
+
+
+STEADY = tuple(
+    look(
+        at_s,
+        status__Questions=1000 + 50 * at_s,
+        status__Threads_running=3,
+        status__Innodb_rows_inserted=10 * at_s + 100,
+        status__Innodb_rows_updated=5 * at_s + 100,
+        status__Innodb_rows_deleted=1 * at_s + 100,
+        status__Table_open_cache_hits=30 * at_s + 1000,
+        status__Table_open_cache_misses=10 * at_s + 100,
+        status__Innodb_os_log_written=4096 * at_s + 1e9,
+        status__Innodb_row_lock_waits=7,
+        status__Innodb_row_lock_time=91,
+        process__cpu_s=0.5 * at_s + 9,
+        clients__cpu_s=0.25 * at_s + 9,
+        tool__cpu_s=0.125 * at_s + 9,
+        host__busy_s=1.0 * at_s + 99,
+    )
+    for at_s in (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+)
+
+
+def test_counters_become_rates_and_levels_stay() -> None:
+    found = watched(STEADY)
+    assert found.at_s == (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+    drawn = series(found)
+    assert drawn["questions_per_s"] == (None, 50, 50, 50, 50, 50)
+    assert drawn["rows_changed_per_s"] == (None, 16, 16, 16, 16, 16)
+    assert drawn["threads_running"] == (3, 3, 3, 3, 3, 3)
+    assert drawn["others_cpus"] == (None, *[0.125] * 5)
+    assert drawn["row_lock_waits_per_s"] == (None, 0, 0, 0, 0, 0), "told, and none"
+
+
+def test_what_this_server_does_not_tell_is_left_out() -> None:
+    drawn = series(watched(STEADY))
+    assert "table_open_cache_overflows_per_s" not in drawn
+    assert "checkpoint_age_bytes" not in drawn
+    assert "checkpoint_age_bytes" not in averages(STEADY, queries=1, commits=1)
+    assert watched(()) == Watched(())
+    assert series(watched((look(0.0, status__Questions=5),))) == {}, "one look is no rate"
+
+
+def test_a_counter_set_back_and_a_hole_are_no_rate() -> None:
+    samples = (look(0, status__Questions=5), look(1, status__Questions=2), look(2), look(3, status__Questions=9))
+    assert "questions_per_s" not in series(watched(samples))
+    more = (*samples, look(4, status__Questions=19))
+    assert series(watched(more))["questions_per_s"] == (None, None, None, None, 10)
+
+
+def test_coarse_ticks_leave_no_less_than_nothing_to_others() -> None:
+    one = {"host__busy_s": 1.0, "clients__cpu_s": 0.0, "tool__cpu_s": 0.0}
+    samples = (look(0, process__cpu_s=1.0, **one), look(1, process__cpu_s=1.01, **one))
+    assert series(watched(samples))["others_cpus"] == (None, 0.0)
+
+
+def test_the_first_word_that_a_server_knows_counts() -> None:
+    lsn = {"status__Innodb_redo_log_current_lsn": 900, "status__Innodb_redo_log_checkpoint_lsn": 300}
+    assert series(watched((look(0, **lsn),)))["checkpoint_age_bytes"] == (600,)
+    both = look(0, metric__log_lsn_checkpoint_age=77, **lsn)
+    assert series(watched((both,)))["checkpoint_age_bytes"] == (77,)
+
+
+def test_no_rate_is_taken_over_a_moment() -> None:
+    times = (-1.0, -0.02, 0.001, 1.0, 2.0, 3.0, 3.03)
+    assert watched(tuple(look(at_s, process__cpu_s=1) for at_s in times)).at_s == (-1.0, 0.001, 1.0, 2.0, 3.0)
+
+
+def test_hours_take_no_more_room_than_a_page_can_draw() -> None:
+    found = watched(tuple(look(float(at_s), status__Questions=7 * at_s) for at_s in range(1000)))
+    assert len(found.at_s) == 200
+    assert set(series(found)["questions_per_s"][1:]) == {7}
+
+
+def test_averages_are_of_what_was_measured() -> None:
+    warming = look(-3.0, status__Questions=0, process__cpu_s=0.0, status__Threads_running=99)
+    found = averages((warming, *STEADY), queries=1000, commits=8)
+    assert found["questions_per_s"] == 50
+    assert found["threads_running"] == 3
+    assert found["server_cpus"] == 0.5
+    assert found["server_cpu_us_per_query"] == 2000
+    assert found["redo_bytes_per_commit"] == 2048
+    assert found["table_open_cache_hit_share"] == 0.75
+    assert "row_lock_wait_ms" not in found, "nobody waited"
+    assert "fsyncs_per_commit" not in found
+
+
+def test_nothing_is_shared_by_no_queries() -> None:
+    found = averages(STEADY, queries=0, commits=0)
+    assert "server_cpu_us_per_query" not in found
+    assert "redo_bytes_per_commit" not in found
+    assert averages((), queries=1, commits=1) == {}
+    assert averages(STEADY[:1], queries=1, commits=1) == {}
+
+
+def test_waits_of_rows_and_spins() -> None:
+    names = ("s_spin_rounds", "x_spin_rounds", "s_os_waits", "x_os_waits")
+    before = look(0, status__Innodb_row_lock_waits=5, status__Innodb_row_lock_time=100)
+    after = look(2, status__Innodb_row_lock_waits=9, status__Innodb_row_lock_time=180)
+    spun = [{f"metric.innodb_rwlock_{name}": value for name in names} for value in (1, 11)]
+    samples = (Sample(0, {**before.figures, **spun[0]}), Sample(2, {**after.figures, **spun[1]}))
+    found = averages(samples, queries=40, commits=1)
+    assert found["row_lock_wait_ms"] == 20
+    assert found["rwlock_spin_rounds_per_query"] == 0.5
+    assert found["rwlock_os_waits_per_s"] == 10
+
+
+def test_the_look_of_the_beginning_may_have_failed() -> None:
+    samples = (look(-0.3, status__Questions=10), look(0.9, status__Questions=90), look(1.7, status__Questions=110))
+    assert averages(samples, queries=1, commits=1)["questions_per_s"] == 50
+
+
+def test_every_figure_has_a_title() -> None:
+    names = {*watching.GROWING, *watching.LEVELS, *averaging.NAMES}
+    assert len(names) > 25
+    assert names <= set(QUANTITIES)
+
+
+def test_what_is_kept_is_read_back_the_same(tmp_path: Path) -> None:
+    samples = (*STEADY, Sample(5.123, {"metric.a,b": 2**53, "look_s": 1e-06, "status.neg": -3}))
+    write_raw(tmp_path / "a.csv.gz", samples)
+    assert read_raw(tmp_path / "a.csv.gz") == samples
+    write_raw(tmp_path / "b.csv.gz", read_raw(tmp_path / "a.csv.gz"))
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    write_raw(tmp_path / "none.csv.gz", ())
+    assert read_raw(tmp_path / "none.csv.gz") == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", None])
+def test_a_damaged_file_is_one_line(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "raw.csv.gz").write_bytes(content)
+    with pytest.raises(RecoveryError, match="cannot read the looks"):
+        read_raw(tmp_path / "raw.csv.gz")
+
+
+def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path) -> None:
+    with Sampler(
+        partial(connect, tmp_path / "no.sock"), os.getpid(), Device(), clients=lambda: None, every_s=0.01
+    ) as sampler:
+        sampler.mark()
+        threading.Event().wait(0.1)
+    assert (sampler.samples, sampler.waits) == ((), ())
+    assert "sampler" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_a_device_has_served(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(" 7 0 16 1 5 0 24 2 0 1500 1 0 0 0 0 0 0\n")
+    assert served(Device(stat_path=tmp_path / "stat")) == Served(7, 5, 8192, 12288, 1.5)
+    assert served(Device()) is None
+    memory = resident_bytes(os.getpid())
+    assert memory is not None
+    assert 1 << 20 < memory < 1 << 34
