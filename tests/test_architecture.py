@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},
-    "stacks": LOW | {"stacks"},
+    "stacks": LOW | {"builds", "stacks"},
     "load": LOW | {"host", "builds", "server", "load"},
     "scenarios": LOW | TOOLS | {"scenarios"},
     **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
-    "work", "quantities",
+    "work", "quantities", "load/sysbench",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

@@ -8,6 +8,7 @@ from recovery.load.statements import Kind
 
 TABLE = "create table d.t (id int)"
 INSERT = "insert into d.t values (1)"
+FILL = "insert /* fills */ into d.t select 1"
 
 
 def test_kinds_never_share_a_packet() -> None:
@@ -35,6 +36,11 @@ def test_a_longer_statement_goes_alone() -> None:
     assert [packet.first for packet in found] == [0, 1, 2]
 
 
+def test_inserts_that_fill_go_one_by_one_but_beside_each_other() -> None:
+    found = [(packet.first, packet.kind, len(packet.statements)) for packet in packets([TABLE, FILL, FILL], batch=9)]
+    assert found == [(0, Kind.TABLE, 1), (1, Kind.FILL, 1), (2, Kind.FILL, 1)]
+
+
 def test_going_on_repeats_only_what_changes_a_connection() -> None:
     script = ["create schema d", "use d", TABLE, TABLE, INSERT]
     found = [(packet.first, packet.kind) for packet in packets(script, batch=500, done=3)]
@@ -47,7 +53,9 @@ def test_rows_of_tables_that_refer_to_each_other_keep_their_order() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([TABLE, INSERT, "create schema d"]), max_size=60), st.integers(1, 9), st.integers(0, 70)
+    st.lists(st.sampled_from([TABLE, INSERT, FILL, "create schema d"]), max_size=60),
+    st.integers(1, 9),
+    st.integers(0, 70),
 )
 def test_every_statement_once_and_in_order(script: list[str], batch: int, done: int) -> None:
     found = list(packets(script, batch=batch, done=done))

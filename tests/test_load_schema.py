@@ -1,5 +1,6 @@
 """Is the published script rendered as published, as a stream, and is a wrong template told before anything is built?"""
 
+import re
 import resource
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +20,10 @@ from recovery.load.schema import (
     statements,
     template_text,
 )
+from recovery.load.script import render_text, variables
+from recovery.load.statements import Kind, kind_of, split
 from recovery.model import Layout, Schema
+from recovery.paths import template_dir
 
 
 def own(folder: Path, text: str, tables: int = 3) -> Schema:
@@ -67,6 +71,30 @@ def test_other_layouts_differ_by_nothing_else(layout: Layout) -> None:
 def test_many_rows_are_spread_over_statements() -> None:
     inserts = list(statements(Schema(1, rows=2500)))[2:]
     assert [insert.count("(null)") for insert in inserts] == [1000, 1000, 500]
+
+
+SYSBENCH = template_dir() / "sysbench.sql.j2"
+
+
+def test_tables_of_sysbench() -> None:
+    schema = Schema(2, databases=2, rows=1500, database="sbtest", template=SYSBENCH)
+    script = list(statements(schema))
+    assert [kind_of(statement) for statement in script] == [
+        *[Kind.IN_ORDER, Kind.TABLE, Kind.TABLE] * 2,
+        *[Kind.FILL] * 8,
+    ]
+    inserts = [re.findall(r"into (\S+) .* select (\d+) \+", statement)[0] for statement in script[6:]]
+    tables = [f"sbtest_{database}.sbtest{table}" for database in (1, 2) for table in (1, 2)]
+    assert inserts == [(table, first) for first in ("1", "1001") for table in tables]
+    assert [" < 500 " in statement for statement in script[6:]] == [False] * 4 + [True] * 4
+
+
+def test_tables_of_sysbench_that_refer_to_others() -> None:
+    values = variables(Schema(10, database="sbtest")) | {"foreign_keys": 2}
+    script = list(split(render_text(SYSBENCH.read_text(), "sysbench", values)))
+    assert len(script) == 13
+    referring = [re.findall(r"table (\S+) .* references (\S+) ", statement)[0] for statement in script[-2:]]
+    assert referring == [("sbtest.sbtest10", "sbtest.sbtest9"), ("sbtest.sbtest8", "sbtest.sbtest7")]
 
 
 def test_a_million_tables_take_no_memory() -> None:

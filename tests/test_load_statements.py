@@ -84,6 +84,7 @@ def test_a_long_statement_takes_no_quadratic_time() -> None:
         ("create schema d", Kind.IN_ORDER),
         ("insert into d.t values (null)", Kind.INSERT),
         ("insert into d.t select * from d.u", Kind.IN_ORDER),
+        ("insert /* fills */ into d.t select 1", Kind.FILL),
         ("use d", Kind.SESSION),
         ("SET sql_mode = ''", Kind.SESSION),
     ],

@@ -1,4 +1,5 @@
-"""How is one library of a Debian or Ubuntu package had without being root? apt-get downloads, dpkg-deb unpacks."""
+"""How is a Debian or Ubuntu package had? One library of it without being root, by apt-get and dpkg-deb; or all of it,
+installed by root."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
@@ -48,10 +50,34 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
 }
 # What apt-get says when its lists are empty or older than the archive.
 _STALE = re.compile(r"Unable to locate|no candidate|Can't find a source|404", re.IGNORECASE)
+_LOCKED = re.compile(r"Unable to lock|Could not get lock", re.IGNORECASE)
+_LOCKED_AT_MOST_S = 600
+_UNASKED = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 def candidates(library: str) -> tuple[str, ...]:
     return _PACKAGES.get(library, ())
+
+
+def can_install() -> bool:
+    return os.geteuid() == 0 and all(map(shutil.which, ("apt-get", "dpkg")))
+
+
+def install(package: str) -> None:
+    """On this host, as root. ClientFailedError with apt-get's own reason."""
+    root = _root()
+    # Ours wait for each other here, so that not each of them asks for fresh lists; for others' apt waits itself.
+    with alone(root / ".lock"):
+        _apt_get(
+            "install", "--yes", "--no-install-recommends",
+            "--option", f"DPkg::Lock::Timeout={_LOCKED_AT_MOST_S}", package, folder=root,
+        )  # fmt: skip
+
+
+def _root() -> Path:
+    root = cache_dir() / "libraries"
+    root.mkdir(parents=True, exist_ok=True)
+    return root
 
 
 def _folder(package: str) -> Path:
@@ -68,8 +94,7 @@ def fetch(package: str, filename: str) -> Path:
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
-    root = cache_dir() / "libraries"
-    root.mkdir(parents=True, exist_ok=True)
+    root = _root()
     with alone(root / ".lock"), tempfile.TemporaryDirectory(prefix=".part-", dir=root) as part:
         if (found := held(package, filename)) is not None:  # another process was faster
             return found
@@ -91,16 +116,21 @@ def _under_old_name(tree: Path, filename: str) -> None:
 
 
 def _download(package: str, folder: Path) -> Path:
-    try:
-        run("apt-get", "-q", "download", package, folder=folder)
-    except ClientFailedError as error:
-        if not _STALE.search(error.message):
-            raise
-        run("apt-get", "-q", *_refreshed(), "download", package, folder=folder)
+    _apt_get("download", package, folder=folder)
     found = next(folder.glob("*.deb"), None)
     if found is None:
         raise HostUnfitError(f"apt-get left no file for {package}", "install the package by hand")
     return found
+
+
+def _apt_get(*words: str, folder: Path) -> None:
+    """With fresh lists where the host's are empty, or older than the archive."""
+    try:
+        run("apt-get", "-q", *words, folder=folder, environment=_UNASKED)
+    except ClientFailedError as error:
+        if not _STALE.search(error.message):
+            raise
+        run("apt-get", "-q", *_refreshed(), *words, folder=folder, environment=_UNASKED)
 
 
 @cache
@@ -110,10 +140,22 @@ def _refreshed() -> tuple[str, ...]:
     A machine that was just made has none at all."""
     root = cache_dir() / "libraries" / "apt"
     if os.geteuid() == 0:
-        run("apt-get", "-q", "update", folder=root.parent)
+        _update_own(root.parent)
         return ()
     for name in ("lists/partial", "cache/archives/partial"):
         (root / name).mkdir(parents=True, exist_ok=True)
     options = ("-o", f"Dir::State::Lists={root}/lists", "-o", f"Dir::Cache={root}/cache")
     run("apt-get", "-q", *options, "update", folder=root)
     return options
+
+
+def _update_own(folder: Path) -> None:
+    """The time-out that apt has for its locks does not hold for that of its lists."""
+    give_up = time.monotonic() + _LOCKED_AT_MOST_S
+    while True:
+        try:
+            return run("apt-get", "-q", "update", folder=folder)
+        except ClientFailedError as error:
+            if not _LOCKED.search(error.message) or time.monotonic() > give_up:
+                raise
+        time.sleep(1)

@@ -39,7 +39,8 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
                 yield Packet(number, its_kind, (statement,))
             continue
         length = len(statement) if statement.isascii() else len(statement.encode())
-        if taken and (its_kind is not kind or len(taken) >= batch or size + length > MAX_PACKET_BYTES):
+        most = 1 if its_kind is Kind.FILL else batch
+        if taken and (its_kind is not kind or len(taken) >= most or size + length > MAX_PACKET_BYTES):
             yield Packet(first, kind, tuple(taken))
             taken, size = [], 0
         if not taken:
@@ -56,4 +57,4 @@ def _kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
     for statement in script:
         kind = kind_of(statement)
         referring = referring or (kind is Kind.IN_ORDER and REFERENCES.search(statement) is not None)
-        yield statement, Kind.IN_ORDER if referring and kind is Kind.INSERT else kind
+        yield statement, Kind.IN_ORDER if referring and kind in (Kind.INSERT, Kind.FILL) else kind

@@ -34,6 +34,7 @@ _CREATE_TABLE = re.compile(r"create\s+(?:or\s+replace\s+)?table\b", re.IGNORECAS
 _INSERT = re.compile(r"insert\b", re.IGNORECASE)
 _SESSION = re.compile(r"(?:use|set)\b", re.IGNORECASE)
 _DEPENDS = re.compile(r"\b(?:like|references|select|union)\b", re.IGNORECASE)
+_FILLS = re.compile(r"insert\s*/\*\s*fills\s*\*/", re.IGNORECASE)
 REFERENCES = re.compile(r"\breferences\b", re.IGNORECASE)
 
 
@@ -42,6 +43,7 @@ class Kind(Enum):
 
     TABLE = "creates a table that needs no other"
     INSERT = "inserts rows that come from nowhere else"
+    FILL = "an insert that makes many such rows itself, and says so: `insert /* fills */`. It travels alone"
     SESSION = "changes a connection: all of them must run it"
     IN_ORDER = "anything else: after all before it, and before all after it"
 
@@ -69,6 +71,8 @@ def split(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[s
 def kind_of(statement: str) -> Kind:
     if _CREATE_TABLE.match(statement):
         return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.TABLE
+    if _FILLS.match(statement):
+        return Kind.FILL
     if _INSERT.match(statement):
         return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.INSERT
     return Kind.SESSION if _SESSION.match(statement) else Kind.IN_ORDER

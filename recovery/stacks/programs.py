@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recovery.builds.tools import PACKAGES
 from recovery.errors import HostUnfitError
 from recovery.stacks import perf
 from recovery.stacks.looks import EuStack, Gdb, Look
@@ -21,7 +22,7 @@ EU_STACK, GDB, PERF = PROGRAMS = (EuStack.program, Gdb.program, perf.PROGRAM)
 AUTO = "auto"
 LOOKS: dict[str, type[Look]] = {EU_STACK: EuStack, GDB: Gdb}
 _NEEDS = {EU_STACK: (EU_STACK, NAMES), GDB: (GDB,), PERF: (PERF,)}
-_PACKAGES = {EU_STACK: "elfutils", GDB: "gdb", PERF: "linux-perf"}
+_PACKAGES = {EU_STACK: "elfutils", GDB: "gdb", PERF: PACKAGES[PERF][0]}
 _RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
 _LIMIT_S = 30.0
 _RECORDED_S = "0.1"

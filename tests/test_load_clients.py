@@ -1,0 +1,174 @@
+"""Do clients end, tell what they used, and say why they failed? With real processes: what ends them is the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recovery.errors import RecoveryError
+from recovery.load import clients
+from recovery.load.clients import Client
+
+SPINS = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(flush=True)\ntime.sleep(600)"
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def shell(script: str) -> list[str]:
+    return ["/bin/sh", "-c", script]
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_it_wrote_and_used() -> None:
+    with Client("spinner", python(f"{SPINS}\nprint('done')")) as client:
+        ended = client.wait(20)
+    assert (ended.text, ended.code, ended.written_bytes) == ("done\n", 0, 5)
+    assert 0.2 <= ended.cpu_s < 2
+    assert client.cpu_s() == ended.cpu_s
+
+
+def test_its_cpu_time_while_it_runs() -> None:
+    with Client("spinner", python("while True: pass")) as client:
+        deadline = time.monotonic() + 20
+        while (client.cpu_s() or 0) < 0.2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not client.has_ended()
+
+
+def test_more_than_a_pipe_holds() -> None:
+    text = "x" * 1_000_000
+    with Client(
+        "writer", python(f"import sys\nprint('{'x'}' * 1_000_000)\nprint('y' * 1_000_000, file=sys.stderr)")
+    ) as client:
+        assert client.wait(20).text == text + "\n"
+
+
+def test_counted_only() -> None:
+    with Client("dump", python("print('x' * 1_000_000)"), only_count=True) as client:
+        ended = client.wait(20)
+    assert (ended.text, ended.written_bytes) == ("", 1_000_001)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo report; echo first >&2; echo 'FATAL: no table' >&2; exit 3", r"load failed \(code 3\): FATAL: no table"),
+        ("echo 'FATAL: no table'; exit 1", r"load failed \(code 1\): FATAL: no table"),
+        ("kill -9 $$", r"load failed \(signal 9\): it gave no reason"),
+    ],
+)
+def test_one_that_fails(script: str, said: str) -> None:
+    with pytest.raises(RecoveryError, match=said), Client("load", shell(script)) as client:
+        client.wait(20)
+
+
+def test_one_that_is_not_there(tmp_path: Path) -> None:
+    refused = pytest.raises(RecoveryError, match="none can't be run: No such file")
+    with refused, Client("load", [str(tmp_path / "none")]) as client:
+        client.wait(20)
+
+
+def test_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "GRACE_S", 0.1)
+    with pytest.raises(RecoveryError, match="load still ran"), Client("load", ["sleep", "600"]) as client:
+        client.wait(0.1)
+    assert is_gone(client.pid)
+
+
+def test_one_that_does_not_listen_ends_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "_GOODBYE_S", 0.3)
+    with Client("deaf", python(f"import os\nos.fork()\n{DEAF}")) as client:
+        deadline = time.monotonic() + 20
+        while not (children := psutil.Process(client.pid).children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert is_gone(client.pid)
+    psutil.wait_procs(children, timeout=5)
+    assert all(is_gone(child.pid) for child in children)
+
+
+def test_ctrl_c_while_it_is_waited_for() -> None:
+    client = Client("load", ["sleep", "600"])
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt), client:
+        client.wait(20)
+    assert is_gone(client.pid)
+
+
+def test_ctrl_c_while_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised where nobody would call __exit__."""
+    hold = os.pidfd_open
+
+    def interrupted(pid: int) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return hold(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", interrupted)
+    client = Client("load", ["sleep", "600"])
+    with pytest.raises(KeyboardInterrupt), client:
+        pass
+    assert is_gone(client.pid)
+
+
+def test_an_exception_ends_it() -> None:
+    with pytest.raises(ZeroDivisionError), Client("load", ["sleep", "600"]) as client:
+        raise ZeroDivisionError
+    assert is_gone(client.pid)
+
+
+def test_no_descriptor_and_no_thread_is_left() -> None:
+    process = psutil.Process()
+    before, threads = process.num_fds(), threading.active_count()
+    for _ in range(3):
+        with Client("load", ["true"]) as client:
+            client.wait(20)
+    assert (process.num_fds(), threading.active_count()) == (before, threads)
+
+
+def test_on_cpus_of_its_own() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    with Client("load", python("import os\nprint(os.sched_getaffinity(0))"), cpus=frozenset({cpu})) as client:
+        assert client.wait(20).text == f"{{{cpu}}}\n"
+
+
+def test_it_leads_a_session_of_its_own() -> None:
+    with Client("load", python("import os\nprint(os.getsid(0) == os.getpid())")) as client:
+        assert client.wait(20).text == "True\n"
+
+
+def test_it_does_not_outlive_a_tool_that_is_killed() -> None:
+    program = textwrap.dedent(
+        """
+        from recovery.load.clients import Client
+        import time
+        with Client("load", ["sleep", "600"]) as client:
+            while open(f"/proc/{client.pid}/comm").read() != "sleep\\n":
+                time.sleep(0.01)
+            print(client.pid, flush=True)
+            time.sleep(600)
+        """
+    )
+    with subprocess.Popen(python(program), stdout=subprocess.PIPE, text=True) as tool:
+        assert tool.stdout is not None
+        client = psutil.Process(int(tool.stdout.readline()))
+        tool.kill()
+    deadline = time.monotonic() + 5
+    while not is_gone(client.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
