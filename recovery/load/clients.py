@@ -65,8 +65,7 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with held_back():
-            self._end()
+        self._end()
 
     @property
     def pid(self) -> int:
@@ -99,8 +98,9 @@ class Client:
 
     def _end(self) -> None:
         """Whatever it is doing; nothing where it never began."""
-        if self._running is not None and self._ended is None:
-            self._ended = self._running.end()
+        with held_back():
+            if self._running is not None and self._ended is None:
+                self._ended = self._running.end()
 
 
 def _leashed(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
