@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recovery.findings import cache, growth, host, load, server, spread
-from recovery.findings.doubt import Check
+from recovery.findings.doubt import Check, gathered
 from recovery.measures import is_work
 from recovery.stored import Finding, Session
 
@@ -18,7 +18,8 @@ def checks_of(session: Session) -> tuple[Check, ...]:
 
 
 def findings(session: Session) -> tuple[Finding, ...]:
-    return tuple(found for check in checks_of(session) for found in check(session))
+    found = (one for check in checks_of(session) for one in check(session))
+    return tuple(gathered(found) if is_work(session) else found)
 
 
 def not_looked_at(session: Session) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from recovery.cells import Group, groups, is_switch
 from recovery.measures import Held, Middle, against_baseline, along, middles
@@ -21,10 +22,10 @@ def version_tables(session: Session) -> Iterator[Table]:
     found = {(one.version, one.variant): one for one in against_baseline(session)}
     base = baseline_of(session)
     means = {one.variant: one.mean for one in middles(session) if one.version == base}
-    for group in groups(session):
-        rows = [found[key] for key in _order(session, group) if key in found]
-        if rows:
-            yield _versions(session, group, rows, means)
+    parts = [(group, [found[key] for key in _order(session, group) if key in found]) for group in groups(session)]
+    made = [_versions(session, group, rows, means) for group, rows in parts if rows]
+    yield from (replace(table, notes=()) for table in made[:-1])
+    yield from made[-1:]
 
 
 def _order(session: Session, group: Group) -> list[tuple[str, str]]:

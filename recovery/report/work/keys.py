@@ -32,9 +32,9 @@ def numeric(session: Session, group: Group, *, without: Collection[str] = ()) ->
 
 
 def spelled(session: Session) -> tuple[str, ...]:
-    """A note of the options behind heads in words."""
+    """A note of the names behind heads in words."""
     names = [axis.name for axis in differing(session, session.variants) if "_" in axis.name]
-    return (f"Options of the server: {', '.join(names)}.",) if names else ()
+    return (f"As the server spells them: {', '.join(names)}.",) if names else ()
 
 
 def titled(title: str, group: Group) -> str:

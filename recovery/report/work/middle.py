@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from recovery.cells import Group, groups
 from recovery.measures import Middle, middles
@@ -30,9 +31,13 @@ def middle_tables(session: Session) -> Iterator[Table]:
         about.name: {(one.version, one.variant): one.mean for one in middles(session, about.name)}
         for about in beside(session)
     }
-    for group in groups(session):
+    parts = groups(session)
+    for group in parts:
         rows = [found[version, variant] for version in session.versions for variant in group.variants]
-        yield _table(session, group, [one for one in rows if _ran(one)], others)
+        made = _table(session, group, [one for one in rows if _ran(one)], others)
+        # What holds for all of them is said below the last.
+        notes = (*_left_out(rows), *(_notes(session) if group is parts[-1] else ()))
+        yield replace(made, notes=notes)
 
 
 def _ran(one: Middle) -> bool:
@@ -58,13 +63,15 @@ def _table(
             for one in rows
         ),
         numeric=(*keys.numeric(session, group), *(True,) * (6 + len(more))),
-        notes=(
-            _explained((about, *more)),
-            f"+-: half of the mean's 95 % interval, by Student's t, from {LEAST_RUNS} runs on.",
-            *keys.spelled(session),
-            *_left_out(rows),
-        ),
         keys=len(named),
+    )
+
+
+def _notes(session: Session) -> tuple[str, ...]:
+    return (
+        _explained((quantity(session.figure), *beside(session))),
+        f"+-: half of the mean's 95 % interval, by Student's t, from {LEAST_RUNS} runs on.",
+        *keys.spelled(session),
     )
 
 

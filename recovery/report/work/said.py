@@ -30,7 +30,7 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     if abs(round(value, 2)) >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.2g}"
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def worded(about: Quantity, value: float) -> str:
