@@ -1,11 +1,13 @@
-"""Is one session slower than another, by more than noise, and were both measured alike? Pure."""
+"""Is one session slower, or worse, than another, by more than noise, and were both measured alike? Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from recovery.stored import Session
+from recovery.measures import Middle, is_work, middles, taken
+from recovery.quantities import quantity
+from recovery.stored import STARTUP, Session
 from recovery.students import ratio_95
 from recovery.summary import Summary, baseline_of, measured_by, summarised
 
@@ -40,8 +42,8 @@ class Compared:
     """The same variant in both sessions; `ratio` is the second's mean over the first's, None where either has none."""
 
     variant: str
-    one: Summary
-    other: Summary
+    one: Summary | Middle
+    other: Summary | Middle
     ratio: float | None = None
     error: float | None = None
     differs: bool | None = None
@@ -59,7 +61,9 @@ def compare(one: Session, other: Session) -> Comparison:
 
 def _pairs(one: Session, other: Session) -> Iterator[Compared]:
     """The same version in both; where each session has but one, these two, whatever they are."""
-    found = [{(each.version, each.variant): each for each in summarised(session)} for session in (one, other)]
+    if one.figure != other.figure:
+        return
+    found = [_middles(session) for session in (one, other)]
     times = [_times(session) for session in (one, other)]
     alone = len(one.versions) == len(other.versions) == 1
     for version, variant in found[0]:
@@ -67,16 +71,20 @@ def _pairs(one: Session, other: Session) -> Iterator[Compared]:
         if its not in found[1]:
             continue
         pair = Compared(variant, found[0][version, variant], found[1][its])
-        ratio = ratio_95(times[1].get(its, []), times[0].get((version, variant), []))
+        values, to = times[1].get(its, []), times[0].get((version, variant), [])
+        ratio = ratio_95(values, to) if any(values) else None
         if ratio is not None:
             pair = replace(pair, ratio=ratio.value, error=ratio.error, differs=ratio.differs)
         yield pair
 
 
+def _middles(session: Session) -> dict[tuple[str, str], Summary | Middle]:
+    found = middles(session) if is_work(session) else summarised(session)
+    return {(each.version, each.variant): each for each in found}
+
+
 def _times(session: Session) -> dict[tuple[str, str], list[float]]:
-    return {
-        (version, variant): [run.startup_s or 0.0 for run in runs] for version, variant, runs in measured_by(session)
-    }
+    return {(version, variant): taken(runs, session.figure) for version, variant, runs in measured_by(session)}
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
@@ -138,23 +146,40 @@ def slower(ratio: float | None, *, differs: bool | None, allowed: float) -> bool
     return ratio is not None and ratio > 1 + allowed and differs is not False
 
 
+def worse(figure: str, ratio: float | None, *, differs: bool | None, allowed: float) -> bool:
+    """As `slower`, of any figure: where more is better, less is worse; where neither is, nothing can be worse."""
+    if not quantity(figure).more_is_better:
+        judged = figure == STARTUP or quantity(figure).more_is_better is False
+        return judged and slower(ratio, differs=differs, allowed=allowed)
+    return ratio is not None and ratio < 1 - allowed and differs is not False
+
+
 def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
     """In words, for who has set a limit."""
     base = baseline_of(session)
     return tuple(
-        too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed)
-        for each in summarised(session)
-        if each.version != base and slower(each.ratio, differs=each.differs, allowed=allowed)
+        too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=session.figure)
+        for each in _middles(session).values()
+        if each.version != base and worse(session.figure, each.ratio, differs=each.differs, allowed=allowed)
     )
 
 
 def slower_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
     return tuple(
-        too_slow(f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed)
+        too_slow(f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, figure=figure)
         for pair in found.pairs
-        if slower(pair.ratio, differs=pair.differs, allowed=allowed)
+        for figure in [figure_of(pair)]
+        if worse(figure, pair.ratio, differs=pair.differs, allowed=allowed)
     )
 
 
-def too_slow(what: str, ratio: float, base: str, allowed: float) -> str:
+def figure_of(pair: Compared) -> str:
+    """What both came to."""
+    return pair.one.name if isinstance(pair.one, Middle) else STARTUP
+
+
+def too_slow(what: str, ratio: float, base: str, allowed: float, *, figure: str = STARTUP) -> str:
+    about = quantity(figure)
+    if about.more_is_better:
+        return f"{what} comes to {ratio:.2f} times the {about.title} of {base}, {1 - allowed:g} are allowed"
     return f"{what} takes {ratio:.2f} times as long as {base}, {1 + allowed:g} are allowed"

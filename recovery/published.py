@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from recovery import stored, summary
 from recovery.fit import Fit
 from recovery.measured import Around, Chain, Floor, Phase, Series, Timeline, Wait, Watched
+from recovery.measures import Held, Middle
 from recovery.store import FORMAT
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -66,7 +67,13 @@ class Report(stored.Session):
     format: Literal[1]
     """Of this file. It grows when a key is removed, or changes its meaning or unit; new keys leave it as it is."""
     summaries: tuple[summary.Summary, ...] = ()
-    """Made from the runs whenever the file is written: one for each version in each variant."""
+    """Made from the runs whenever the file is written: one for each version in each variant; empty where servers were
+    put to work."""
+    measures: tuple[Middle, ...] = ()
+    """There only where servers were put to work, in place of summaries: one for each figure of each version in each
+    variant."""
+    contrasts: tuple[Held, ...] = ()
+    """There beside them: the session's figure in one variant over that in another, along each axis that has a base."""
     fits: tuple[StoredFit, ...] = ()
     """Made from the runs too, where several numbers of tables were measured."""
     findings: tuple[stored.Finding, ...] = ()
@@ -74,7 +81,8 @@ class Report(stored.Session):
 
 
 _NOUNS = (
-    *(Report, stored.Run, stored.Axis, stored.Finding, summary.Summary, StoredFit, Predicted, HeldOut),
+    *(Report, stored.Run, stored.Axis, stored.Finding, summary.Summary, Middle, Held),
+    *(StoredFit, Predicted, HeldOut),
     *(Phase, Chain, Around, Timeline, Floor, Series, Watched, Wait),
 )
 

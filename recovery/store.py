@@ -19,6 +19,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sync_folder, write_atomically
 from recovery.findings import findings
 from recovery.host import flock
+from recovery.measures import Held, Middle, contrasts, is_work, stored_measures
 from recovery.stored import Finding, Run, Session
 from recovery.summary import Summary, summarised
 
@@ -34,6 +35,8 @@ _KILLED = "The tool was killed before the session ended; what had ended until th
 _SESSION = TypeAdapter(Session)
 _RUN = TypeAdapter(Run)
 _SUMMARIES = TypeAdapter(tuple[Summary, ...])
+_MEASURES = TypeAdapter(tuple[Middle, ...])
+_CONTRASTS = TypeAdapter(tuple[Held, ...])
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
 _Stored = TypeVar("_Stored")
 
@@ -93,11 +96,15 @@ class SessionStore:
 
 def to_json(session: Session) -> bytes:
     """A session with its summaries, as in report.json."""
-    summaries = summarised(session)
     body = _SESSION.dump_python(_stamped(session), mode="json")
     runs = body.pop("runs")
     stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
+    # Of servers at work there are as many figures as were taken, and summaries are those of starts.
+    summaries = () if is_work(session) else summarised(session)
     stored["summaries"] = _SUMMARIES.dump_python(summaries, mode="json")
+    if is_work(session):
+        stored["measures"] = _MEASURES.dump_python(stored_measures(session), mode="json")
+        stored["contrasts"] = _CONTRASTS.dump_python(contrasts(session), mode="json")
     stored["fits"] = stored_fits(session)
     stored["findings"] = _FINDINGS.dump_python(findings(session), mode="json")
     return _json(stored)

@@ -213,3 +213,5 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[bool, ...]
     notes: tuple[str, ...] = ()
+    keys: int = 1
+    """So many first columns say which row it is: they come again where a table is split."""

@@ -13,11 +13,12 @@ from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
 from recovery.compare import Comparison, compare, not_measured, slower_pairs
 from recovery.errors import RecoveryError, TooSlowError, UsageError
+from recovery.quantities import quantity
 from recovery.report.compare import comparison_tables
 from recovery.report.console import Page, print_tables
 from recovery.request import parse_share
 from recovery.store import find, load
-from recovery.stored import Session, Verdict
+from recovery.stored import STARTUP, Session, Verdict
 
 FORMAT = 1
 
@@ -36,11 +37,17 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
     folders = [find(results.expanduser(), name) for name in (first, second)]
     one, other = map(load, folders)
+    if one.figure != other.figure:
+        raise UsageError(
+            f"{first} measured {_figure(one)}, {second} {_figure(other)}: neither can be held against the other",
+            "compare sessions of the same question",
+        )
     found = compare(one, other)
     if not any(pair.ratio for pair in found.pairs):
         raise UsageError(
             f"nothing in {first} can be held against anything in {second}: {_has(one)}; {_has(other)}",
-            "compare sessions of the same versions and caches, or of one version each",
+            f"compare sessions of the same versions and {'caches' if one.figure == STARTUP else 'variants'}, or of one "
+            "version each",
         )
     if as_json:
         sys.stdout.write(to_json(found))
@@ -55,6 +62,10 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
 
 def to_json(found: Comparison) -> str:
     return json.dumps({"format": FORMAT, **asdict(found)}, indent=2) + "\n"
+
+
+def _figure(session: Session) -> str:
+    return "how long starts take" if session.figure == STARTUP else quantity(session.figure).title
 
 
 def _has(session: Session) -> str:

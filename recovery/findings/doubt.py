@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from recovery.model import Cache
 from recovery.stored import Finding, Run, Session
@@ -12,6 +12,7 @@ Check = Callable[[Session], Iterator[Finding]]
 """Looks at what is stored, and at nothing else."""
 
 MIB = 1 << 20
+_MOST_APIECE, _MOST_NAMED = 3, 4
 
 
 def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
@@ -22,6 +23,22 @@ def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
     """The runs that count, by what they are called in the report: `5.7.22 cold`."""
     for version, variant, runs in measured_by(session):
         yield f"{version} {variant}", runs
+
+
+def gathered(found: Iterable[Finding]) -> Iterator[Finding]:
+    """What holds for many cells is said once: of the first, and where else."""
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        kinds.setdefault((one.kind, one.hint), []).append(one)
+    for group in kinds.values():
+        if len(group) <= _MOST_APIECE:
+            yield from group
+            continue
+        first, *others = group
+        told = "; ".join(one.about for one in others[:_MOST_NAMED])
+        more = f"; {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        text = f"{first.about}: {first.text} The like of it in {told}{more}."
+        yield Finding(f"{len(group)} cells", text, first.hint, first.kind)
 
 
 def is_cold(run: Run) -> bool:

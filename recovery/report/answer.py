@@ -8,10 +8,12 @@ from dataclasses import replace
 from recovery import phases
 from recovery.curves import Curve, curves, predicted_at
 from recovery.findings.growth import bent
+from recovery.measures import is_work
 from recovery.model import Cache
 from recovery.report.floor import held
 from recovery.report.phases import phase_means
 from recovery.report.touched import OPENS_ONLY, claim
+from recovery.report.work.answer import work_answers
 from recovery.stored import Run, Session, Verdict
 from recovery.summary import Summary, mean, measured_by, summarise, summarised
 
@@ -40,6 +42,8 @@ _OVER_TABLESPACES = (phases.DISCOVERY, phases.VALIDATION)
 
 def answers(session: Session) -> tuple[str, ...]:
     """One sentence a version, in the order of the report."""
+    if is_work(session):
+        return work_answers(session)
     drawn = curves(session)
     grown = {curve.version for curve in drawn}
     told = []

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from recovery.compare import Compared, Comparison
+from recovery.compare import Compared, Comparison, figure_of
+from recovery.measures import Middle
+from recovery.quantities import Quantity, quantity
 from recovery.report import figures
-from recovery.stored import Table
+from recovery.report.work import said
+from recovery.stored import STARTUP, Table
 from recovery.summary import Summary
 
 
 def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table, ...]:
+    about = _about(found)
+    what = f"mean {about.title if about else 'seconds'}"
     pairs = Table(
-        title=f"{names[1]} (second) held against {names[0]} (first), mean seconds",
+        title=f"{names[1]} (second) held against {names[0]} (first), {what}",
         headers=(
             *("variant", "first", "runs", "mean", "+-"),
             *("second", "runs", "mean", "+-", "ratio", "+-", "more than noise"),
@@ -20,6 +25,7 @@ def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table,
         notes=(
             "runs: those that count, of all; +-: half of the 95 % interval, from three runs of each on; more than "
             "noise: 1 is outside the ratio's.",
+            *((f"{said.which_is_better(about)}.",) if about and said.which_is_better(about) else ()),
         ),
     )
     if not found.differences:
@@ -38,9 +44,23 @@ def _row(pair: Compared) -> tuple[str, ...]:
     )
 
 
-def _side(summary: Summary) -> tuple[str, str, str, str]:
+def _about(found: Comparison) -> Quantity | None:
+    """Of servers at work; None of starts."""
+    name = next((figure_of(pair) for pair in found.pairs), STARTUP)
+    return None if name == STARTUP else quantity(name)
+
+
+def _side(summary: Summary | Middle) -> tuple[str, str, str, str]:
+    if isinstance(summary, Middle):
+        about = quantity(summary.name)
+        values = (said.column(about, summary.mean), said.column(about, summary.interval))
+        return summary.version, _counted(summary), *values
     times = (figures.seconds(summary.mean_s), figures.seconds(summary.interval_s))
-    return summary.version, figures.of(summary.count, summary.count + summary.failed + summary.void), *times
+    return summary.version, _counted(summary), *times
+
+
+def _counted(summary: Summary | Middle) -> str:
+    return figures.of(summary.count, summary.count + summary.failed + summary.void)
 
 
 def _differences(found: Comparison) -> Table:

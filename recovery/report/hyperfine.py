@@ -1,4 +1,4 @@
-"""The startups as hyperfine's JSON, so that scripts that plot that plot these too."""
+"""What took how long, as hyperfine's JSON, so that scripts that plot that plot these too."""
 
 from __future__ import annotations
 
@@ -8,48 +8,71 @@ from collections.abc import Iterator
 from typing import Any
 
 from recovery.curves import curves
-from recovery.stored import Run, Session
-from recovery.summary import Summary, measured_by, summarised
+from recovery.errors import UsageError
+from recovery.measures import is_work, taken, value_of
+from recovery.quantities import quantity
+from recovery.stored import STARTUP, Run, Session
+from recovery.summary import measured_by
+
+SECONDS = (STARTUP, "elapsed_s")
+"""The figures that are times."""
 
 
 def render(session: Session) -> str:
     """A result for each version in each variant that has measured runs. The keys are those of hyperfine 1, with the
     `measurements` and the `summary` of its second format beside them. What is not known is null: the processor's time
     is not told apart into `user` and `system`, and no exit is waited for."""
+    if session.figure not in SECONDS:
+        raise UsageError(
+            f"hyperfine knows times, and this session measured {quantity(session.figure).title}",
+            "take --format csv, or report.json",
+        )
     points = _tables_of_points(session)
-    summaries = {(one.version, one.variant): one for one in summarised(session)}
     results = [
-        _result(summaries[version, variant], timed, points.get((version, variant)))
+        _result(session, timed, _parameters(session, timed[0], points.get((version, variant))))
         for version, variant, runs in measured_by(session)
-        if (timed := tuple(run for run in runs if run.startup_s is not None))
+        if (timed := tuple(run for run in runs if value_of(run, session.figure) is not None))
     ]
     return json.dumps({"primary_metric": "time_wall_clock", "results": results}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _result(one: Summary, runs: tuple[Run, ...], tables: int | None) -> dict[str, Any]:
-    figures = {"mean": one.mean_s, "stddev": one.stdev_s, "median": one.median_s, "min": one.min_s, "max": one.max_s}
-    summary = {"time_wall_clock": _summed([run.startup_s or 0.0 for run in runs])}
-    cpu = [run.cpu_s for run in runs if run.cpu_s is not None]
+def _parameters(session: Session, run: Run, tables: int | None) -> dict[str, str]:
+    """One number and nothing else is what a plot over a parameter takes."""
+    if tables is not None:
+        return {"tables": str(tables)}
+    return {"version": run.version, "variant": run.variant, **session.cells.get(run.variant, {})}
+
+
+def _result(session: Session, runs: tuple[Run, ...], parameters: dict[str, str]) -> dict[str, Any]:
+    values = taken(runs, session.figure)
+    wall = _summed(values)
+    summary = {"time_wall_clock": wall}
+    cpu = [seconds for run in runs if (seconds := _cpu_s(session, run)) is not None]
     if len(cpu) == len(runs):
         summary["time_cpu"] = _summed(cpu)
     return {
-        "command": f"{one.version} {one.variant}",
-        **figures,
+        "command": f"{runs[0].version} {runs[0].variant}",
+        **{name: wall[name] for name in ("mean", "stddev", "median", "min", "max")},
         "user": None,
         "system": None,
-        "times": [run.startup_s for run in runs],
+        "times": values,
         "exit_codes": [None] * len(runs),
-        # One number and nothing else is what a plot over a parameter takes.
-        "parameters": {"version": one.version, "variant": one.variant} if tables is None else {"tables": str(tables)},
-        "measurements": [dict(_measurement(run)) for run in runs],
+        "parameters": parameters,
+        "measurements": [dict(_measurement(session, run)) for run in runs],
         "summary": summary,
     }
 
 
-def _measurement(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "time_wall_clock", {"value": run.startup_s, "unit": "second"}
-    if run.cpu_s is not None:
-        yield "time_cpu", {"value": run.cpu_s, "unit": "second"}
+def _cpu_s(session: Session, run: Run) -> float | None:
+    """Of the server."""
+    return run.measures.get("server_cpu_s") if is_work(session) else run.cpu_s
+
+
+def _measurement(session: Session, run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "time_wall_clock", {"value": value_of(run, session.figure), "unit": "second"}
+    cpu = _cpu_s(session, run)
+    if cpu is not None:
+        yield "time_cpu", {"value": cpu, "unit": "second"}
 
 
 def _summed(values: list[float]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from recovery.stored import Table
 
 MOST_UNBROKEN = 24
 """A longer word may be cut anywhere: so that two columns always fit a page of 78."""
+_KEYS_SHARE = 0.65
+"""Of the page, for the columns that say which row it is: one more of the widest still fits beside them."""
 
 
 def printable(text: str) -> str:
@@ -29,13 +31,15 @@ def cleaned(table: Table) -> Table:
 
 
 def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
-    """The table as it is if its narrowest form fits; else several, each of which repeats the first column."""
+    """The table as it is if its narrowest form fits; else several, each of which repeats the columns of its keys, as
+    far as they leave room for another."""
     needed = [_narrowest(table, column) + gap for column in range(len(table.headers))]
-    groups: list[list[int]] = [[0]]
-    for column in range(1, len(needed)):
+    keys = [column for column in range(table.keys) if column == 0 or sum(needed[: column + 1]) <= _KEYS_SHARE * width]
+    groups: list[list[int]] = [list(keys)]
+    for column in range(len(keys), len(needed)):
         used = sum(needed[taken] for taken in groups[-1])
-        if len(groups[-1]) > 1 and used + needed[column] - gap > width:
-            groups.append([0])
+        if len(groups[-1]) > len(keys) and used + needed[column] - gap > width:
+            groups.append(list(keys))
         groups[-1].append(column)
     first, last = groups[0], groups[-1]
     return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 
 from recovery.report import layout
 from recovery.report.answer import answers
@@ -92,11 +93,11 @@ def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ..
 
 
 def _ascii_table(table: Table) -> Table:
-    return Table(
+    return replace(
+        table,
         title=_ascii(table.title),
         headers=tuple(map(_ascii, table.headers)),
         rows=tuple(tuple(map(_ascii, row)) for row in table.rows),
-        numeric=table.numeric,
         notes=tuple(map(_ascii, table.notes)),
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from recovery.findings import CHECKS, not_looked_at
+from recovery.findings import checks_of, not_looked_at
 from recovery.paths import template_dir
 from recovery.report import layout
 from recovery.report.answer import answers
@@ -40,7 +40,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         state=state(session),
         answers=[_bold(answer, session.versions) for answer in answers(session)],
         findings=by_hint(session),
-        checks=len(CHECKS),
+        checks=len(checks_of(session)),
         not_looked_at=not_looked_at(session),
         sections=sections(session, flames or {}),
         badges=_BADGES,

@@ -1,0 +1,104 @@
+"""By what do a session's variants differ from each other, and how is one of them called? Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from recovery.stored import Axis, Session
+
+_SWITCH = frozenset({"on", "off", "true", "false", "yes", "no"})
+_SIZE = re.compile(r"\d+(\.\d+)?[kmgKMG]?B?")
+_MOST_TOGETHER = 12
+"""Variants in one table or picture; more are told apart by their first axis."""
+LEAST_TO_SCALE = 3
+"""Values that a line is drawn through."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Variants that are shown together."""
+
+    name: str
+    """What all of them have, and no other group; empty where all variants are in one."""
+    variants: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    """By which these differ, with the values that they have."""
+
+
+def is_switch(axis: Axis) -> bool:
+    """On or off, and nothing between."""
+    return bool(axis.values) and all(value.lower() in _SWITCH for value in axis.values)
+
+
+def is_numeric(axis: Axis) -> bool:
+    return bool(axis.values) and all(number(value) is not None for value in axis.values)
+
+
+def number(value: str) -> float | None:
+    return float(value) if re.fullmatch(r"\d+(\.\d+)?", value) else None
+
+
+def says_itself(axis: Axis) -> bool:
+    """`point-select` needs no name before it, 8 and off do."""
+    return bool(axis.values) and not any(
+        value.lower() in _SWITCH or _SIZE.fullmatch(value) is not None for value in axis.values
+    )
+
+
+def differing(session: Session, variants: Sequence[str]) -> tuple[Axis, ...]:
+    """The axes on which these have more than one value; what one lacks is none."""
+    found = []
+    for axis in session.axes:
+        had = {session.cells.get(variant, {}).get(axis.name) for variant in variants} - {None}
+        if len(had) > 1:
+            known = tuple(value for value in axis.values if value in had)
+            others = tuple(sorted(value for value in had if value is not None and value not in axis.values))
+            found.append(replace(axis, values=known + others))
+    return tuple(found)
+
+
+def groups(session: Session) -> tuple[Group, ...]:
+    """By the first axis, where it says by itself what is measured and its values are each a matter of their own."""
+    whole = differing(session, session.variants)
+    first = whole[0] if whole else None
+    if first is not None and says_itself(first):
+        parts = tuple(_part(session, first, value) for value in first.values)
+        there = sum(len(part.variants) for part in parts) == len(session.variants)
+        unlike = len({tuple(axis.name for axis in part.axes) for part in parts}) > 1
+        many = len(session.variants) > _MOST_TOGETHER and any(part.axes for part in parts)
+        if there and (unlike or many):
+            return parts
+    return (Group("", session.variants, whole),)
+
+
+def _part(session: Session, axis: Axis, value: str) -> Group:
+    variants = tuple(variant for variant in session.variants if session.cells.get(variant, {}).get(axis.name) == value)
+    return Group(value, variants, differing(session, variants))
+
+
+def are_told_apart(session: Session, group: Group) -> bool:
+    """By the values that they have on the group's axes alone."""
+    cells = [tuple(session.cells.get(variant, {}).get(axis.name) for axis in group.axes) for variant in group.variants]
+    return len(set(cells)) == len(cells)
+
+
+def scale_of(group: Group) -> Axis | None:
+    """The axis against which the figure is drawn: of numbers, and rather one along which nothing is a base."""
+    able = [axis for axis in group.axes if is_numeric(axis) and len(axis.values) >= LEAST_TO_SCALE]
+    return min(able, key=lambda axis: (axis.base is not None, -len(axis.values)), default=None)
+
+
+def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
+    """`point-select, threads 8, poll=on`: by what it differs from others; its name where nothing says it."""
+    axes = [axis for axis in differing(session, session.variants) if axis.name not in without]
+    cell = session.cells.get(variant, {})
+    told = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
+    return ", ".join(told) or ("" if without else variant)
+
+
+def value_words(axis: Axis, value: str) -> str:
+    if says_itself(axis):
+        return value
+    return f"{axis.name} {value}" if axis.name.isalpha() and not is_switch(axis) else f"{axis.name}={value}"

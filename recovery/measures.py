@@ -1,0 +1,195 @@
+"""What do the figures of servers at work come to: middles, ratios of versions, and along what variants differ by?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from recovery.quantities import QUANTITIES, quantity
+from recovery.stored import STARTUP, Axis, Run, Session, Verdict
+from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
+from recovery.summary import baseline_of, mean
+
+
+@dataclass(frozen=True)
+class Middle:
+    """One figure of one version in one variant."""
+
+    version: str
+    """As in the session's `versions`."""
+    variant: str
+    """As in its `variants`."""
+    name: str
+    """Of the figure, as in the `measures` of a run."""
+    unit: str
+    """As it stands behind a figure; empty for a plain number."""
+    count: int
+    """Of the measured runs in which it was taken; what follows is of those."""
+    mean: float | None
+    """Of all of them; None where there are none."""
+    median: float | None
+    """The middle one."""
+    min: float | None
+    """The smallest."""
+    max: float | None
+    """The largest."""
+    stdev: float | None
+    """Standard deviation of a sample; None under two runs."""
+    interval: float | None = None
+    """Half of the mean's 95 % interval, by Student's t; None under three runs."""
+    ratio: float | None = None
+    """Mean over the mean of the baseline in the same variant."""
+    ratio_error: float | None = None
+    """Half of its 95 % interval; None for the baseline itself, and under three runs of either."""
+    differs: bool | None = None
+    """From the baseline by more than noise: 1 is outside the ratio's interval."""
+    failed: int = 0
+    """Runs that failed."""
+    void: int = 0
+    """Runs that measured something else than was asked."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The session's figure in one variant over that in another, which differs along one axis alone."""
+
+    axis: str
+    """As in the session's `axes`."""
+    version: str
+    """Of both, as in the session's `versions`."""
+    variant: str
+    """As in its `variants`."""
+    base_variant: str
+    """The one that has the axis' base value."""
+    ratio: float
+    """Mean over the mean of the base variant."""
+    ratio_error: float | None = None
+    """Half of its 95 % interval; None under three runs of either."""
+    differs: bool | None = None
+    """By more than noise: 1 is outside the ratio's interval."""
+
+
+def is_work(session: Session) -> bool:
+    """About a server that is put to work, not about its start."""
+    return session.figure != STARTUP
+
+
+def value_of(run: Run, name: str) -> float | None:
+    return run.startup_s if name == STARTUP else run.measures.get(name)
+
+
+def taken(runs: Iterable[Run], name: str) -> list[float]:
+    """Of the runs that count."""
+    values = (value_of(run, name) for run in runs if run.verdict is Verdict.MEASURED)
+    return [value for value in values if value is not None]
+
+
+def names_taken(session: Session) -> tuple[str, ...]:
+    """The session's figure first, then as in `quantities.py`, then what is not known there."""
+    found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
+    order = (session.figure, *QUANTITIES, *sorted(found))
+    return tuple(name for name in dict.fromkeys(order) if name in found)
+
+
+def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
+    """Of the session's figure, or of another; one for each version in each variant, in the order of the report."""
+    called = name or session.figure
+    base = baseline_of(session)
+    cells = by_cell(session)
+    values = {key: taken(runs, called) for key, runs in cells.items()}
+    return tuple(
+        _against(_middle(key, called, runs), _ratio(values[key], values[base, key[1]]), base)
+        for key, runs in cells.items()
+    )
+
+
+def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
+    """All runs by version and variant, counted or not."""
+    cells: dict[tuple[str, str], list[Run]] = {
+        (version, variant): [] for version in session.versions for variant in session.variants
+    }
+    for run in session.runs:
+        if (run.version, run.variant) in cells:
+            cells[run.version, run.variant].append(run)
+    return {key: tuple(runs) for key, runs in cells.items()}
+
+
+def against_baseline(session: Session, name: str | None = None) -> tuple[Middle, ...]:
+    """Of every version but the baseline, where there is something to hold it against."""
+    base = baseline_of(session)
+    return tuple(one for one in middles(session, name) if one.version != base and one.ratio is not None)
+
+
+def along(session: Session, axis: Axis) -> tuple[Held, ...]:
+    """Each variant over the one that has the axis' base, and is alike on all others; none where there is no base."""
+    pairs = _pairs(session, axis)
+    cells = by_cell(session)
+    found = []
+    for version in session.versions:
+        for variant, base in pairs:
+            ratio = _ratio(taken(cells[version, variant], session.figure), taken(cells[version, base], session.figure))
+            if ratio is not None:
+                found.append(Held(axis.name, version, variant, base, ratio.value, ratio.error, ratio.differs))
+    return tuple(found)
+
+
+def contrasts(session: Session) -> tuple[Held, ...]:
+    """Along every axis that has a base."""
+    return tuple(held for axis in session.axes for held in along(session, axis)) if is_work(session) else ()
+
+
+def stored_measures(session: Session) -> tuple[Middle, ...]:
+    """All figures that were taken, as in report.json; none of a session about starts, which has summaries."""
+    if not is_work(session):
+        return ()
+    found = (one for name in names_taken(session) for one in middles(session, name))
+    return tuple(one for one in found if one.count or one.name == session.figure)
+
+
+def _pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
+    if axis.base is None:
+        return []
+    known = {_key(session.cells.get(variant, {})): variant for variant in session.variants}
+    pairs = []
+    for variant in session.variants:
+        cell = session.cells.get(variant, {})
+        base = known.get(_key({**cell, axis.name: axis.base}))
+        if axis.name in cell and base is not None and base != variant:
+            pairs.append((variant, base))
+    return pairs
+
+
+def _key(cell: dict[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(cell.items())
+
+
+def _middle(key: tuple[str, str], name: str, runs: Sequence[Run]) -> Middle:
+    values = taken(runs, name)
+    return Middle(
+        *key,
+        name=name,
+        unit=quantity(name).unit,
+        count=len(values),
+        mean=mean(values),
+        median=statistics.median(values) if values else None,
+        min=min(values, default=None),
+        max=max(values, default=None),
+        stdev=statistics.stdev(values) if len(values) > 1 else None,
+        interval=half_interval_95(values) if len(values) >= LEAST_RUNS else None,
+        failed=sum(run.verdict is Verdict.FAILED for run in runs),
+        void=sum(run.verdict is Verdict.VOID for run in runs),
+    )
+
+
+def _ratio(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
+    """Of figures that may be zero, as errors are: over nothing, or of nothing, there is no ratio with an error."""
+    return ratio_95(values, to) if values and any(values) else None
+
+
+def _against(middle: Middle, found: Ratio | None, base: str) -> Middle:
+    if found is None:
+        return middle
+    if middle.version == base:
+        return replace(middle, ratio=found.value)
+    return replace(middle, ratio=found.value, ratio_error=found.error, differs=found.differs)

@@ -1,0 +1,151 @@
+"""Is one version better than another, and what does each axis do? Ratios, their errors, and whether they are noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from recovery.cells import Group, groups, is_switch
+from recovery.measures import Held, Middle, against_baseline, along, middles
+from recovery.quantities import Quantity, quantity
+from recovery.report import figures
+from recovery.report.work import keys, said
+from recovery.stored import Axis, Session, Table
+from recovery.summary import baseline_of
+
+OFF = frozenset({"off", "false", "no"})
+_NOISE = "more than noise: 1 is outside of it"
+
+
+def version_tables(session: Session) -> Iterator[Table]:
+    """Every version over the baseline; none of a session with one version."""
+    found = {(one.version, one.variant): one for one in against_baseline(session)}
+    base = baseline_of(session)
+    means = {one.variant: one.mean for one in middles(session) if one.version == base}
+    parts = [(group, [found[key] for key in _order(session, group) if key in found]) for group in groups(session)]
+    made = [_versions(session, group, rows, means) for group, rows in parts if rows]
+    yield from (replace(table, notes=()) for table in made[:-1])
+    yield from made[-1:]
+
+
+def _order(session: Session, group: Group) -> list[tuple[str, str]]:
+    return [(version, variant) for version in session.versions for variant in group.variants]
+
+
+def _versions(session: Session, group: Group, rows: Sequence[Middle], means: dict[str, float | None]) -> Table:
+    about, base = quantity(session.figure), baseline_of(session)
+    named = keys.headers(session, group)
+    return Table(
+        title=keys.titled(f"Held against {base}: {about.title}", group),
+        headers=(*named, "mean", f"of {base}", "ratio", "+-", "more than noise"),
+        rows=tuple(
+            (
+                *keys.row(session, group, (one.version, one.variant)),
+                said.column(about, one.mean),
+                said.column(about, means[one.variant]),
+                said.times(one.ratio),
+                said.times(one.ratio_error),
+                said.verdict(about, one.ratio, differs=one.differs),
+            )
+            for one in rows
+        ),
+        numeric=(*keys.numeric(session, group), *(True,) * 4, False),
+        notes=(f"ratio: mean over the mean of {base} in the same row{_better(about)}; +-: half of its 95 % "
+               f"interval; {_NOISE}.",),
+        keys=len(named),
+    )  # fmt: skip
+
+
+def _better(about: Quantity) -> str:
+    if about.more_is_better is None:
+        return ""
+    return f": {'above' if about.more_is_better else 'below'} 1 is better"
+
+
+def axis_tables(session: Session) -> Iterator[Table]:
+    """One for each axis that has a base, in each group that differs along it."""
+    for group in groups(session):
+        for axis in group.axes:
+            held = [one for one in along(session, axis) if one.variant in group.variants]
+            if held:
+                switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF
+                yield (_lost if switched else _factors)(session, group, axis, held)
+
+
+def lost_word(about: Quantity) -> str:
+    """What a share that is taken away is called: seconds are added, queries lost."""
+    return "added" if about.more_is_better is False else "lost"
+
+
+def lost_share(about: Quantity, held: Held) -> float:
+    return held.ratio - 1 if about.more_is_better is False else 1 - held.ratio
+
+
+def value_named(axis: Axis, value: str) -> str:
+    return f"{axis.name}={value}"
+
+
+def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
+    """Where the base is that something is off: what it costs, in percent."""
+    about, word = quantity(session.figure), lost_word(quantity(session.figure))
+    means = _means(session)
+    on = " or ".join(value_named(axis, value) for value in axis.values if value != axis.base)
+    off = value_named(axis, str(axis.base))
+    named = keys.headers(session, group, without=(axis.name,))
+    return Table(
+        title=keys.titled(f"{word.capitalize()} by {on}: {about.title}", group),
+        headers=(*named, off, on, word, "+-", "more than noise"),
+        rows=tuple(
+            (
+                *keys.row(session, group, (one.version, one.variant), without=(axis.name,)),
+                said.column(about, means[one.version, one.base_variant]),
+                said.column(about, means[one.version, one.variant]),
+                said.percent(lost_share(about, one)),
+                figures.ABSENT if one.ratio_error is None else f"{100 * one.ratio_error:.1f}",
+                said.verdict(about, one.ratio, differs=one.differs),
+            )
+            for one in held
+        ),
+        numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * 4, False),
+        notes=(
+            f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
+            "+-: half of its 95 % interval, in percent as well; more than noise: 0 is outside of it.",
+        ),
+        keys=len(named),
+    )
+
+
+def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
+    """A row for each base, a column for each other value."""
+    about = quantity(session.figure)
+    means = _means(session)
+    found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in held}
+    values = [value for value in axis.values if value != axis.base]
+    rows = list(dict.fromkeys((one.version, one.base_variant) for one in held))
+    named = keys.headers(session, group, without=(axis.name,))
+    return Table(
+        title=keys.titled(f"{axis.name}: {about.title}, factor against {axis.base}", group),
+        headers=(*named, f"mean at {axis.base}", *values),
+        rows=tuple(
+            (
+                *keys.row(session, group, row, without=(axis.name,)),
+                said.column(about, means[row]),
+                *(_factor(found.get((*row, value))) for value in values),
+            )
+            for row in rows
+        ),
+        numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
+        notes=(
+            f"Mean over the mean at {axis.base}{_better(about)}; +-: half of its 95 % interval; where 1 lies inside "
+            "of it, the difference is no more than noise.",
+        ),
+        keys=len(named),
+    )
+
+
+def _factor(held: Held | None) -> str:
+    return said.factor(None, None) if held is None else said.factor(held.ratio, held.ratio_error)
+
+
+def _means(session: Session) -> dict[tuple[str, str], float | None]:
+    return {(one.version, one.variant): one.mean for one in middles(session)}

@@ -1,0 +1,217 @@
+"""What is the answer of a server at work, in a sentence for each version? From figures and axes, whatever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from recovery.cells import cell_words, differing, groups, is_switch, scale_of
+from recovery.measures import Held, Middle, along, by_cell, middles, taken
+from recovery.quantities import Quantity, quantity
+from recovery.report.work import said
+from recovery.report.work.against import OFF, lost_share, value_named
+from recovery.stored import Axis, Session, Verdict
+from recovery.students import Ratio, ratio_95
+from recovery.summary import baseline_of
+
+_MOST, _MOST_PARTS, _MOST_FACTORS = 5, 4, 3
+"""Clauses of one sentence; the tables have the rest."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    session: Session
+    about: Quantity
+    found: dict[tuple[str, str], Middle]
+
+    def mean(self, version: str, variant: str) -> float | None:
+        return self.found[version, variant].mean
+
+
+def work_answers(session: Session) -> tuple[str, ...]:
+    """In the order of the report."""
+    told = _Told(session, quantity(session.figure), {(one.version, one.variant): one for one in middles(session)})
+    return tuple(_answer(told, version) for version in session.versions)
+
+
+def _answer(told: _Told, version: str) -> str:
+    mine = [one for one in told.found.values() if one.version == version]
+    if not any(one.count for one in mine):
+        return _nothing(told.session, version)
+    switch = _switched(told.session)
+    if switch is not None:
+        clauses = list(_costs(told, version, switch))
+    elif told.about.more_is_better is False or not any(scale_of(group) for group in groups(told.session)):
+        clauses = list(_each(told, version))
+    else:
+        clauses = [*_most(told, version), *_factors(told, version)]
+    failed, void = (sum(getattr(one, name) for one in mine) for name in ("failed", "void"))
+    counted = ", ".join(f"{number} {what}" for number, what in ((failed, "failed"), (void, "void")) if number)
+    left_out = f" Not counted: {counted}." if counted else ""
+    return f"{version} {'; '.join(clauses) if clauses else 'was measured: the tables have it'}.{left_out}"
+
+
+def _nothing(session: Session, version: str) -> str:
+    runs = [run for run in session.runs if run.version == version]
+    reason = next((run.reason for run in runs if run.reason), None)
+    left_out = [verdict.value for verdict in (Verdict.FAILED, Verdict.VOID) if any(r.verdict is verdict for r in runs)]
+    told = f"{version}: nothing was measured" + (f" ({' and '.join(left_out)} runs)" if left_out else "")
+    return f"{told}: {reason.rstrip('.')}." if reason else f"{told}."
+
+
+def _switched(session: Session) -> Axis | None:
+    """Something that is off, and on beside it: what that costs is the question."""
+    axes = differing(session, session.variants)
+    if len(groups(session)) > 1:
+        return None
+    return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF), None)
+
+
+def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
+    """`loses 16.9 % +- 1.2 by poll=on (46,320 to 38,472 queries/s)`, the most first; what is noise together."""
+    held = [one for one in along(told.session, axis) if one.version == version]
+    ranked = sorted(held, key=lambda one: -abs(one.ratio - 1))
+    noise = [one for one in ranked if one.differs is False]
+    more = [one for one in ranked if one.differs is not False]
+    word = "loses" if told.about.more_is_better is not False else "needs"
+    for number, one in enumerate(more[:_MOST]):
+        yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
+    if len(more) > _MOST:
+        yield f"{len(more) - _MOST} more are in the tables"
+    if noise:
+        where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
+        values = _from_to(told, noise[0]) if len(noise) == 1 else ""
+        what = "nothing that is more than noise" if word == "loses" else "no longer by more than noise"
+        on = "" if more else f" by {value_named(axis, _on(told.session, axis, noise[0]))}"
+        yield f"{word} {what}{on}{where}{values}"
+
+
+def _cost(told: _Told, held: Held) -> str:
+    share = lost_share(told.about, held)
+    error = "" if held.ratio_error is None else f" +- {100 * held.ratio_error:.1f}"
+    if told.about.more_is_better is False:
+        return f"needs {100 * abs(share):.1f} %{error} {'more' if share > 0 else 'less'}"
+    return f"{'loses' if share > 0 else 'gains'} {100 * abs(share):.1f} %{error}"
+
+
+def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
+    """By what, said once, and where."""
+    elsewhere = _elsewhere(session, axis, held)
+    on = f" by {value_named(axis, _on(session, axis, held))}" if first else ""
+    return f"{on} with {elsewhere}" if elsewhere else on
+
+
+def _on(session: Session, axis: Axis, held: Held) -> str:
+    return session.cells[held.variant][axis.name]
+
+
+def _elsewhere(session: Session, axis: Axis, held: Held) -> str:
+    return cell_words(session, held.variant, without=(axis.name,))
+
+
+def _from_to(told: _Told, held: Held) -> str:
+    before, after = told.mean(held.version, held.base_variant), told.mean(held.version, held.variant)
+    if before is None or after is None:
+        return ""
+    return f" ({said.column(told.about, before)} to {said.worded(told.about, after)})"
+
+
+def _each(told: _Told, version: str) -> Iterator[str]:
+    """`needs 58.3 s for Q1, 30.4 times as long as 8.0.31`, cell by cell."""
+    cells = _measured(told, version)
+    for number, one in enumerate(cells[:_MOST]):
+        verb = ("needs " if told.about.more_is_better is False else "comes to ") if number == 0 else ""
+        where = cell_words(told.session, one.variant)
+        yield f"{verb}{said.worded(told.about, one.mean or 0.0)} for {where}{_than(told, one)}"
+    if len(cells) > _MOST:
+        yield f"{len(cells) - _MOST} more are in the tables"
+
+
+def _than(told: _Told, one: Middle) -> str:
+    """Held against the baseline, or of two versions against the other; said once, of the larger figure."""
+    session, base = told.session, baseline_of(told.session)
+    two = len(session.versions) == 2
+    other = next((version for version in session.versions if version != one.version), base) if two else base
+    if other == one.version:
+        return ""
+    cells = by_cell(session)
+    ratio = ratio_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
+    if ratio is None or (two and ratio.value < 1):
+        return ""
+    return f", {_held_words(told.about, ratio, other)}"
+
+
+def _held_words(about: Quantity, ratio: Ratio, other: str) -> str:
+    if ratio.differs is False:
+        return f"no more than noise from {other}"
+    if about.more_is_better is False and about.unit == "s":
+        if ratio.value >= 1:
+            return f"{_times(ratio.value)} as long as {other}"
+        return f"{_times(1 / ratio.value)} as fast as {other}"
+    return f"{_times(ratio.value)} that of {other}"
+
+
+def _times(ratio: float) -> str:
+    told = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
+    return f"{told} times"
+
+
+def _most(told: _Told, version: str) -> Iterator[str]:
+    """The largest figure of each group, or of each value of what says by itself what was done."""
+    verb = "does up to "
+    for group in groups(told.session)[:_MOST_PARTS]:
+        able = [one for one in _measured(told, version) if one.variant in group.variants and one.mean]
+        if able:
+            best = max(able, key=lambda one: one.mean or 0.0)
+            where = _where(told.session, best.variant)
+            with_it = f" with {where}" if where else ""
+            yield f"{verb}{said.worded(told.about, best.mean or 0.0)}{with_it}{_over_base(told, best)}"
+            verb = ""
+
+
+def _measured(told: _Told, version: str) -> list[Middle]:
+    return [one for one in told.found.values() if one.version == version and one.count]
+
+
+def _where(session: Session, variant: str, *, without: str = "") -> str:
+    """The cell, as far as it is not at a base."""
+    cell = session.cells.get(variant, {})
+    at_base = {axis.name for axis in session.axes if axis.base is not None and cell.get(axis.name) == axis.base}
+    return cell_words(session, variant, without={*at_base, without})
+
+
+def _over_base(told: _Told, one: Middle) -> str:
+    base = baseline_of(told.session)
+    if one.version == base or one.ratio is None:
+        return ""
+    return f" ({_held_words(told.about, Ratio(one.ratio, one.ratio_error), base)})"
+
+
+def _factors(told: _Told, version: str) -> Iterator[str]:
+    """The largest effects that are more than noise, one along each axis that has a base."""
+    best: list[tuple[float, str]] = []
+    for axis in told.session.axes:
+        held = [one for one in along(told.session, axis) if one.version == version]
+        sure = [one for one in held if one.differs is not False]
+        if sure:
+            most = max(sure, key=_effect)
+            best.append((_effect(most), _factor(told.session, axis, most)))
+        elif held:
+            best.append((1.0, f"{axis.name} changes nothing by more than noise"))
+    yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
+
+
+def _effect(held: Held) -> float:
+    return max(held.ratio, 1 / held.ratio)
+
+
+def _factor(session: Session, axis: Axis, held: Held) -> str:
+    where = _where(session, held.variant, without=axis.name)
+    named = value_named(axis, _on(session, axis, held))
+    times = said.factor(held.ratio, held.ratio_error)
+    return f"{named} makes it {times} times that of {axis.base}" + (f" ({where})" if where else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    told = [word for word in words if word]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)

@@ -1,0 +1,80 @@
+"""What went on in the server and its clients meanwhile? Table cache, storage, locks, CPUs: means of each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from recovery.cells import cell_words
+from recovery.measures import middles, names_taken
+from recovery.quantities import Quantity, quantity
+from recovery.report.work import said
+from recovery.report.work.middle import beside, explained
+from recovery.stored import Session, Table
+
+Means = dict[str, dict[tuple[str, str], float | None]]
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "Table cache": (
+        "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "table_open_cache_overflows_per_s",
+        "table_open_cache_hit_share", "opened_tables_per_s", "opened_table_definitions_per_s",
+    ),
+    "Redo log and storage": (
+        "redo_bytes_per_commit", "fsyncs_per_commit", "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s",
+        "buffer_pool_reads_per_s",
+    ),
+    "Locks and waits": (
+        "row_lock_waits_per_s", "row_lock_wait_ms", "mutex_spin_rounds_per_query", "mutex_os_waits_per_s",
+        "threads_running",
+    ),
+    "CPUs and clients": (
+        "server_cpus", "client_cpus", "others_cpus", "server_cpu_us_per_query", "client_errors", "polls_per_s",
+        "poll_mean_ms",
+    ),
+    "Latency and transactions": ("tps", "latency_p50_ms", "latency_p999_ms", "latency_max_ms"),
+}  # fmt: skip
+_REST = "Other figures"
+
+
+def inside_tables(session: Session) -> Iterator[Table]:
+    """Of what was taken and is in no other table."""
+    means: Means = {
+        name: {(one.version, one.variant): one.mean for one in middles(session, name)}
+        for name in names_taken(session)
+        if name != session.figure and name not in {about.name for about in beside(session)}
+    }
+    placed = {name for names in FAMILIES.values() for name in names}
+    rest = tuple(name for name in means if name not in placed)
+    for title, names in (*FAMILIES.items(), (_REST, rest)):
+        told = [quantity(name) for name in names if name in means]
+        if told:
+            yield _table(session, title, told, means)
+
+
+def _table(session: Session, title: str, told: Sequence[Quantity], means: Means) -> Table:
+    """What is nowhere anything but zero is said in a note."""
+    some = [about for about in told if any(means[about.name].values())]
+    rows = [
+        (version, variant)
+        for version in session.versions
+        for variant in session.variants
+        if any(means[about.name].get((version, variant)) is not None for about in told)
+    ]
+    nowhere = [about.title for about in told if about not in some]
+    return Table(
+        title=f"{title}, means",
+        headers=("version", "cell", *(about.title for about in some)),
+        rows=tuple(
+            (
+                key[0],
+                cell_words(session, key[1]),
+                *(said.column(about, means[about.name].get(key)) for about in some),
+            )
+            for key in (rows if some else ())
+        ),
+        numeric=(False, False, *(True,) * len(some)),
+        notes=(
+            *(note for note in (explained(some),) if note),
+            *((f"Zero in every cell: {', '.join(nowhere)}.",) if nowhere else ()),
+        ),
+        keys=2,
+    )

@@ -1,0 +1,89 @@
+"""How is a figure of a server at work written, in a table's column and in a sentence?"""
+
+from __future__ import annotations
+
+from recovery.quantities import Quantity
+from recovery.report import figures
+
+_SHARE = "_share"
+_BYTES = ("B", "B/s")
+
+
+def cell(about: Quantity, value: float | None) -> str:
+    """Without its unit, which the column's head has; bytes bring their own."""
+    if value is None:
+        return figures.ABSENT
+    if about.unit in _BYTES:
+        return figures.size(round(value))
+    if about.name.endswith(_SHARE):
+        return f"{100 * value:.2f} %"
+    return number(value)
+
+
+def number(value: float) -> str:
+    """As exact as a reader needs it: three or four figures, and all of a large one before the point."""
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 100:
+        return f"{value:.0f}"
+    if abs(round(value, 1)) >= 100:
+        return f"{value:,.0f}"
+    if abs(round(value, 2)) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def worded(about: Quantity, value: float) -> str:
+    """With its unit: `46,320 queries/s`, `58.0 s`, `1.2 MB/s`."""
+    if about.unit == "s":
+        return f"{timed(value)} s"
+    told = cell(about, value)
+    if about.unit == "B/s":
+        return f"{told}/s"
+    if about.unit == "B" or about.name.endswith(_SHARE):
+        return told
+    return f"{told} {about.title if about.unit in ('/s', '') else about.unit}"
+
+
+def timed(value: float) -> str:
+    """Seconds, also where they are few."""
+    return figures.seconds(value) if value >= 1 or value == 0 else f"{value:.3g}"
+
+
+def column(about: Quantity, value: float | None) -> str:
+    return timed(value) if about.unit == "s" and value is not None else cell(about, value)
+
+
+def factor(ratio: float | None, error: float | None) -> str:
+    """`1.70 +- 0.05`"""
+    if ratio is None:
+        return figures.ABSENT
+    return times(ratio) if error is None else f"{times(ratio)} +- {times(error)}"
+
+
+def times(ratio: float | None) -> str:
+    """Two decimals; what is far below one has two figures."""
+    if ratio is None:
+        return figures.ABSENT
+    return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
+
+
+def percent(share: float | None) -> str:
+    return figures.ABSENT if share is None else f"{100 * share + 0.0:.1f} %"
+
+
+def which_is_better(about: Quantity) -> str:
+    if about.more_is_better is None:
+        return ""
+    return "More is better" if about.more_is_better else "Less is better"
+
+
+def verdict(about: Quantity, ratio: float | None, *, differs: bool | None) -> str:
+    """More than noise, and in which direction."""
+    if differs is None or ratio is None:
+        return figures.ABSENT
+    if not differs:
+        return "no"
+    if about.more_is_better is None:
+        return "yes, more" if ratio > 1 else "yes, less"
+    return "yes, better" if (ratio > 1) == about.more_is_better else "yes, worse"

@@ -1,0 +1,30 @@
+"""Which tables make the report of a server at work? The figure, what it is held against, what went on, every run."""
+
+from __future__ import annotations
+
+from recovery.report.about import not_counted
+from recovery.report.doubts import findings_tables
+from recovery.report.work.against import axis_tables, version_tables
+from recovery.report.work.inside import inside_tables
+from recovery.report.work.middle import middle_tables
+from recovery.report.work.runs import clients_table, runs_table
+from recovery.stored import Session, Table
+
+
+def work_figures(session: Session) -> tuple[Table, ...]:
+    """What was measured: the part that a terminal shows."""
+    return (
+        *middle_tables(session),
+        *version_tables(session),
+        *axis_tables(session),
+        *inside_tables(session),
+        runs_table(session),
+        *not_counted(session),
+        *findings_tables(session),
+    )
+
+
+def work_about(session: Session) -> tuple[Table, ...]:
+    """By what it was measured, beside host and servers."""
+    clients = clients_table(session)
+    return () if clients is None else (clients,)

@@ -1,0 +1,249 @@
+"""Sessions of servers that were put to work, in four forms. Made up: nobody measured these figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+
+from recovery.measured import Around, Series, Watched
+from recovery.stored import Axis, Run, Session, Verdict
+
+OLD, NEW = "5.7.22", "8.0.31"
+Cell = dict[str, str]
+Measures = dict[str, float]
+_SPREAD = (1.0, 1.006, 0.992, 1.003, 0.997)
+"""Of runs, one after the other."""
+_STEADY = frozenset({"rows", "dump_bytes", "table_open_cache_hit_share"})
+
+
+def a_session(
+    figure: str,
+    cells: Sequence[Cell],
+    axes: Sequence[Axis],
+    measured: Callable[[str, Cell], Measures | None],
+    *,
+    runs: int = 3,
+    versions: Sequence[str] = (OLD, NEW),
+    watched: Callable[[str, Cell, Measures], Watched] | None = None,
+    **about: str,
+) -> Session:
+    """`measured` gives the middle of each figure; None is a cell that this version does not have."""
+    named = {"-".join(cell.values()).replace(" ", "-").replace(",", ""): cell for cell in cells}
+    ended: list[Run] = []
+    for repeat, (variant, cell), version in product(range(1, runs + 1), named.items(), versions):
+        middle = measured(version, cell)
+        if middle is not None:
+            ended.append(_run(len(ended) + 1, (version, variant, repeat), middle, cell, watched))
+    return Session(
+        scenario=about.get("scenario", "load"),
+        question=about.get("question", "What does it cost?"),
+        command="python -m recovery work --version 5.7.22 --version 8.0.31",
+        started_at="2026-11-21T20:00:00+00:00",
+        environment={"os": "Debian GNU/Linux 13", "cpus": 4, "memory_bytes": 16_000_000_000, "device": "/dev/vdb"},
+        settings={"tables": 1000, "runs": runs, "seconds": 60, "warmup_s": 15},
+        versions=tuple(versions),
+        variants=tuple(named),
+        planned_runs=len(ended),
+        servers={
+            version: {"sha256": "0123456789abcdef" * 4, "@version": version, "@table_open_cache": "400"}
+            for version in versions
+        },
+        notes=("Made up for the tests: nobody measured these figures.",),
+        runs=tuple(ended),
+        tool_version="0.2.0",
+        title=about.get("title", "At work"),
+        status="finished",
+        figure=figure,
+        axes=tuple(axes),
+        cells=named,
+    )
+
+
+def _run(
+    number: int,
+    key: tuple[str, str, int],
+    middle: Measures,
+    cell: Cell,
+    watched: Callable[[str, Cell, Measures], Watched] | None,
+) -> Run:
+    version, variant, repeat = key
+    share = _SPREAD[(repeat - 1) % len(_SPREAD)]
+    measures = {name: value if name in _STEADY else value * share for name, value in middle.items()}
+    seconds = measures.get("elapsed_s", 60.0)
+    return Run(
+        number, version, "mysql", variant, repeat, Verdict.MEASURED,
+        log=f"logs/{number:03d}.err",
+        around=Around(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
+        measures=measures,
+        watched=watched(version, cell, measures) if watched else None,
+        raw=f"raw/{number:03d}.csv" if watched else None,
+        clients={"sysbench 1.0.20": f"sysbench oltp --threads={cell.get('threads', '4')} run"} if watched else {},
+    )  # fmt: skip
+
+
+def looks(named: dict[str, Callable[[float], float]], *, seconds: int = 60, warmup: int = 5) -> Watched:
+    at_s = tuple(float(second) for second in range(-warmup, seconds + 1))
+    return Watched(at_s, tuple(Series(name, tuple(values(at) for at in at_s)) for name, values in named.items()))
+
+
+def _wavy(middle: float, share: float = 0.04) -> Callable[[float], float]:
+    return lambda at: middle * (1 + share * math.sin(at / 2.3)) if at >= 0 else middle * (0.6 + 0.08 * (at + 5))
+
+
+QUESTIONS = ("Q1", "Q2", "Q3", "dump", "dump, --skip-lock-tables")
+
+
+def metadata() -> Session:
+    seconds = {OLD: (58.3, 0.61, 14.1, 32.0, 16.1), NEW: (1.92, 0.042, 0.048, 108.2, 15.4)}
+
+    def measured(version: str, cell: Cell) -> Measures:
+        number = QUESTIONS.index(cell["question"])
+        took = seconds[version][number]
+        return {
+            "elapsed_s": took, "read_bytes": took * 3e6, "read_requests": took * 180, "server_cpu_s": took * 0.7,
+            **({"dump_bytes": 9.5e6} if number > 2 else {"rows": 100.0}),
+        }  # fmt: skip
+
+    return a_session(
+        "elapsed_s", [{"question": name} for name in QUESTIONS], [Axis("question", QUESTIONS)], measured,
+        scenario="metadata", title="Questions to the dictionary",
+        question="What does information_schema cost with many tables?",
+    )  # fmt: skip
+
+
+POLLS = Axis("poll", ("off", "on"), "off")
+CACHES = Axis("table_open_cache", ("400", "4000", "20000"))
+
+
+def interference(*, caches: Sequence[str] = ("400", "4000", "20000"), runs: int = 3) -> Session:
+    lost = {OLD: {"400": 0.169, "4000": 0.08, "20000": 0.0}, NEW: {"400": 0.0, "4000": 0.0, "20000": 0.0}}
+
+    def measured(version: str, cell: Cell) -> Measures:
+        on = cell["poll"] == "on"
+        share = lost[version][cell["table_open_cache"]] if on else 0.0
+        qps = (46320.0 if version == OLD else 43100.0) * (1 - share)
+        misses = 5200.0 * share / 0.169
+        return {
+            "qps": qps, "tps": qps / 20, "latency_mean_ms": 2e5 / qps, "latency_p95_ms": 4e5 / qps,
+            "latency_p99_ms": 6e5 / qps, "client_errors": 0.0, "server_cpus": 2.6, "client_cpus": 0.9,
+            "others_cpus": 0.01, "server_cpu_us_per_query": 2.6e6 / qps, "table_open_cache_hits_per_s": qps,
+            "table_open_cache_misses_per_s": misses, "table_open_cache_hit_share": qps / (qps + misses),
+            "opened_tables_per_s": misses, "opened_table_definitions_per_s": misses / 3,
+            "mutex_os_waits_per_s": 120.0, **({"polls_per_s": 210.0, "poll_mean_ms": 4.7} if on else {}),
+        }  # fmt: skip
+
+    def watched(version: str, cell: Cell, found: Measures) -> Watched:
+        return looks({
+            "qps": _wavy(found["qps"]), "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
+            "opened_tables_per_s": _wavy(found["opened_tables_per_s"]), "server_cpus": _wavy(2.6),
+            "client_cpus": _wavy(0.9), "others_cpus": _wavy(0.01), "device_reads_per_s": _wavy(12.0, 0.6),
+        })  # fmt: skip
+
+    cells = [{"table_open_cache": cache, "poll": poll} for cache in caches for poll in POLLS.values]
+    return a_session(
+        "qps", cells, [Axis("table_open_cache", tuple(caches)), POLLS], measured, runs=runs, watched=watched,
+        scenario="interference", title="A load beside questions to information_schema",
+        question="What does a client that asks information_schema in a loop take from a load?",
+    )  # fmt: skip
+
+
+WORKLOADS = {"point-select": 1.0, "read-only": 0.45, "read-write": 0.22}
+
+
+def _grown(threads: float, instances: float, tables: float) -> float:
+    """Queries a second, of one lock that instances and tables share out."""
+    alone = 9000.0
+    wait = 0.16 * (threads - 1) / (1 + 0.35 * math.log2(instances) + 0.15 * (min(tables, 2) - 1))
+    return alone * threads / (1 + wait)
+
+
+def table_cache() -> Session:
+    axes = [
+        Axis("workload", tuple(WORKLOADS)), Axis("table_open_cache_instances", ("1", "8", "16"), "1"),
+        Axis("tables", ("1", "2", "3"), "1"), Axis("threads", ("1", "2", "4", "8")),
+    ]  # fmt: skip
+
+    def measured(version: str, cell: Cell) -> Measures:
+        instances, tables, threads = (float(cell[axis.name]) for axis in axes[1:])
+        qps = _grown(threads, instances, tables) * WORKLOADS[cell["workload"]] * (1.0 if version == OLD else 0.94)
+        return {
+            "qps": qps, "latency_p95_ms": 1300 * threads / qps, "latency_p99_ms": 1900 * threads / qps,
+            "table_open_cache_hits_per_s": qps, "table_open_cache_misses_per_s": 0.0,
+            "table_open_cache_overflows_per_s": 0.0, "table_open_cache_hit_share": 1.0, "server_cpus": threads * 0.5,
+            "client_cpus": threads * 0.2,
+        }  # fmt: skip
+
+    def watched(version: str, cell: Cell, found: Measures) -> Watched:
+        return looks({"qps": _wavy(found["qps"]), "server_cpus": _wavy(found["server_cpus"])}, seconds=60)
+
+    cells = [dict(zip((axis.name for axis in axes), one, strict=True)) for one in product(*(a.values for a in axes))]
+    return a_session(
+        "qps", cells, axes, measured, watched=watched, scenario="table-cache", title="Table cache instances",
+        question="What do several table cache instances bring?",
+    )  # fmt: skip
+
+
+FLUSH, DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "innodb_doublewrite"
+
+
+def write_scaling() -> Session:
+    questions = ("scaling", "one-user", "larger-than-memory", "hot-rows", "doublewrite", "compression")
+    axes = [
+        Axis("question", questions), Axis("workload", ("point-select", "read-write", "update-nokey")),
+        Axis("threads", ("1", "2", "4", "8")), Axis(FLUSH, ("1", "2", "0"), "1"),
+        Axis(DOUBLEWRITE, ("ON", "OFF"), "ON"), Axis("innodb_page_size", ("16k", "8k", "4k"), "16k"),
+        Axis("transaction_isolation", ("REPEATABLE-READ", "READ-COMMITTED"), "REPEATABLE-READ"),
+        Axis("row_format", ("dynamic", "compressed"), "dynamic"),
+    ]  # fmt: skip
+    threads = axes[2].values
+    cells: list[Cell] = [
+        *({"question": "scaling", "workload": w, "threads": t, FLUSH: f}
+          for w in axes[1].values for t in threads for f in (axes[3].values if w != "point-select" else ("1",))),
+        *({"question": "one-user", "workload": w, "threads": "1"} for w in axes[1].values),
+        *({"question": "larger-than-memory", "workload": "point-select", "threads": t, "innodb_page_size": size}
+          for t in threads for size in axes[5].values),
+        *({"question": "hot-rows", "threads": t, "transaction_isolation": level} for t in threads
+          for level in axes[6].values),
+        *({"question": "doublewrite", "workload": "update-nokey", DOUBLEWRITE: value} for value in axes[4].values),
+        *({"question": "compression", "row_format": value} for value in axes[7].values),
+    ]  # fmt: skip
+
+    def measured(version: str, cell: Cell) -> Measures | None:
+        count = float(cell.get("threads", "4"))
+        qps = 7000 * count / (1 + (0.09 if version == OLD else 0.05) * count)
+        qps *= {"read-write": 0.5, "update-nokey": 0.3}.get(cell.get("workload", ""), 1.0)
+        qps *= {"2": 1.5, "0": 1.6}.get(cell.get(FLUSH, ""), 1.0) if cell.get("workload") != "point-select" else 1.0
+        qps *= {"8k": 1.3, "4k": 1.7, "OFF": 1.4, "READ-COMMITTED": 1.06, "compressed": 0.7}.get(
+            str(
+                next(
+                    (
+                        cell[name]
+                        for name in (DOUBLEWRITE, "innodb_page_size", "transaction_isolation", "row_format")
+                        if name in cell
+                    ),
+                    "",
+                )
+            ),
+            1.0,
+        )
+        return {
+            "qps": qps, "tps": qps / 10, "latency_p95_ms": 1000 * count / qps, "latency_p99_ms": 2000 * count / qps,
+            "server_cpu_us_per_query": 240.0, "redo_bytes_per_commit": 812.0, "fsyncs_per_commit": 0.7,
+            "row_lock_waits_per_s": 30.0 * (cell["question"] == "hot-rows"), "mutex_os_waits_per_s": 12.0 * count,
+            "device_reads_per_s": 3000.0 * (cell["question"] == "larger-than-memory"), "server_cpus": 2.0,
+            "client_cpus": 0.6, "client_errors": 0.0,
+        }  # fmt: skip
+
+    return a_session(
+        "qps", cells, axes, measured, scenario="write-scaling", title="Writes and threads",
+        question="How does InnoDB scale with threads and durability?",
+    )  # fmt: skip
+
+
+FORMS: dict[str, Callable[[], Session]] = {
+    "metadata": metadata,
+    "interference": interference,
+    "table-cache": table_cache,
+    "write-scaling": write_scaling,
+}
