@@ -13,13 +13,13 @@ from recovery.errors import RecoveryError
 from recovery.host.storage import Device, Served, served
 from recovery.host.usage import resident_bytes
 from recovery.load import averages as averaging
-from recovery.load import watching
+from recovery.load import waits, watching
 from recovery.load.averages import averages
 from recovery.load.rawlooks import read_raw, write_raw
 from recovery.load.sample import Sample
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
-from recovery.measured import Watched
+from recovery.measured import Wait, Watched
 from recovery.quantities import QUANTITIES
 from recovery.server.client import connect
 
@@ -184,3 +184,30 @@ def test_what_a_device_has_served(tmp_path: Path) -> None:
     memory = resident_bytes(os.getpid())
     assert memory is not None
     assert 1 << 20 < memory < 1 << 34
+
+
+MUTEX_5_7 = (
+    ("InnoDB", "rwlock: btr0sea.cc:202", "waits=3"),
+    ("InnoDB", "rwlock: btr0sea.cc:202", "waits=4"),
+    ("InnoDB", "LOG_SYS", "spins=90,waits=2,calls=900"),
+)
+
+
+def test_waits_are_what_grew_between_two_moments() -> None:
+    before = waits.mutexes(MUTEX_5_7)
+    assert waits.totals(before) == {"mutex.waits": 9, "mutex.spins": 90}
+    after = waits.mutexes(
+        (*MUTEX_5_7, ("InnoDB", "LOG_SYS", "spins=10,waits=5,calls=60"), ("InnoDB", "NEW", "waits=1"))
+    )
+    assert waits.between(before, after) == (Wait("innodb mutex", "LOG_SYS", 5), Wait("innodb mutex", "NEW", 1))
+    assert waits.totals({}) == {}
+
+
+def test_of_each_source_the_largest_by_time_where_it_is_told() -> None:
+    after = waits.events((f"wait/synch/mutex/{number}", 100 - number, number * 10**12) for number in range(30))
+    after |= waits.mutexes(("InnoDB", f"lock {number}", f"os_waits={number}") for number in range(30))
+    after |= waits.locks({"status.Innodb_row_lock_waits": 2, "status.Innodb_row_lock_time": 1500})
+    found = waits.between({}, after)
+    assert [one.count for one in found[:10]] == list(range(29, 19, -1))
+    assert [one.wait_s for one in found[10:20]] == [float(number) for number in range(29, 19, -1)]
+    assert found[20:] == (Wait("status", "row locks", 2, 1.5),)

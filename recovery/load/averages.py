@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from recovery.load.sample import Sample, began_with
+from recovery.load.waits import MUTEX_SPINS, MUTEX_WAITS
 from recovery.load.watching import GROWING, LEVELS, growth, rounded, total
 
 _SPINS = (
@@ -27,7 +28,7 @@ _SHARES = {
 _PER_QUERY = {
     "server_cpu_us_per_query": (GROWING["server_cpus"], 1e6),
     "rwlock_spin_rounds_per_query": (_SPINS, 1.0),
-    "mutex_spin_rounds_per_query": ((("status.Innodb_mutex_spin_rounds",),), 1.0),
+    "mutex_spin_rounds_per_query": (((MUTEX_SPINS,), ("status.Innodb_mutex_spin_rounds",)), 1.0),
 }
 _PER_COMMIT = {
     "redo_bytes_per_commit": GROWING["redo_bytes_per_s"],
@@ -35,7 +36,7 @@ _PER_COMMIT = {
 }
 _RATES = GROWING | {
     "rwlock_os_waits_per_s": _OS_WAITS,
-    "mutex_os_waits_per_s": (("status.Innodb_mutex_os_waits",),),
+    "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
 """Of all figures that there can be."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +15,7 @@ from recovery.host.cpus import cpus
 from recovery.host.storage import Device, served
 from recovery.load.counters import FAILURES, Counters
 from recovery.load.sample import LOOK, Sample
-from recovery.load.waits import Counted, between, locks
+from recovery.load.waits import Counted, between, locks, totals
 from recovery.measured import Wait
 
 if TYPE_CHECKING:
@@ -78,10 +78,11 @@ class Sampler:
             self._wake.clear()
             if self._over.is_set():
                 return
-            look = self._look()
             if marked:
-                due_s, self._kept_for_ever = self._began_s, look
-                self._waits_before = self._waited(look)
+                due_s = self._began_s
+                self._kept_for_ever, self._waits_before = self._look_at_waits()
+            else:
+                self._keep(self._look())
             due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
 
     def _look(self) -> Sample | None:
@@ -95,8 +96,7 @@ class Sampler:
         except FAILURES:
             return None
         cost_s = at_s - asked_s + time.monotonic() - metrics_s
-        self._keep(look := Sample(at_s, {LOOK: round(cost_s, 6)} | beside | figures))
-        return look
+        return Sample(at_s, {LOOK: round(cost_s, 6), **beside, **figures})
 
     def _beside(self) -> dict[str, float]:
         """What is not the server's word; what is not there is left out."""
@@ -113,18 +113,24 @@ class Sampler:
         }
         return {name: value for name, value in figures.items() if value is not None}
 
-    def _keep(self, look: Sample) -> None:
-        self._looks.append(look)
+    def _keep(self, look: Sample | None) -> None:
+        if look is not None:
+            self._looks.append(look)
         if len(self._looks) >= MOST:
             self._looks = [one for at, one in enumerate(self._looks) if at % 2 or one is self._kept_for_ever]
             self._every_s *= 2
 
-    def _waited(self, look: Sample | None) -> Counted | None:
+    def _look_at_waits(self) -> tuple[Sample | None, Counted | None]:
+        """At both ends of what is measured: with what is too dear for every second."""
+        look = self._look()
         if look is None:
-            return None
+            return None, None
+        counted: Counted = {}
         with suppress(*FAILURES):
-            return self._counters.waits() | locks(look.figures)
-        return None
+            counted = self._counters.waits()
+        look = replace(look, figures={**look.figures, **totals(counted)})
+        self._keep(look)
+        return look, counted | locks(look.figures)
 
     def __enter__(self) -> Self:
         self._began_s = time.monotonic()
@@ -143,7 +149,7 @@ class Sampler:
         if self._thread.is_alive():
             return  # a server that answers neither yes nor no
         if kind is None:
-            after = self._waited(self._look())
+            _, after = self._look_at_waits()
             if self._waits_before is not None and after is not None:
                 self.waits = between(self._waits_before, after)
         self._counters.close()

@@ -1,0 +1,157 @@
+"""A real server at work is looked at: every second, truly, for little, and until it is gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.host.storage import device_of
+from recovery.load.averages import averages
+from recovery.load.rawlooks import read_raw, write_raw
+from recovery.load.sample import LOOK, Sample
+from recovery.load.sampler import Sampler
+from recovery.load.watching import watched
+from recovery.server.bootstrap import initialise
+from recovery.server.client import connect
+from recovery.server.local import LocalLauncher
+from recovery.server.options import test_settings as experiment_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+
+pytestmark = pytest.mark.real
+VERSIONS = ("5.7.22", "8.0.31")
+QUERIES, COMMITS = 500, 40
+NAME = "sampler"
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Running, with one small table; settled, so that what is counted is what the tests ask."""
+    build, folder = resolve(request.param, Sources(), lambda _line: None), tmp_path_factory.mktemp("made")
+    rundirs = RunDirs()
+    try:
+        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+    finally:
+        rundirs.remove()
+    with Server(
+        LocalLauncher(), build, folder / "data", device=device_of(folder), logdir=folder / "logs",
+        settings=experiment_settings(build.version) | {"innodb_flush_log_at_trx_commit": "1"},
+    ) as server:  # fmt: skip
+        server.start()
+        with closing(server.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE discovery")
+            cursor.execute("CREATE TABLE discovery.rows_of (id INT PRIMARY KEY, worth INT NOT NULL) ENGINE=InnoDB")
+            cursor.execute("INSERT INTO discovery.rows_of VALUES (1, 0), (2, 0)")
+        yield server
+
+
+def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
+    return Sampler(
+        partial(connect, server.socket, timeout_s=5),
+        server.life.pid,
+        device_of(server.datadir),
+        clients=lambda: 0.0,
+        every_s=every_s,
+    )
+
+
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def ask(server: Server, statement: str, times: int) -> None:
+    with closing(connect(server.socket)) as connection, connection.cursor() as cursor:
+        for _ in range(times):
+            cursor.execute(statement)
+
+
+def together(*jobs: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def grown(samples: tuple[Sample, ...], column: str) -> float:
+    measured = [one for one in samples if one.at_s >= 0]
+    return measured[-1].figures[column] - measured[0].figures[column]
+
+
+def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_path: Path) -> None:
+    sampler = sampler_of(server)
+    with sampler:
+        pause(0.3)
+        sampler.mark()
+        pause(0.3)
+        select = "SELECT worth FROM discovery.rows_of WHERE id = 1"
+        together(
+            partial(ask, server, select, QUERIES // 2),
+            partial(ask, server, select, QUERIES // 2),
+            partial(ask, server, "UPDATE discovery.rows_of SET worth = worth + 1 WHERE id = 2", COMMITS),
+        )
+        pause(2.2)
+    samples = sampler.samples
+
+    times = [one.at_s for one in samples if one.at_s >= 0]
+    assert [round(at_s) for at_s in times[:3]] == [0, 1, 2], "by the clock"
+    assert all(abs(at_s - second) < 0.25 for second, at_s in enumerate(times[:3]))
+    assert samples[0].at_s < 0, "the warm-up"
+
+    assert grown(samples, "status.Com_select") == QUERIES + (len(times) - 1), "theirs and one of each look"
+    assert grown(samples, "status.Com_update") == COMMITS
+    assert grown(samples, "metric.dml_updates") == COMMITS
+    assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
+    assert all(0 < one.figures[LOOK] < 0.2 for one in samples)
+
+    found = averages(samples, queries=QUERIES, commits=COMMITS)
+    assert found["server_cpu_us_per_query"] < 1e5
+    assert 512 <= found["redo_bytes_per_commit"] < 1 << 20
+    assert 1 <= found["fsyncs_per_commit"] < 10
+    assert found["table_open_cache_hit_share"] > 0.9
+    assert found["resident_bytes"] > 50 << 20
+    drawn = {one.name for one in watched(samples).series}
+    assert {"questions_per_s", "server_cpus", "fsyncs_per_s", "history_list_length", "rows_changed_per_s"} <= drawn
+
+    write_raw(tmp_path / "raw.csv.gz", samples)
+    assert read_raw(tmp_path / "raw.csv.gz") == samples
+    assert (tmp_path / "raw.csv.gz").stat().st_size < 40_000
+
+
+def test_a_wait_for_a_row_is_told_at_the_end(server: Server) -> None:
+    sampler = sampler_of(server, every_s=0.2)
+    with closing(connect(server.socket)) as holder, holder.cursor() as cursor, sampler:
+        sampler.mark()
+        pause(0.2)
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE discovery.rows_of SET worth = 0 WHERE id = 1")
+        waiter = threading.Thread(target=ask, args=(server, "UPDATE discovery.rows_of SET worth = 9 WHERE id = 1", 1))
+        waiter.start()
+        pause(0.5)
+        cursor.execute("COMMIT")
+        waiter.join()
+    (waited,) = [one for one in sampler.waits if one.name == "row locks"]
+    assert (waited.source, waited.count) == ("status", 1)
+    assert waited.wait_s is not None
+    assert 0.3 < waited.wait_s < 2
+    found = averages(sampler.samples, queries=2, commits=2)
+    assert 300 < found["row_lock_wait_ms"] < 2000
+
+
+def test_a_server_that_is_killed_ends_it_quietly(server: Server) -> None:
+    """The last of this file: the server is gone."""
+    sampler = sampler_of(server, every_s=0.1)
+    with sampler:
+        sampler.mark()
+        pause(0.5)
+        server.kill()
+        pause(0.5)
+    assert 3 <= len(sampler.samples) <= 7
+    assert sampler.waits == ()
+    assert NAME not in {thread.name for thread in threading.enumerate()}
