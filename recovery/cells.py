@@ -98,6 +98,13 @@ def cell_words(session: Session, variant: str, *, without: Collection[str] = ())
     return ", ".join(told) or ("" if without else variant)
 
 
+def words_in(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
+    """As `cell_words`, among those of a group: what all of them have is left out."""
+    cell = session.cells.get(variant, {})
+    told = [value_words(axis, cell[axis.name]) for axis in group.axes if axis.name in cell and axis.name not in without]
+    return ", ".join(told)
+
+
 def value_words(axis: Axis, value: str) -> str:
     if says_itself(axis):
         return value

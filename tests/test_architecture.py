@@ -16,7 +16,7 @@ FILES = sorted((ROOT / "recovery").rglob("*.py"))
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
-    "progress", "whereabouts", "quantities",
+    "progress", "whereabouts", "quantities", "measures", "cells",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
-    "work", "quantities", "load/sysbench",
+    "work", "quantities", "measures", "cells", "load/sysbench",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",
@@ -56,11 +56,15 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
+    "findings/load", "report/about", "report/work/against", "report/work/answer", "report/work/inside",
+    "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",
     "progress", "whereabouts", "report/watching",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",
     "report/text", "report/markdown", "report/hyperfine",
     "bundle/masking", "bundle/patterns", "bundle/literals", "bundle/steps",
     "report/answer", "report/axis", "report/html/bars", "report/html/colours",
+    "report/html/about", "report/html/cellbars", "report/html/overtime", "report/html/runbar", "report/html/scaling",
+    "report/html/worked",
     "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
     "report/html/sections", "report/html/stacked", "report/html/timeline",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from recovery.findings import checks_of, not_looked_at
+from recovery.measures import is_work
 from recovery.paths import template_dir
 from recovery.report import layout
 from recovery.report.answer import answers
@@ -44,6 +45,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         not_looked_at=not_looked_at(session),
         sections=sections(session, flames or {}),
         badges=_BADGES,
+        at_work=is_work(session),
     )
 
 

@@ -37,15 +37,27 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Panels:
+    """Charts of one kind beside each other, with one legend."""
+
+    key: str
+    title: str
+    charts: tuple[Chart, ...]
+    legend: tuple[Mark, ...] = ()
+    notes: tuple[str, ...] = ()
+    kind: str = field(default="panels", init=False)
+
+
+@dataclass(frozen=True)
 class Fold:
     """Shown when it is asked for."""
 
     summary: str
-    parts: tuple[Chart | Grid, ...]
+    parts: tuple[Chart | Grid | Panels, ...]
     kind: str = field(default="fold", init=False)
 
 
-Part = Chart | Grid | Fold
+Part = Chart | Grid | Fold | Panels
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,30 @@ from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
+from recovery.measures import is_work
 from recovery.report.doubts import findings_tables
 from recovery.report.floor import floor_table
+from recovery.report.html.about import about_parts
 from recovery.report.html.bars import startup_chart
 from recovery.report.html.growth import growth_charts
 from recovery.report.html.parts import Chart, Fold, Part, Section, grids
 from recovery.report.html.reads import floor_chart, reads_chart
 from recovery.report.html.stacked import phases_chart
 from recovery.report.html.timeline import timelines
+from recovery.report.html.worked import work_sections
 from recovery.report.phases import phase_table
 from recovery.report.scale import scale_tables
 from recovery.report.stacks import stacks_tables
-from recovery.report.tables import figures_of, tables
+from recovery.report.tables import figures_of
 from recovery.report.timing import timing_tables
 from recovery.report.touched import CLAIM, touched_table
 from recovery.stored import Session, Table
 
-_FACTS = ("Settings", "Host")
-"""Shown at once; what the servers say is folded."""
-
 
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
     """Without those that would be empty. `flames` are pictures by the number of the run."""
-    return tuple(section for section in _sections(session, flames) if section.parts)
+    found = work_sections(session) if is_work(session) else _sections(session, flames)
+    return tuple(section for section in found if section.parts)
 
 
 def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
@@ -50,7 +51,7 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     placed = (*timing, *scale, *(phases, touched, floor), *chains, *findings_tables(session))
     figures = figures_of(session)
     yield Section("runs", "Every run", grids("runs", *(table for table in figures if table not in placed)))
-    yield Section("measured-on", "Measured on", _about(session, (*figures, *placed)))
+    yield Section("measured-on", "Measured on", about_parts(session, (*figures, *placed)))
 
 
 def _there(chart: Chart | None) -> tuple[Chart, ...]:
@@ -69,11 +70,3 @@ def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
 
 def _folded(summary: str, key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
     return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()
-
-
-def _about(session: Session, placed: tuple[Table | None, ...]) -> tuple[Part, ...]:
-    rest = [table for table in tables(session) if table not in placed]
-    shown = [table for table in rest if table.title in _FACTS]
-    folded = [table for table in rest if table.title not in _FACTS]
-    each = (Fold(table.title, grids(f"about-{number}", table)) for number, table in enumerate(folded))
-    return (*grids("about", *shown), *each)

@@ -1,0 +1,216 @@
+"""How did the work go on, second by second? The median run of each cell, off and on drawn over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from markupsafe import Markup
+
+from recovery.cells import cell_words, differing, groups, is_switch, scale_of, value_words
+from recovery.measured import Watched
+from recovery.measures import value_of
+from recovery.quantities import quantity
+from recovery.report.axis import Axis as Ruler
+from recovery.report.axis import axis as ruler
+from recovery.report.axis import round_step
+from recovery.report.html import drawn
+from recovery.report.html.parts import Chart, Fold, Mark, Part
+from recovery.report.work import said
+from recovery.stored import Axis, Run, Session
+from recovery.summary import measured_by
+
+_PANEL, _HEAD = 64.0, 24.0
+_FIELD = 1000.0
+"""Units across a panel, which is stretched."""
+_LEAST_LOOKS = 3
+_MOST_POINTS = 160
+_MOST_PANELS = 8
+_MOST_OPEN, _MOST_FOLDED = 8, 32
+_TICKS = 6
+_FIRST = (
+    "qps", "table_open_cache_misses_per_s", "opened_tables_per_s", "opened_table_definitions_per_s", "server_cpus",
+    "client_cpus", "others_cpus", "device_reads_per_s", "read_bytes_per_s", "written_bytes_per_s",
+    "buffer_pool_reads_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s", "threads_running",
+)  # fmt: skip
+_TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
+"""In one panel, where one run is drawn alone."""
+Segment = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Runs drawn over each other."""
+
+    version: str
+    name: str
+    runs: tuple[tuple[str, Run], ...]
+    """With what each is called in the legend."""
+
+
+def over_time(session: Session) -> tuple[Part, ...]:
+    """Those at the end of the axis that is scaled first, since there is most to see; the others folded."""
+    shown = _shown(session)
+    wanted = sorted(shown, key=lambda one: not _is_last(session, one.runs[0][1].variant))[:_MOST_OPEN]
+    opened = tuple(_chart(session, one) for one in shown if one in wanted)
+    rest = [one for one in shown if one not in wanted]
+    if not rest:
+        return opened
+    folded = tuple(_chart(session, one) for one in rest[:_MOST_FOLDED])
+    left = len(rest) - len(folded)
+    also = f"; {left} more are in report.json" if left else ""
+    return (*opened, Fold(f"The other cells: {len(folded)}{also}", folded))
+
+
+def _is_last(session: Session, variant: str) -> bool:
+    scales = [scale for group in groups(session) if variant in group.variants and (scale := scale_of(group))]
+    return all(session.cells[variant].get(axis.name) == axis.values[-1] for axis in scales)
+
+
+def _shown(session: Session) -> list[_Shown]:
+    over = next((axis for axis in differing(session, session.variants) if is_switch(axis) and axis.base), None)
+    found: dict[tuple[str, str], list[tuple[str, Run]]] = {}
+    for version, variant, runs in measured_by(session):
+        run = _median(session, runs)
+        if run is not None:
+            name = cell_words(session, variant, without=(over.name,) if over else ())
+            found.setdefault((version, name), []).append((_called(session, over, run), run))
+    return [_Shown(version, name, tuple(runs)) for (version, name), runs in found.items()]
+
+
+def _called(session: Session, over: Axis | None, run: Run) -> str:
+    value = session.cells.get(run.variant, {}).get(over.name) if over else None
+    named = f"{value_words(over, value)}, " if over and value else ""
+    figure = value_of(run, session.figure)
+    told = "" if figure is None else f": {said.worded(quantity(session.figure), figure)}"
+    return f"{named}run {run.number}{told}"
+
+
+def _median(session: Session, runs: Sequence[Run]) -> Run | None:
+    told = [run for run in runs if run.watched is not None and len(run.watched.at_s) >= _LEAST_LOOKS]
+    values = [value for run in told if (value := value_of(run, session.figure)) is not None]
+    if not values:
+        return None
+    middle = median_low(values)
+    return next(run for run in told if value_of(run, session.figure) == middle)
+
+
+def _chart(session: Session, shown: _Shown) -> Chart:
+    key = f"over-time-{shown.runs[0][1].number}"
+    looks = [run.watched or Watched(()) for _, run in shown.runs]
+    start = min(0.0, *(one.at_s[0] for one in looks))
+    end = max(one.at_s[-1] for one in looks)
+    across = Ruler(max(end - start, 1e-9), drawn.START, 100 - drawn.START)
+    parts: list[Markup] = []
+    y = 4.0
+    for names in _panels(session, looks):
+        parts += _panel(across, y, names, [(one, start) for one in looks])
+        y += _HEAD + _PANEL
+    title = f"{shown.version} {shown.name}".strip()
+    told = "; ".join(name for name, _ in shown.runs)
+    drawing = drawn.picture(
+        key,
+        title=title,
+        told=f"Second by second: {told}.",
+        height=y + 26,
+        parts=[*_warmup(across, start, y), *_times(across, (start, end), y), *parts],
+    )
+    legend = [Mark(f"stroke s{number % 6}", name) for number, (name, _) in enumerate(shown.runs)]
+    if len(shown.runs) == 1:
+        there = {series.name for series in looks[0].series}
+        cpus = [name for name in _TOGETHER if name in there]
+        legend += [Mark(f"stroke {_css_of_cpu(name)}", quantity(name).title) for name in cpus]
+    if start < 0:
+        legend.append(Mark("swatch warming", "warm-up, in no figure"))
+    return Chart(key, title, drawing, tuple(legend))
+
+
+def _panels(session: Session, looks: Sequence[Watched]) -> list[tuple[str, ...]]:
+    """Of the series that are anything but zero somewhere in the session: a flat line says so only beside others."""
+    told = {
+        series.name
+        for run in session.runs
+        if run.watched is not None
+        for series in run.watched.series
+        if any(series.values)
+    }
+    here = [series.name for one in looks for series in one.series if series.name in told]
+    ordered = [name for name in dict.fromkeys((*_FIRST, *here)) if name in here]
+    cpus = tuple(name for name in ordered if name in _TOGETHER) if len(looks) == 1 else ()
+    alone = [cpus if name in cpus else (name,) for name in ordered]
+    return list(dict.fromkeys(alone))[:_MOST_PANELS]
+
+
+def _panel(across: Ruler, y: float, names: tuple[str, ...], looks: Sequence[tuple[Watched, float]]) -> list[Markup]:
+    curves = [
+        (_css_of_cpu(name) if len(names) > 1 else f"s{number % 6}", segment)
+        for number, (one, start) in enumerate(looks)
+        for name in names
+        for segment in _segments(one, name, start)
+    ]
+    about = quantity(names[0])
+    up = ruler(max((value for _, points in curves for _, value in points), default=0.0) or 1.0, start=_PANEL, end=0.0)
+    top = y + _HEAD
+    title = "CPUs in use" if len(names) > 1 else about.title
+    field = drawn.element(
+        "svg",
+        *(_curve(across, up, points, f"curve {css}") for css, points in curves),
+        x="0",
+        y=top,
+        width="100%",
+        height=_PANEL,
+        viewBox=f"0 0 {_FIELD:g} {_PANEL:g}",
+        preserveAspectRatio="none",
+    )
+    upper = said.cell(about, up.most)
+    return [
+        drawn.text(drawn.START, top - 7, f"{title}; the upper line is {upper}", dx=2, class_="tick"),
+        drawn.line((across.start, top), (across.end, top), class_="grid"),
+        drawn.line((across.start, top + _PANEL), (across.end, top + _PANEL), class_="ground"),
+        field,
+    ]
+
+
+def _css_of_cpu(name: str) -> str:
+    return {"server_cpus": "server", "client_cpus": "clients"}.get(name, "others")
+
+
+def _segments(looks: Watched, name: str, start: float) -> Iterator[Segment]:
+    """Without the looks at which it was not taken; several looks are taken together where there are too many."""
+    values = next((series.values for series in looks.series if series.name == name), ())
+    pairs = [(at_s - start, value) for at_s, value in zip(looks.at_s, values, strict=False)]
+    every = -(-len(pairs) // _MOST_POINTS)
+    segment: Segment = []
+    for first in range(0, len(pairs), every or 1):
+        some = [(at, value) for at, value in pairs[first : first + every] if value is not None]
+        if some:
+            segment.append((some[0][0], sum(value for _, value in some) / len(some)))
+        elif segment:
+            yield segment
+            segment = []
+    if segment:
+        yield segment
+
+
+def _curve(across: Ruler, up: Ruler, points: Segment, css: str) -> Markup:
+    stretched = [(across.at(at) * _FIELD / 100, up.at(max(0.0, value))) for at, value in points]
+    return drawn.along(stretched, size=(_FIELD, _PANEL), class_=css)
+
+
+def _warmup(across: Ruler, start: float, bottom: float) -> list[Markup]:
+    return [drawn.box((across.at(0), across.at(-start)), (0, bottom), class_="warming")] if start < 0 else []
+
+
+def _times(across: Ruler, span: tuple[float, float], bottom: float) -> Iterator[Markup]:
+    """Seconds since the measuring began, which is not where the picture does."""
+    start, end = span
+    step = round_step((end - start) / _TICKS)
+    for number in range(int(end / step) + 1):
+        x = across.at(number * step - start)
+        yield drawn.line((x, 0), (x, bottom), class_="grid")
+        last = number == int(end / step)
+        css = "tick roomy" if number % 2 and not last else "tick"
+        told = f"{number * step:g} s" if last else f"{number * step:g}"
+        anchor = "start" if x < 2 else "end" if x > 95 else "middle"
+        yield drawn.text(x, bottom + 16, told, text_anchor=anchor, class_=css)

@@ -1,0 +1,181 @@
+"""Middles, ratios of versions, and what each axis does: of servers at work, from synthetic sessions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from at_work import DOUBLEWRITE, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from schema_check import complaints
+
+from recovery.cells import (
+    Group,
+    cell_words,
+    differing,
+    groups,
+    is_numeric,
+    is_switch,
+    says_itself,
+    scale_of,
+    words_in,
+)  # fmt: skip
+from recovery.measures import against_baseline, along, contrasts, is_work, middles, names_taken, stored_measures
+from recovery.published import schema
+from recovery.store import to_json
+from recovery.stored import STARTUP, Axis, Session, Verdict
+
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+def axis_of(session: Session, name: str) -> Axis:
+    return next(axis for axis in session.axes if axis.name == name)
+
+
+def with_verdict(session: Session, verdict: Verdict, *, of: int) -> Session:
+    return replace(
+        session, runs=tuple(replace(run, verdict=verdict) if run.number == of else run for run in session.runs)
+    )
+
+
+def test_middles_are_of_measured_runs_alone() -> None:
+    session = metadata()
+    first = next(one for one in middles(session) if (one.version, one.variant) == (OLD, "Q1"))
+    assert (first.name, first.unit, first.count) == ("elapsed_s", "s", 3)
+    assert first.mean == pytest.approx(58.3 * (1 + 1.006 + 0.992) / 3)
+    assert first.min == pytest.approx(58.3 * 0.992)
+    assert first.max == pytest.approx(58.3 * 1.006)
+    assert first.interval is not None
+    for verdict, told in ((Verdict.FAILED, (1, 0)), (Verdict.VOID, (0, 1))):
+        less = next(iter(middles(with_verdict(session, verdict, of=1))))
+        assert (less.count, less.interval, less.failed, less.void) == (2, None, *told)
+        assert less.max == pytest.approx(58.3 * 1.006)
+
+
+def test_every_figure_has_middles_and_what_was_not_taken_is_none() -> None:
+    session = metadata()
+    assert names_taken(session)[0] == "elapsed_s"
+    dumped = {one.variant: one.mean for one in middles(session, "dump_bytes") if one.version == OLD}
+    assert dumped["Q1"] is None
+    assert dumped["dump"] == pytest.approx(9.5e6)
+    assert all(one.count == 0 for one in middles(session, "nothing"))
+
+
+def test_versions_against_the_baseline() -> None:
+    ratios = {one.variant: one for one in against_baseline(metadata())}
+    assert {one.version for one in ratios.values()} == {NEW}
+    assert ratios["Q1"].ratio == pytest.approx(1.92 / 58.3)
+    assert ratios["Q1"].differs
+    assert ratios["dump"].ratio == pytest.approx(108.2 / 32.0)
+    turned = replace(metadata(), settings={"baseline": NEW, "runs": 3})
+    assert {one.version for one in against_baseline(turned)} == {OLD}
+
+
+def test_along_an_axis_all_else_is_equal() -> None:
+    session = interference()
+    held = {(one.version, one.variant): one for one in along(session, axis_of(session, "poll"))}
+    assert len(held) == 2 * 3
+    lost = held[OLD, "400-on"]
+    assert lost.base_variant == "400-off"
+    assert lost.ratio == pytest.approx(1 - 0.169)
+    assert lost.differs
+    assert lost.ratio_error is not None
+    assert held[NEW, "400-on"].differs is False
+    assert along(session, axis_of(session, "table_open_cache")) == (), "nothing is a base there"
+
+
+def test_a_cell_that_an_axis_does_not_concern_is_held_against_nothing_along_it() -> None:
+    session = write_scaling()
+    held = along(session, axis_of(session, DOUBLEWRITE))
+    assert {(one.variant, one.base_variant) for one in held} == {
+        ("doublewrite-update-nokey-OFF", "doublewrite-update-nokey-ON")
+    }
+    assert [one.ratio for one in held] == [pytest.approx(1.4)] * 2
+    assert len(contrasts(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
+
+
+def test_zero_has_no_ratio() -> None:
+    session = interference()
+    assert {one.ratio for one in middles(session, "client_errors")} == {None}
+    misses = {(one.version, one.variant): one for one in middles(session, "table_open_cache_misses_per_s")}
+    assert misses[NEW, "400-on"].ratio is None
+    assert misses[OLD, "400-on"].ratio == 1
+
+
+def test_one_run_has_no_interval() -> None:
+    session = interference(runs=1)
+    assert {(one.count, one.stdev, one.interval) for one in middles(session)} == {(1, None, None)}
+    assert {one.differs for one in contrasts(session)} == {None}
+
+
+@every_form
+def test_stored_keys_keep_the_schema(name: str) -> None:
+    session = FORMS[name]()
+    report = json.loads(to_json(session))
+    made = schema()
+    assert list(complaints(report, made, made)) == []
+    assert report["summaries"] == []
+    assert len(report["measures"]) == len(stored_measures(session)) > 0
+    assert {one["name"] for one in report["measures"]} >= {session.figure}
+    assert bool(report["contrasts"]) is (name != "metadata")
+    assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["measures"])
+
+
+def test_a_session_about_starts_has_neither() -> None:
+    starts = replace(metadata(), figure=STARTUP, runs=())
+    assert not is_work(starts)
+    assert {"measures", "contrasts"} & set(json.loads(to_json(starts))) == set()
+    assert stored_measures(starts) == ()
+    assert contrasts(starts) == ()
+
+
+def test_kinds_of_axes() -> None:
+    assert is_switch(Axis("poll", ("off", "on")))
+    assert is_switch(Axis("innodb_doublewrite", ("ON", "OFF")))
+    assert is_numeric(Axis("threads", ("1", "16")))
+    assert not is_numeric(Axis("innodb_page_size", ("16k", "8k")))
+    assert says_itself(Axis("question", ("Q1", "dump, --skip-lock-tables")))
+    assert not says_itself(Axis("innodb_page_size", ("16k", "8k")))
+    assert not says_itself(Axis("poll", ("off", "on")))
+
+
+def test_cells_are_called_by_what_differs() -> None:
+    session = interference()
+    assert cell_words(session, "400-on") == "table_open_cache=400, poll=on"
+    assert cell_words(session, "400-on", without=("poll",)) == "table_open_cache=400"
+    alone = interference(caches=("400",))
+    assert cell_words(alone, "400-on") == "poll=on"
+    assert [axis.name for axis in differing(alone, alone.variants)] == ["poll"]
+    assert (
+        cell_words(table_cache(), "read-only-16-2-8") == "read-only, table_open_cache_instances=16, tables 2, threads 8"
+    )
+    bare = replace(metadata(), axes=(), cells={})
+    assert cell_words(bare, "Q1") == "Q1"
+
+
+def test_groups_are_what_has_axes_of_its_own() -> None:
+    found = {group.name: [axis.name for axis in group.axes] for group in groups(write_scaling())}
+    assert found["doublewrite"] == [DOUBLEWRITE]
+    assert found["one-user"] == ["workload"]
+    assert found["hot-rows"] == ["threads", "transaction_isolation"]
+    assert [group.name for group in groups(table_cache())] == ["point-select", "read-only", "read-write"]
+    (whole,) = groups(metadata())
+    assert (whole.name, [axis.name for axis in whole.axes]) == ("", ["question"])
+    assert words_in(table_cache(), groups(table_cache())[0], "point-select-8-1-2").startswith("table_open_cache_inst")
+
+
+def test_the_axis_that_is_drawn_against() -> None:
+    def scale(group: Group) -> str | None:
+        axis = scale_of(group)
+        return axis.name if axis else None
+
+    assert [scale(group) for group in groups(table_cache())] == ["threads"] * 3
+    assert [scale(group) for group in groups(interference())] == ["table_open_cache"]
+    assert [scale(group) for group in groups(metadata())] == [None]
+    found = {group.name: scale(group) for group in groups(write_scaling())}
+    assert (found["scaling"], found["doublewrite"], found["one-user"]) == ("threads", None, None)
+
+
+def test_the_small_forms_are_of_the_same_kind() -> None:
+    for name, small in SMALL.items():
+        assert {axis.name for axis in small().axes} == {axis.name for axis in FORMS[name]().axes}

@@ -1,0 +1,205 @@
+"""What do the reports say of a server at work? Golden texts of four forms, and what must hold of any."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from at_work import FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+
+from recovery.cli import run
+from recovery.compare import compare, slower_pairs, slower_than_baseline
+from recovery.errors import UsageError
+from recovery.quantities import quantity
+from recovery.report import hyperfine, layout, markdown, sheet, text
+from recovery.report.answer import answers
+from recovery.report.compare import comparison_tables
+from recovery.report.tables import figures_of, tables
+from recovery.report.work import said
+from recovery.store import REPORT, to_json
+from recovery.stored import Session, Table, Verdict
+
+GOLDEN = Path(__file__).parent.parent / "fixtures" / "work"
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_texts_are_as_kept(name: str) -> None:
+    assert text.render(SMALL[name]()) == (GOLDEN / f"{name}.txt").read_text()
+
+
+@every_form
+def test_the_text_is_narrow_and_plain(name: str) -> None:
+    told = text.render(FORMS[name]())
+    assert told.isascii()
+    assert max(map(len, told.splitlines())) <= 78
+    assert "Every run" in markdown.render(FORMS[name]())
+
+
+def titled(session: Session, title: str) -> Table:
+    (found,) = [table for table in figures_of(session) if table.title.startswith(title)]
+    return found
+
+
+def test_what_is_lost_is_told_with_its_error() -> None:
+    lost = titled(interference(), "Lost by poll=on")
+    assert lost.headers == ("version", "table open cache", "poll=off", "poll=on", "lost", "+-", "more than noise")
+    assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse")
+    assert [row[-1] for row in lost.rows if row[0] == NEW] == ["no"] * 3
+
+
+def test_seconds_are_added_not_lost() -> None:
+    session = interference(caches=("400",))
+    slower = replace(
+        session,
+        figure="elapsed_s",
+        runs=tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs),
+    )
+    added = titled(slower, "Added by poll=on")
+    assert added.rows[0][3] == "20.3 %"
+    assert added.rows[0][-1] == "yes, worse"
+    assert answers(slower)[0].startswith("5.7.22 needs 20.3 % +- ")
+    assert answers(slower)[1].startswith("8.0.31 needs no longer by more than noise by poll=on")
+
+
+def test_factors_against_a_base() -> None:
+    factors = titled(table_cache(), "table_open_cache_instances: queries/s, factor against 1, read-write")
+    assert factors.headers == ("version", "tables", "threads", "mean at 1", "8", "16")
+    row = next(row for row in factors.rows if row[:3] == (OLD, "1", "8"))
+    assert row[-1].startswith("1.45 +- 0.0")
+    assert titled(write_scaling(), "innodb_doublewrite").rows[0][-1].startswith("1.40 +- ")
+
+
+def test_better_and_worse_go_by_the_figure() -> None:
+    less = {row[1]: row[-1] for row in titled(metadata(), "Held against 5.7.22").rows}
+    assert (less["Q1"], less["dump"]) == ("yes, better", "yes, worse")
+    more = {row[1:3]: row[-1] for row in titled(interference(), "Held against 5.7.22").rows}
+    assert (more["400", "off"], more["400", "on"], more["4000", "on"]) == ("yes, worse", "yes, better", "no")
+
+
+def test_columns_without_values_are_left_out_and_zeros_are_said_once() -> None:
+    cache = titled(table_cache(), "Table cache, means")
+    assert "overflows/s" not in cache.headers
+    assert any("Zero in every cell: misses/s, overflows/s" in note for note in cache.notes)
+    names = {table.title for table in figures_of(metadata())}
+    assert not any(name.startswith(("Locks", "Table cache")) for name in names)
+
+
+def test_what_failed_is_counted_beside_and_said() -> None:
+    session = interference()
+    failed = replace(session.runs[0], verdict=Verdict.FAILED, reason="sysbench: FATAL")
+    broken = replace(session, runs=(failed, *session.runs[1:]))
+    assert any("5.7.22 400-off 1 failed" in note for note in figures_of(broken)[0].notes)
+    assert titled(broken, "Not counted").rows[0][-1] == "sysbench: FATAL (logs/001.err)"
+    assert answers(broken)[0].endswith("Not counted: 1 failed.")
+
+
+def test_a_session_without_runs_is_rendered() -> None:
+    for form in FORMS.values():
+        empty = replace(form(), runs=(), status="running")
+        assert answers(empty)[0] == "5.7.22: nothing was measured."
+        assert "nothing was measured" in text.render(empty)
+
+
+def test_variants_without_axes_are_called_by_their_names() -> None:
+    bare = replace(metadata(), axes=(), cells={})
+    assert figures_of(bare)[0].headers[:3] == ("version", "variant", "runs")
+    assert "for Q1" in answers(bare)[0]
+
+
+def test_answers() -> None:
+    old, new = answers(interference(caches=("400",)))
+    assert old == "5.7.22 loses 16.9 % +- 1.3 by poll=on (46,289 to 38,466 queries/s)."
+    assert new == "8.0.31 loses nothing that is more than noise by poll=on (43,071 to 43,071 queries/s)."
+    old, new = answers(metadata())
+    assert old.startswith("5.7.22 needs 58.26 s for Q1, 30.4 times as long as 8.0.31; ")
+    assert "108.1 s for dump, 3.38 times as long as 5.7.22" in new
+    old, new = answers(table_cache())
+    assert "up to 49,994 queries/s with point-select, table_open_cache_instances=16, tables 2, threads 8;" in old
+    assert "table_open_cache_instances=16 makes it 1.45 +- 0.0" in old
+    assert "(0.94 times that of 5.7.22)" in new
+
+
+def test_commands_of_clients_are_told_once() -> None:
+    clients = next(table for table in tables(table_cache()) if table.title == "Clients")
+    assert [row[1] for row in clients.rows] == [f"sysbench oltp --threads={count} run" for count in (1, 2, 4, 8)]
+
+
+def test_csv_has_a_column_for_each_axis_and_measure() -> None:
+    session = write_scaling(small=True)
+    rows = list(csv.DictReader(io.StringIO(sheet.render(session))))
+    assert len(rows) == len(session.runs)
+    assert (rows[0]["axis_threads"], rows[0]["axis_innodb_doublewrite"]) == ("1", "")
+    assert float(rows[0]["measure_qps"]) == session.runs[0].measures["qps"]
+
+
+def test_hyperfine_takes_times_and_refuses_rates() -> None:
+    found = json.loads(hyperfine.render(metadata()))["results"]
+    assert [one["command"] for one in found][:2] == ["5.7.22 Q1", "5.7.22 Q2"]
+    assert found[0]["parameters"]["question"] == "Q1"
+    assert len(found[0]["times"]) == 3
+    with pytest.raises(UsageError, match="queries/s"):
+        hyperfine.render(interference())
+
+
+def scaled(session: Session, factor: float) -> Session:
+    runs = (
+        replace(one, measures={name: value * factor for name, value in one.measures.items()}) for one in session.runs
+    )
+    return replace(session, runs=tuple(runs))
+
+
+def test_two_sessions_are_compared_by_their_figure() -> None:
+    one = interference()
+    found = compare(one, scaled(one, 0.8))
+    assert {round(pair.ratio or 0, 3) for pair in found.pairs} == {0.8}
+    assert len(slower_pairs(found, 0.1)) == len(found.pairs) == 12
+    assert slower_pairs(found, 0.3) == ()
+    assert slower_pairs(compare(one, scaled(one, 1.2)), 0.1) == (), "more queries are no worse"
+    assert slower_pairs(found, 0.1)[0] == (
+        "5.7.22 400-off comes to 0.80 times the queries/s of 5.7.22, 0.9 are allowed"
+    )  # fmt: skip
+    table = comparison_tables(found, ("a", "b"))[0]
+    assert table.title == "b (second) held against a (first), mean queries/s"
+    assert table.notes[-1] == "More is better."
+
+
+def test_a_limit_goes_by_the_figure() -> None:
+    assert slower_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
+    assert slower_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off comes to 0.93 times the queries/s")
+
+
+def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, session in (("a", interference()), ("b", scaled(interference(), 0.5)), ("c", metadata())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / REPORT).write_bytes(to_json(session))
+    assert run(["compare", "a", "b", "--results", str(tmp_path)]) == 0
+    assert "More is better" in capsys.readouterr().out
+    assert run(["compare", "a", "b", "--results", str(tmp_path), "--fail-over", "20%"]) == 4
+    capsys.readouterr()
+    assert run(["compare", "a", "b", "--json", "--results", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"][0]["ratio"] == pytest.approx(0.5)
+    assert run(["compare", "a", "c", "--results", str(tmp_path)]) == 2
+    assert "queries/s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "value", "told"), [
+    ("qps", 46320.4, "46,320 queries/s"), ("elapsed_s", 0.0421, "0.0421 s"), ("elapsed_s", 345.6, "345.6 s"),
+    ("table_open_cache_hit_share", 0.99984, "99.98 %"), ("latency_p99_ms", 12.34, "12.3 ms"),
+    ("read_bytes", 1.25e6, "1.2 MB"), ("read_bytes_per_s", 1.25e6, "1.2 MB/s"), ("client_errors", 3.0, "3 errors"),
+    ("qps", 0.0, "0 queries/s"),
+])  # fmt: skip
+def test_figures_have_their_units(name: str, value: float, told: str) -> None:
+    assert said.worded(quantity(name), value) == told
+
+
+def test_a_table_that_is_split_says_again_what_each_row_is() -> None:
+    wide = Table("t", ("version", "cell", *"abcdefgh"), (("5.7.22", "one", *["x" * 20] * 8),), (False,) * 10, keys=2)
+    parts = layout.split(wide, 78, gap=2)
+    assert len(parts) > 2
+    assert {part.headers[:2] for part in parts} == {("version", "cell")}
+    assert [name for part in parts for name in part.headers[2:]] == list("abcdefgh")

@@ -1,0 +1,145 @@
+"""Does the page of a server at work show its lines, bars and seconds, and is it as well-formed as the others?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from at_work import FORMS, NEW, OLD, interference, metadata, table_cache, write_scaling
+from everything import HOSTILE
+from test_report_page import Read
+
+from recovery.cells import groups
+from recovery.measured import Series, Watched
+from recovery.report.html.cellbars import cell_bars
+from recovery.report.html.overtime import over_time
+from recovery.report.html.page import render
+from recovery.report.html.parts import Chart, Fold
+from recovery.report.html.scaling import scaling_charts, short
+from recovery.stored import Axis
+
+every_form = pytest.mark.parametrize("name", FORMS)
+
+
+@every_form
+def test_the_page_is_well_formed(name: str) -> None:
+    page = Read(render(FORMS[name]()))
+    assert max(page.ids.values()) == 1
+    assert set(page.labels) <= set(page.ids)
+    assert page.tags["svg"] > 0
+    assert not {one for one in page.names if one.startswith("on")}
+    assert {"script", "link", "iframe"} & set(page.tags) == set()
+    told = " ".join(page.texts)
+    assert "What makes a difference" in told or name == "metadata"
+
+
+def test_a_line_for_each_cell_and_a_panel_where_there_are_too_many() -> None:
+    session = interference()
+    (group,) = groups(session)
+    panels = scaling_charts(session, group, "k")
+    assert panels is not None
+    assert len(panels.charts) == 1
+    assert [one.name for one in panels.legend] == [
+        f"{version}, poll={poll}" for version in (OLD, NEW) for poll in ("off", "on")
+    ]
+    assert panels.charts[0].svg.count('class="run ') == len(session.runs), "every run is there"
+    assert panels.charts[0].svg.count('class="series ') == 4 * 2
+    assert panels.charts[0].svg.count('class="upright ') == 4 * 3
+
+
+def test_panels_are_split_by_the_last_axis_and_hold_six_lines() -> None:
+    session = table_cache()
+    panels = scaling_charts(session, groups(session)[0], "k")
+    assert panels is not None
+    assert [chart.title for chart in panels.charts] == ["tables 1", "tables 2", "tables 3"]
+    assert len(panels.legend) == 6
+    whole = write_scaling()
+    scaling = scaling_charts(whole, groups(whole)[0], "k")
+    assert scaling is not None
+    assert [chart.title for chart in scaling.charts] == ["point-select", "read-write", "update-nokey"]
+    assert scaling_charts(whole, groups(whole)[-1], "k") is None, "nothing to scale"
+
+
+def test_the_axis_is_from_zero_and_alike_where_panels_are() -> None:
+    session = table_cache()
+    panels = scaling_charts(session, groups(session)[0], "k")
+    assert panels is not None
+    ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in panels.charts]
+    assert ticks[0] == ticks[1] == ticks[2]
+    assert ticks[0][0] == "0"
+    assert (short(0, 50000), short(20000, 50000), short(2.5e6, 5e6), short(200, 500)) == ("0", "20k", "2.5M", "200")
+
+
+def test_bars_where_nothing_is_scaled() -> None:
+    session = metadata()
+    chart = cell_bars(session, groups(session)[0], "k")
+    assert chart is not None
+    assert chart.svg.count('class="bar v0"') == chart.svg.count('class="bar v1"') == 5
+    assert chart.svg.count('class="dot"') == len(session.runs)
+    assert "mean 58.26" in chart.svg
+    assert cell_bars(replace(session, runs=()), groups(session)[0], "k") is None
+
+
+def test_off_and_on_are_drawn_over_each_other() -> None:
+    charts = over_time(interference())
+    assert len(charts) == 2 * 3
+    first = charts[0]
+    assert isinstance(first, Chart)
+    assert first.title == "5.7.22 table_open_cache=400"
+    assert [re.sub(r"run \d+", "run", mark.name) for mark in first.legend] == [
+        "poll=off, run: 46,320 queries/s", "poll=on, run: 38,492 queries/s", "warm-up, in no figure",
+    ]  # fmt: skip
+    assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 7
+    assert "queries/s; the upper line is 50,000" in first.svg
+
+
+def test_one_run_alone_has_its_cpus_together() -> None:
+    session = interference(caches=("400",))
+    off = tuple(run for run in session.runs if run.variant == "400-off")
+    alone = replace(session, runs=off, variants=("400-off",), cells={"400-off": session.cells["400-off"]}, axes=())
+    chart = over_time(alone)[0]
+    assert isinstance(chart, Chart)
+    assert [mark.name for mark in chart.legend][1:] == [
+        "server CPUs",
+        "client CPUs",
+        "other CPUs",
+        "warm-up, in no figure",
+    ]
+    assert "CPUs in use" in chart.svg
+    assert "misses" not in chart.svg, "never anything but zero"
+
+
+def test_of_many_cells_a_few_are_open() -> None:
+    *opened, fold = over_time(table_cache())
+    assert len(opened) == 8
+    assert all(isinstance(one, Chart) and one.title.endswith("threads 8") for one in opened)
+    assert isinstance(fold, Fold)
+    assert fold.summary == "The other cells: 32; 176 more are in report.json"
+
+
+def test_a_gap_in_a_series_is_a_gap() -> None:
+    session = interference(caches=("400",))
+    values = tuple(None if at == 5 else 10.0 + at for at in range(12))
+    watched = Watched(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
+    gapped = replace(session, runs=tuple(replace(run, watched=watched) for run in session.runs))
+    chart = over_time(gapped)[0]
+    assert isinstance(chart, Chart)
+    assert chart.svg.count('class="curve s0"') == 2 * 2
+    assert "mine per s; the upper line" in chart.svg
+    short_one = Watched((0.0, 1.0), (Series("qps", (1.0, 1.0)),))
+    assert over_time(replace(session, runs=tuple(replace(run, watched=short_one) for run in session.runs))) == ()
+
+
+def test_what_comes_from_outside_is_text() -> None:
+    session = interference(caches=("400",))
+    axes = (Axis(HOSTILE, ("off", HOSTILE), "off"),)
+    cells = {name: {HOSTILE: "off" if cell["poll"] == "off" else HOSTILE} for name, cell in session.cells.items()}
+    page = render(replace(session, axes=axes, cells=cells, title=HOSTILE))
+    assert "<script" not in page
+    Read(page)
+
+
+def test_pages_of_starts_have_no_style_of_work() -> None:
+    assert ".panels" in render(metadata())
+    assert ".panels" not in render(replace(metadata(), figure="startup_s"))
