@@ -14,7 +14,8 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
-    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET
+    NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
+    POLLERS EVERY QUESTION PUBLISHED_BUILD PROFILE
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
@@ -31,7 +32,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale versions doctor datadirs images image report bundle \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling versions doctor datadirs images image report bundle \
         compare status \
         test test-fast lint bench lock clean
 
@@ -45,7 +46,8 @@ help: ## this page
 	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
 	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (your words for what no host tells: io2, 5000 IOPS), NO_PROBE=1 (do not"
-	@echo "try the storage beforehand), ARGS (passed on as they are)."
+	@echo "try the storage beforehand), ARGS (passed on as they are). For loads: SECONDS (60, of each), THREADS, WORKLOAD,"
+	@echo "OPTION (one of the server's and its values: table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
@@ -62,6 +64,18 @@ clean-start: env ## the baseline: a start without a crash, cold and warm
 
 scale: env ## startup against the number of tables: TABLES="1000 10000 50000 200000"
 	@$(RECOVERY) scale $(ARGS)
+
+metadata: env ## information_schema and dumps over very many tables: SCHEMAS=100 TABLES=10000
+	@$(RECOVERY) metadata $(ARGS)
+
+interference: env ## what a load loses to questions to information_schema
+	@$(RECOVERY) interference $(ARGS)
+
+table-cache: env ## what instances of the table cache gain, by tables and clients
+	@$(RECOVERY) table-cache $(ARGS)
+
+write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
+	@$(RECOVERY) write-scaling $(ARGS)
 
 status: env ## where is the run that goes on, on this host?
 	@$(RECOVERY) status $(ARGS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recovery.model import Cache, Flavor, Schema, Version
+from recovery.model import Cache, Flavor, Schema, Variant, Version
+from recovery.work import Create, Load, Task
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,44 @@ OVERHEAD_S = 12.0
 
 
 STARTS_UNTIL_WARM = 3
+_AROUND_WORK_S = 8.0
+"""A start, a flush, and a shutdown with pages to be written."""
+_ROWS_BUILT_PER_S = 60_000
+_CREATED_PER_S = 200
+_READ_ROWS_PER_S = 3_000
+"""Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
 
 
 def seconds_for(
-    version: Version, schema: Schema, *, runs: int, caches: Sequence[Cache], read_iops: int | None = None
+    version: Version, schema: Schema, *, runs: int, variants: Sequence[Variant], read_iops: int | None = None
 ) -> float:
     """A partition is built and started over as a table is; a table that shares its file is built as any other."""
-    trials_s = sum(trial_seconds(version, schema, cache, read_iops=read_iops) for cache in caches)
+    trials_s = sum(trial_seconds(version, schema, variant, read_iops=read_iops) for variant in variants)
     return build_seconds(version, schema) + runs * trials_s
 
 
 def build_seconds(version: Version, schema: Schema) -> float:
-    return max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
+    tables_s = max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
+    return tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
 
 
-def trial_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
+def trial_seconds(version: Version, schema: Schema, variant: Variant, *, read_iops: int | None = None) -> float:
+    if variant.task is not None:
+        return _AROUND_WORK_S + _work_seconds(variant.task, schema)
+    return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
+
+
+def _work_seconds(task: Task, schema: Schema) -> float:
+    match task:
+        case Load(seconds=seconds, warmup_s=warmup_s):
+            return seconds + warmup_s
+        case Create(tables=tables):
+            return tables / _CREATED_PER_S
+        case _:
+            return schema.total_tables / _READ_ROWS_PER_S
+
+
+def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
     rates = _rates(version)
     reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
     start_ms = (

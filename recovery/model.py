@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+
+from recovery.work import Task
 
 
 class Flavor(StrEnum):
@@ -82,6 +85,8 @@ class Layout(StrEnum):
     """Each in several."""
     ENCRYPTED = "encrypted"
     """Each in one of its own, which is encrypted."""
+    COMPRESSED = "compressed"
+    """Each in one of its own, in compressed pages of half the size."""
 
 
 PARTITIONS = 4
@@ -103,6 +108,10 @@ class Schema:
     template: Path | None = None
     """The user's own template; None is templates/schema.sql.j2, or layouts.sql.j2 for another layout than its."""
     layout: Layout = Layout.FILES
+    foreign_keys: int = 0
+    """So many tables have one, each to a table of its own."""
+    more_row_bytes: int = 0
+    """Of each row, beside its key and columns: a guess at the space it takes."""
 
     @property
     def total_tables(self) -> int:
@@ -136,6 +145,27 @@ class Cache(StrEnum):
 
 
 @dataclass(frozen=True)
+class Work:
+    """One way to measure a server: what it is given to do, and where that stands among the others."""
+
+    name: str
+    cache: Cache
+    """Of a load, which warms up by itself, this is WARM."""
+    task: Task | None = None
+    """None: its start is what is measured."""
+    axes: tuple[tuple[str, str], ...] = ()
+    """Name and value of each thing by which it differs from others: threads, tables, an option of the server."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Options of the server that belong to it."""
+    layout: Layout | None = None
+    """How its tables lie; None is what the schema says."""
+
+
+def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
+    return tuple(Work(cache.value, cache) for cache in caches)
+
+
+@dataclass(frozen=True)
 class Named:
     """What is compared, under the name that the user gives it."""
 
@@ -154,11 +184,15 @@ class Variant:
     cache: Cache
     settings: tuple[tuple[str, str], ...] = ()
     label: str = ""
-    """What the user calls these settings."""
+    """What these settings are called, by the user or by themselves."""
     tables: int | None = None
     """In each schema that was asked for. Of these three, None is what the schema says."""
     layout: Layout | None = None
     schemas: int | None = None
+    task: Task | None = None
+    """What the server is given to do; None: its start is what is measured."""
+    axes: tuple[tuple[str, str], ...] = ()
+    """Name and value of each thing by which it differs from others, beside its cache."""
 
 
 @dataclass(frozen=True)

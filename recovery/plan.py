@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.model import Cache, Layout, Named, Schema, Trial, Variant, Version
+from recovery.model import Layout, Named, Schema, Trial, Variant, Version, Work
 from recovery.server.options import shaping
 
 UNNAMED = Named("")
+SETTINGS = "settings"
+"""The axis of what the user gives a name to."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +72,29 @@ class Plan:
 
 
 def variants_of(
-    caches: Iterable[Cache],
+    works: Iterable[Work],
     named: Sequence[Named] = (),
     points: Sequence[int] = (),
     *,
     common: Named = UNNAMED,
 ) -> tuple[Variant, ...]:
-    """Every cache under all that is named, at every number of tables."""
+    """All work under all that is named, at every number of tables."""
+    ways = tuple(works)
     return tuple(
         Variant(
-            name="-".join(map(str, filter(None, (cache.value, own.label, tables)))),
-            cache=cache,
-            settings=own.settings,
-            label=own.label,
+            name="-".join(map(str, filter(None, (work.name, own.label, tables)))),
+            cache=work.cache,
+            settings=tuple((dict(work.settings) | dict(own.settings)).items()),
+            label=" ".join(filter(None, (own.label, *(f"{name}={value}" for name, value in work.settings)))),
             tables=tables,
-            layout=own.layout,
+            layout=own.layout or work.layout,
             schemas=own.schemas,
+            task=work.task,
+            axes=(*work.axes, *(((SETTINGS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)
         for own in (_own(one, common) for one in named or (UNNAMED,))
-        for cache in caches
+        for work in ways
     )
 
 

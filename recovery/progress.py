@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
+from recovery.measures import value_of
 from recovery.model import Trial
-from recovery.stored import Run, Verdict
+from recovery.stored import STARTUP, Run, Verdict
 
 
 class Stage(StrEnum):
@@ -91,7 +92,8 @@ class Ended:
     version: str
     variant: str
     verdict: Verdict
-    startup_s: float | None
+    value: float | None
+    """Of the session's figure: seconds of a start, queries a second."""
     took_s: float
     """The whole of it: inserts, flush, count and shutdown around the timed start."""
 
@@ -105,9 +107,12 @@ class Cell:
     planned: int
     ended: int
     mean_s: float | None = None
+    """Where starts are timed; what other sessions are about is in the two below."""
     last_s: float | None = None
     failed: int = 0
     void: int = 0
+    mean: float | None = None
+    last: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,8 @@ class Progress:
     began_s: float
     started_at: str
     """Wall clock, UTC."""
+    figure: str = STARTUP
+    """What the session is about."""
     status: Status = Status.RUNNING
     ahead: Ahead | None = None
     builds: tuple[tuple[str, float], ...] = ()
@@ -169,7 +176,7 @@ class Progress:
 
     def trial_ended(self, run: Run, now_s: float) -> Progress:
         began_s = now_s if self.trial_began_s is None else self.trial_began_s
-        ended = Ended(run.number, run.version, run.variant, run.verdict, run.startup_s, now_s - began_s)
+        ended = Ended(run.number, run.version, run.variant, run.verdict, value_of(run, self.figure), now_s - began_s)
         known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
         return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
 
@@ -208,15 +215,19 @@ class Progress:
         for version, variant in dict.fromkeys(names):
             ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
             measured = [one for one in ended if one.verdict is Verdict.MEASURED]
-            times = [one.startup_s for one in measured if one.startup_s is not None]
+            values = [one.value for one in measured if one.value is not None]
+            mean, last = (fmean(values), values[-1]) if values else (None, None)
+            starts = self.figure == STARTUP
             if ended:
                 yield Cell(
                     version,
                     variant,
                     planned=names.count((version, variant)),
                     ended=len(ended),
-                    mean_s=fmean(times) if times else None,
-                    last_s=times[-1] if times else None,
+                    mean_s=mean if starts else None,
+                    last_s=last if starts else None,
+                    mean=mean,
+                    last=last,
                     failed=sum(one.verdict is Verdict.FAILED for one in ended),
                     void=sum(one.verdict is Verdict.VOID for one in ended),
                 )

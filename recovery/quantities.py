@@ -21,6 +21,7 @@ class Quantity:
 QUANTITIES: dict[str, Quantity] = {
     one.name: one
     for one in (
+        Quantity("startup_s", "seconds", "s", False, "until ready for connections"),
         Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
         Quantity("qps", "queries/s", "/s", True, "statements the load's clients had answered, a second"),
         Quantity("tps", "transactions/s", "/s", True),
@@ -68,7 +69,6 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("resident_bytes", "memory", "B", False, "of the server, as it lies in the host's"),
         Quantity("dump_bytes", "dump size", "B"),
         Quantity("rows", "rows", "", None, "of the answer"),
-        Quantity("read_bytes", "read", "B", None, "fetched from storage for the server"),
         Quantity("read_requests", "requests", "", None, "reads that the device completed"),
         Quantity("server_cpu_s", "server CPU s", "s", False),
         Quantity("tables_per_s", "tables/s", "/s", True),

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Cache, Layout, Limits, Named, Schema, Variant
+from recovery.model import NO_LIMITS, Layout, Limits, Named, Schema, Variant, Work
 from recovery.plan import variants_of
+from recovery.scenarios.experiment import Asked
 from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
 
@@ -36,6 +37,8 @@ class Request:
     """One session, as asked."""
 
     scenario: str
+    works: tuple[Work, ...]
+    """What the scenario makes of it: each way to measure a server."""
     versions: tuple[str, ...]
     schema: Schema
     runs: int
@@ -77,12 +80,17 @@ class Request:
     """The user's own words for what no host tells."""
     probe: bool = True
     """Find out how fast the storage is, before anything is built."""
+    work: Asked | None = None
+    """What is asked of an experiment; None where starts are timed."""
+    own_settings: tuple[tuple[str, str], ...] = ()
+    """Options of the server that the experiment wants; those of the user win."""
     command: str = ""
 
-    def measured(self, caches: Iterable[Cache]) -> tuple[Variant, ...]:
+    @property
+    def measured(self) -> tuple[Variant, ...]:
         """All that is compared."""
         common = Named("", self.settings, self.schema.layout, self.schema.databases)
-        return variants_of(caches, self.variants, self.points, common=common)
+        return variants_of(self.works, self.variants, self.points, common=common)
 
     @property
     def most_tables(self) -> int:
@@ -91,8 +99,8 @@ class Request:
 
     @property
     def lasting_settings(self) -> dict[str, str]:
-        """The user's options for every start."""
-        return lasting(dict(self.settings))
+        """The options for every start that hold for all variants."""
+        return lasting(dict(self.own_settings) | dict(self.settings))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
@@ -205,10 +213,11 @@ def _named(label: str, pairs: str) -> Named:
 
 
 def parse_layout(text: str) -> Layout:
-    try:
-        return Layout(text)
-    except ValueError:
-        raise UsageError(f"LAYOUT={text} makes no sense", f"there are: {', '.join(Layout)}") from None
+    # Compressed tables are those of a load.
+    known = [layout for layout in Layout if layout is not Layout.COMPRESSED]
+    if text not in known:
+        raise UsageError(f"LAYOUT={text} makes no sense", f"there are: {', '.join(known)}")
+    return Layout(text)
 
 
 def check_layouts(request: Request) -> None:

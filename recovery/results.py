@@ -14,8 +14,10 @@ from recovery.measured import Floor, Samples, Touched
 from recovery.model import Limits, Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
-from recovery.scenarios.scenario import Outcome, Scenario
-from recovery.stored import Run, Session, Verdict
+from recovery.scenarios.experiment import Asked
+from recovery.scenarios.outcome import Outcome, Worked
+from recovery.scenarios.scenario import Scenario
+from recovery.stored import Axis, Run, Session, Verdict
 
 
 def empty_run(trial: Trial) -> Run:
@@ -29,7 +31,35 @@ def empty_run(trial: Trial) -> Run:
     )
 
 
-def run_of(trial: Trial, outcome: Outcome) -> Run:
+def run_of(trial: Trial, outcome: Outcome | Worked) -> Run:
+    return _work_of(trial, outcome) if isinstance(outcome, Worked) else _start_of(trial, outcome)
+
+
+def _work_of(trial: Trial, worked: Worked) -> Run:
+    return replace(
+        empty_run(trial),
+        verdict=Verdict.MEASURED,
+        measures={name: _rounded(value) for name, value in worked.measures.items()},
+        read_bytes=worked.usage.read_bytes,
+        read_requests=worked.usage.read_requests,
+        cpu_s=worked.usage.cpu_s,
+        reads_per_s=_rate(worked.usage.read_requests, worked.seconds),
+        group_memory_bytes=worked.usage.group_memory_bytes,
+        cold_means=worked.cold_means,
+        around=worked.around,
+        watched=worked.watched,
+        waits=worked.waits,
+        clients=dict(worked.clients),
+        **_seen(worked.samples),
+    )
+
+
+def _rounded(value: float) -> float:
+    """To seven digits, of which no measurement here has as many."""
+    return float(f"{value:.7g}")
+
+
+def _start_of(trial: Trial, outcome: Outcome) -> Run:
     startup, cold = outcome.startup, outcome.cold
     return replace(
         empty_run(trial),
@@ -172,10 +202,44 @@ def session_of(
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
+            **_work_settings(request.work),
         },
         versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request.limits, environment),
         tool_version=tool_version,
+        figure=scenario.figure,
+        axes=_axes(scenario, plan),
+        cells={trial.variant.name: dict(trial.variant.axes) for trial in plan.trials if trial.variant.axes},
+    )
+
+
+def _work_settings(work: Asked | None) -> dict[str, str | int | float | bool | None]:
+    """Those that say how an experiment was laid out; what its variants are made of is in the axes."""
+    if work is None:
+        return {}
+    options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
+    return {
+        "seconds": work.seconds,
+        "warmup_s": work.warmup_s,
+        "options": options or None,
+        "pollers": work.pollers,
+        "every_s": work.every_s,
+        "queries": "; ".join(f"{name}: {statement}" for name, statement in work.queries) or None,
+        "memory_ratio": work.memory_ratio,
+        "published_build": work.published_build,
+    }
+
+
+def _axes(scenario: Scenario, plan: Plan) -> tuple[Axis, ...]:
+    """In the order in which the work names them, with the values that there are."""
+    values: dict[str, dict[str, None]] = {}
+    for trial in plan.trials:
+        for name, value in trial.variant.axes:
+            values.setdefault(name, {})[value] = None
+    bases = scenario.experiment.bases if scenario.experiment else {}
+    return tuple(
+        Axis(name, tuple(found), bases.get(name) if bases.get(name) in found else None)
+        for name, found in values.items()
     )

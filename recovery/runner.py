@@ -12,9 +12,9 @@ from pathlib import Path
 
 import recovery
 from recovery.builds.resolve import known_wanted
+from recovery.builds.tools import Tool, provide
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.files import write_atomically
 from recovery.forecast import ahead_of
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
@@ -28,6 +28,7 @@ from recovery.host.pagecache import check_can_be_cold
 from recovery.host.randomreads import LEFT_OUT, effort_for, probe
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
+from recovery.keeping import keep
 from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
@@ -38,11 +39,11 @@ from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
-from recovery.scenarios.scenario import Outcome, Scenario
+from recovery.scenarios.scenario import Scenario
 from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import Stage, check_room, may_alternate, refuse, survey
-from recovery.store import STACKS, SessionStore, check_results_folder, keeping_in
+from recovery.store import SessionStore, check_results_folder
 from recovery.stored import Run, Verdict
 
 
@@ -64,17 +65,20 @@ def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say
     return dropper
 
 
+def _programs(scenario: Scenario, request: Request, say: Say) -> dict[str, Tool]:
+    """That put a server to work; one that is missing is installed, where that may be."""
+    names = scenario.experiment.programs if scenario.experiment else ()
+    return {name: provide(name, offline=request.offline, say=say) for name in names}
+
+
 def limits_not_held(group: Group | None, run: Run) -> str | None:
     """Why this run did not measure what was asked."""
     if group is None:
         return None
-    return group.lost() or overrun(
-        group.limits, read_requests=run.read_requests, read_bytes=run.read_bytes, seconds=run.first_query_s or 0
-    )
-
-
-def _file_name(trial: Trial) -> str:
-    return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
+    requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
+    if seconds is None:
+        seconds = run.around.seconds if run.around else 0.0
+    return group.lost() or overrun(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,10 @@ class Prepared:
 
 def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     scenario = find_scenario(request.scenario)
-    if Cache.COLD in scenario.caches:
+    if any(work.cache is Cache.COLD for work in request.works):
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
-    variants = request.measured(scenario.caches)
+    variants = request.measured
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
@@ -112,8 +116,10 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]
-    for place in places_for(releases, request.measured((Cache.COLD,))):
+    for place in places_for(releases, request.measured):
         refuse(place.version, place.schema(request.schema))
+    if request.work is not None and request.stacks is not None:
+        provide(request.stacks, offline=request.offline, say=narrator.warn)
     samplers = programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     DataDirs(request.data).check()
@@ -130,6 +136,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             narrator.doing("getting the servers")
             builds = resolve_builds(request, engine, narrator.warn)
             dropper = _dropper(request, engine, builds, narrator.warn)
+            programs_at_work = _programs(find_scenario(request.scenario), request, narrator.warn)
             # Before anything is built: later the storage would still be at work for us.
             narrator.doing("trying the storage")
             tried = probe(request.data, effort_for(request.most_tables)) if request.probe else LEFT_OUT
@@ -138,7 +145,15 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             stagehand = stack.enter_context(
-                Stagehand(request, prepared.stages, engine=engine, narrator=narrator, group=group, samplers=samplers)
+                Stagehand(
+                    request,
+                    prepared.stages,
+                    engine=engine,
+                    narrator=narrator,
+                    group=group,
+                    samplers=samplers,
+                    programs=programs_at_work,
+                )
             )
             stagehand.rehearse()
             return _Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator).run()
@@ -219,8 +234,9 @@ class _Loop:
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for old in bench.server.logdir.glob("*.err"):
             old.unlink()
+        outcome = None
         try:
-            outcome = self.prepared.scenario.measure(bench, trial.variant.cache)
+            outcome = self.prepared.scenario.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError) as error:
             void = isinstance(error, TrialVoidError | ServerKilledError)
             verdict = Verdict.VOID if void else Verdict.FAILED
@@ -230,10 +246,9 @@ class _Loop:
             run = run_of(trial, outcome)
             doubt = limits_not_held(bench.server.group, run)
             verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
-            run = self._keep_stacks(trial, judged(trial, run, verdict, reason), outcome)
-        kept = self._keep_log(trial, bench.server.logdir, measured=run.startup_s is not None)
-        run = replace(run, started_at=started_at, log=kept)
-        self.store.append(run)
+            run = judged(trial, run, verdict, reason)
+        run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+        self.store.append(replace(run, started_at=started_at))
         self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if not run.verdict.as_asked:
@@ -253,27 +268,6 @@ class _Loop:
             self.session = replace(self.session, floors=(*self.session.floors, floor))
         assert self.store is not None
         self.store.update(self.session)
-
-    def _keep_log(self, trial: Trial, logdir: Path, *, measured: bool) -> str | None:
-        """The log of the timed start; after a failure the last log there is, for it tells the reason."""
-        assert self.store is not None
-        found = sorted(logdir.glob("timed*.err" if measured else "*.err"), key=lambda log: log.stat().st_mtime)
-        if not found:
-            return None
-        name = f"logs/{_file_name(trial)}.err"
-        with keeping_in(self.store.folder):
-            shutil.copyfile(found[-1], self.store.folder / name)
-        return name
-
-    def _keep_stacks(self, trial: Trial, run: Run, outcome: Outcome) -> Run:
-        assert self.store is not None
-        if outcome.samples is None:
-            return run
-        name = f"{STACKS}/{_file_name(trial)}.folded"
-        with keeping_in(self.store.folder):
-            (self.store.folder / name).parent.mkdir(exist_ok=True)
-            write_atomically(self.store.folder / name, outcome.samples.folded.encode(errors="replace"))
-        return replace(run, stacks=name)
 
     def _describe_server(self, trial: Trial, bench: Bench) -> None:
         assert self.store is not None

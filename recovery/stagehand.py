@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from recovery.builds.tools import Tool
 from recovery.engines import Engine
 from recovery.errors import HostUnfitError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
@@ -23,11 +24,12 @@ from recovery.load.ground import Ground
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
-from recovery.model import Cache, Layout, Trial
+from recovery.model import Layout, Trial
 from recovery.plan import Place, place_of
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
-from recovery.scenarios.bench import Bench, Conditions
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.conditions import Conditions
 from recovery.server.options import from_the_first, lasting, merge, test_settings
 from recovery.server.server import Server
 from recovery.stages import Stage
@@ -61,8 +63,11 @@ class Stagehand:
         narrator: Narrator,
         group: Group | None = None,
         samplers: tuple[str, ...] = (),
+        programs: Mapping[str, Tool] | None = None,
     ) -> None:
         self.request = request
+        self.programs = programs or {}
+        """That put a server to work."""
         self.samplers = samplers
         """Programs that were tried, and can take stacks."""
         self.stages = {stage.place: stage for stage in stages}
@@ -125,6 +130,7 @@ class Stagehand:
             timed_settings=asked.timed_settings,
             trace=asked.trace,
             samplers=self.samplers,
+            programs=self.programs,
         )
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
@@ -222,8 +228,7 @@ class Stagehand:
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""
-        variants = self.request.measured((Cache.COLD,))
-        here = [variant for variant in variants if place_of(stage.place.version, variant) == stage.place]
+        here = [variant for variant in self.request.measured if place_of(stage.place.version, variant) == stage.place]
         return [merge(self.request.lasting_settings, lasting(dict(variant.settings))) for variant in here]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:

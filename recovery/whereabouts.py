@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.progress import Building, Cell, Progress, Stage, Standing, Status
+from recovery.stored import STARTUP
 
 FORMAT = 1
 
@@ -60,6 +61,8 @@ class Whereabouts:
     told: str | None = None
     """How far that is, in the server's own words."""
     cells: tuple[Cell, ...] = ()
+    figure: str = STARTUP
+    """What the means of the cells are of."""
 
     @property
     def what(self) -> tuple[object, ...]:
@@ -108,6 +111,7 @@ def whereabouts(progress: Progress, now_s: float, *, by: Writer, standing: Stand
         phase_s=_rounded(now_s - standing.since_s) if standing and step else None,
         told=standing.told if standing and step else None,
         cells=progress.cells,
+        figure=progress.figure,
     )
 
 

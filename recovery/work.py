@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recovery.model import Cache
-
 
 @dataclass(frozen=True)
 class Poll:
@@ -58,17 +56,3 @@ class Create:
 
 
 Task = Load | Ask | Dump | Create
-
-
-@dataclass(frozen=True)
-class Work:
-    """One way to put a server to work: what it does, and where that stands among the others."""
-
-    name: str
-    cache: Cache
-    axes: tuple[tuple[str, str], ...] = ()
-    """Name and value of each thing by which it differs from others: threads, tables, a server's option."""
-    settings: tuple[tuple[str, str], ...] = ()
-    """Options of the server that belong to it."""
-    task: Task | None = None
-    """None: only the start is measured."""

@@ -11,7 +11,6 @@ import pytest
 
 from recovery import __version__
 from recovery.cli import run
-from recovery.commands.options import NOT_YET
 
 
 @pytest.fixture(autouse=True)
@@ -89,14 +88,14 @@ def test_set_but_empty(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert f"{name} is set but empty" in said
 
 
-@pytest.mark.parametrize("name", NOT_YET)
-def test_what_cannot_be_honoured_yet_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("name", "command"), [("SECONDS", "cold-recovery"), ("TRACE", "table-cache")])
+def test_what_says_nothing_to_a_command_is_refused(
+    name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(f"RECOVERY_{name}", "5")
-    code, said = complaint(capsys, "cold-recovery")
+    monkeypatch.setenv(f"RECOVERY_{name}", "1")
+    code, said = complaint(capsys, command)
     assert code == 2
-    assert f"{name}=5 cannot be honoured" in said
+    assert f"{name}=1 says nothing to {command}" in said
 
 
 def test_an_unknown_version_is_told_with_those_that_can_be_had(

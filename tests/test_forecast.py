@@ -8,7 +8,7 @@ from typing import cast
 
 from recovery.estimate import build_seconds, seconds_for, trial_seconds
 from recovery.forecast import ahead_of
-from recovery.model import Build, Cache, Schema
+from recovery.model import Build, Cache, Schema, Variant, starts
 from recovery.plan import Place, Plan, make_plan, place_of, variants_of
 from recovery.request import Request
 from recovery.stages import Stage
@@ -16,7 +16,9 @@ from recovery.versions import parse_version
 
 VERSION = parse_version("5.7.22")
 ASKED = Schema(1000)
-REQUEST = Request("crash-recovery", ("5.7.22",), ASKED, 2, Path("/data"), Path("/results"))
+REQUEST = Request(
+    "crash-recovery", starts((Cache.COLD, Cache.WARM)), ("5.7.22",), ASKED, 2, Path("/data"), Path("/results")
+)
 
 
 def stage(place: Place, *, whole: bool = False) -> Stage:
@@ -26,7 +28,7 @@ def stage(place: Place, *, whole: bool = False) -> Stage:
 
 
 def plan_of(*points: int) -> Plan:
-    return make_plan([VERSION], variants_of((Cache.COLD, Cache.WARM), (), points), repeats=2, alternating=False)
+    return make_plan([VERSION], variants_of(starts((Cache.COLD, Cache.WARM)), (), points), repeats=2, alternating=False)
 
 
 def test_every_trial_and_every_build_that_is_not_there() -> None:
@@ -37,7 +39,7 @@ def test_every_trial_and_every_build_that_is_not_there() -> None:
     assert ahead.builds == (("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED)),)
     assert ahead.trial_s["5.7.22", "cold"] > ahead.trial_s["5.7.22", "warm"]
     whole_s = sum(seconds for _, seconds in ahead.builds) + 2 * sum(ahead.trial_s.values())
-    assert whole_s == seconds_for(VERSION, ASKED, runs=2, caches=(Cache.COLD, Cache.WARM)), "as --dry-run says"
+    assert whole_s == seconds_for(VERSION, ASKED, runs=2, variants=REQUEST.measured), "as --dry-run says"
     assert ahead_of(REQUEST, plan, [stage(place, whole=True)]).builds == ()
 
 
@@ -50,5 +52,5 @@ def test_what_grows_has_only_the_rest_to_be_built() -> None:
 
 
 def test_a_limit_on_reads_is_foreseen() -> None:
-    free = trial_seconds(VERSION, ASKED, Cache.COLD)
-    assert trial_seconds(VERSION, ASKED, Cache.COLD, read_iops=100) > 2 * free
+    free = trial_seconds(VERSION, ASKED, Variant("cold", Cache.COLD))
+    assert trial_seconds(VERSION, ASKED, Variant("cold", Cache.COLD), read_iops=100) > 2 * free

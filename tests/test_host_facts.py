@@ -53,7 +53,7 @@ def test_a_partition_has_the_queue_of_its_disk(tmp_path: Path) -> None:
     for name, text in {
         "queue/scheduler": "none [mq-deadline] kyber", "queue/read_ahead_kb": "128", "queue/rotational": "0",
         "device/model": "Amazon Elastic Block Store   ", "device/serial": "vol0123456789abcdef0",
-        "nvme0n1p1/partition": "1", "nvme0n1p1/stat": "   42 0 8 1 2\n",
+        "nvme0n1p1/partition": "1", "nvme0n1p1/stat": "   42 0 8 1 2 0 16 3 0 4 4\n",
     }.items():  # fmt: skip
         (disk / name).parent.mkdir(exist_ok=True)
         (disk / name).write_text(text)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.model import Cache, Trial, Variant
+from recovery.model import Cache, Trial, Variant, starts
 from recovery.plan import make_plan, variants_of
 from recovery.progress import Ahead, Progress, Stage, Standing, Status
 from recovery.stored import Run, Verdict
@@ -20,7 +20,7 @@ NEW = Progress("crash-recovery", ("5.7",), "recovery crash-recovery", "/results"
 
 
 def trials(runs: int = 2) -> tuple[Trial, ...]:
-    return make_plan(VERSIONS, variants_of((Cache.COLD, Cache.WARM)), repeats=runs, alternating=True).trials
+    return make_plan(VERSIONS, variants_of(starts((Cache.COLD, Cache.WARM))), repeats=runs, alternating=True).trials
 
 
 PLANNED = NEW.planned(Ahead(trials(), GUESS, BUILDS))

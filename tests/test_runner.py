@@ -14,13 +14,14 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
 from recovery.measured import Floor, Startup, Usage
-from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version
+from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
 from recovery.runner import Prepared, _Loop
 from recovery.scenarios.crash_recovery import judge
-from recovery.scenarios.scenario import Outcome, Scenario
+from recovery.scenarios.outcome import Outcome
+from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Stagehand
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
@@ -128,8 +129,16 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
         return good(bench)
 
     scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
-    plan = make_plan([VERSION], variants_of(scenario.caches, (), ()), repeats=len(script), alternating=False)
-    request = Request("cold-recovery", ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
+    plan = make_plan([VERSION], variants_of(starts(scenario.caches), (), ()), repeats=len(script), alternating=False)
+    request = Request(
+        "cold-recovery",
+        starts((Cache.COLD,)),
+        ("5.7.22",),
+        Schema(9),
+        len(script),
+        tmp_path / "d",
+        tmp_path / "results",
+    )
     request = replace(request, floor=floor)
     logdir = tmp_path / "logs"
     logdir.mkdir()

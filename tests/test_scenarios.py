@@ -11,7 +11,7 @@ from recovery.measured import Startup, Usage
 from recovery.model import Cache
 from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
 from recovery.scenarios.bench import Bench
-from recovery.scenarios.scenario import Outcome
+from recovery.scenarios.outcome import Outcome
 from recovery.scenarios.warmth import MOST_WARMUPS, settled, start_warm
 from recovery.stored import Verdict
 
@@ -90,6 +90,7 @@ def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
 def test_the_list_of_scenarios() -> None:
     assert [scenario.name for scenario in SCENARIOS] == [
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
+        "metadata", "interference", "table-cache", "write-scaling",
     ]  # fmt: skip
     both = find_scenario("crash-recovery")
     assert both.caches == (Cache.COLD, Cache.WARM)

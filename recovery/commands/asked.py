@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import known_wanted
+from recovery.commands.asked_work import asked_of, host_for, schema_of
+from recovery.commands.gone_on import Given, gone_on_with
 from recovery.commands.options import repeat_command
-from recovery.errors import RecoveryError, UsageError
+from recovery.commands.work_options import repeated_work
+from recovery.errors import UsageError
 from recovery.limited import parse_limits, repeated
-from recovery.model import Cache, Layout, Schema
+from recovery.model import Cache, Layout, Limits, Schema, Work, starts
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
 from recovery.request import (
     DEFAULT_INSERTS,
@@ -38,42 +39,34 @@ from recovery.request import (
     variant_text,
 )
 from recovery.scenarios import find_scenario
+from recovery.scenarios.experiment import Asked
 from recovery.scenarios.scale import SCALE
-from recovery.server.options import shaping
-from recovery.store import find, load
-
-Given = Mapping[str, Any]
-"""Options by the names of click's parameters; None or empty is one that nobody gave."""
-
-
-def newest(results: Path) -> Path | None:
-    """The newest session's folder, where there is one."""
-    try:
-        return find(results, None).resolve()
-    except (RecoveryError, OSError):
-        return None
+from recovery.scenarios.scenario import Scenario
+from recovery.stacks.programs import PERF
 
 
 def make_request(scenario: str, given: Given) -> Request:
-    given = _gone_on_with(given) if scenario == "warm-recovery" else given
-    versions = split_versions(given["versions"])
-    if given["mysqld"] and len(versions) > 1:
-        raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
-    if given["image"] and len(versions) > 1:
-        raise UsageError("IMAGE is one server, VERSION names several", "name one version, or none: it is asked")
-    if not versions and not given["mysqld"] and not given["image"]:
-        versions = (DEFAULT_VERSION,)
+    given = gone_on_with(given) if scenario == "warm-recovery" else given
+    measured = find_scenario(scenario)
+    if measured.experiment is not None:
+        given = {**_NO_STARTS, **given, "stacks": PERF if given.get("profile") else None}
+    versions = _versions(given)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
+    limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
+    laid = _laid_out(measured, given, points=points, limits=limits)
     request = Request(
         scenario=scenario,
+        works=laid.works,
+        work=laid.work,
+        own_settings=tuple(laid.settings.items()),
         versions=_each_once(versions),
-        schema=asked_schema({**given, "tables": str(points[-1])} if points else given),
+        schema=laid.schema,
         points=points,
         predict=positive("--predict", given["predict"], MOST_TABLES) if given.get("predict") else None,
         variants=parse_variants(given["variants"]),
-        runs=positive("RUNS", given["runs"] or DEFAULT_RUNS, MOST_RUNS),
+        runs=positive("RUNS", given["runs"] or _runs(measured), MOST_RUNS),
         data=_path(given["data"] or default_data_dir()),
         results=_path(given["results"]),
         settings=parse_settings(given["settings"]),
@@ -94,12 +87,56 @@ def make_request(scenario: str, given: Given) -> Request:
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
-        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
+        limits=limits,
         note=parse_notes(given["notes"]),
         probe=not given["no_probe"],
     )
     _check_together(request)
-    return replace(request, command=_repeat(request))
+    return replace(request, command=_repeat(request, given))
+
+
+_NO_STARTS: Given = {
+    **dict.fromkeys(("insert_template", "baseline", "fail_over", "template")),
+    **dict.fromkeys(("as_published", "trace", "floor"), False),
+    "inserts": "0",
+}
+"""What an experiment does not do."""
+
+
+def _versions(given: Given) -> tuple[str, ...]:
+    versions = split_versions(given["versions"])
+    for name in ("mysqld", "image"):
+        if given[name] and len(versions) > 1:
+            raise UsageError(
+                f"{name.upper()} is one server, VERSION names several", "name one version, or none: it is asked"
+            )
+    if not versions and not given["mysqld"] and not given["image"]:
+        return (DEFAULT_VERSION,)
+    return versions
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """What is built, and what is done with it."""
+
+    schema: Schema
+    works: tuple[Work, ...]
+    work: Asked | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def _laid_out(scenario: Scenario, given: Given, *, points: tuple[int, ...], limits: Limits) -> _Laid:
+    experiment = scenario.experiment
+    if experiment is None:
+        asked = {**given, "tables": str(points[-1])} if points else given
+        return _Laid(asked_schema(asked), starts(scenario.caches))
+    work, host = asked_of(given, experiment), host_for(limits)
+    schema = schema_of(given, experiment, work)
+    return _Laid(schema, experiment.works(work, schema, host), work, experiment.settings(work, schema, host))
+
+
+def _runs(scenario: Scenario) -> int:
+    return DEFAULT_RUNS if scenario.experiment is None else scenario.experiment.runs
 
 
 def _check_together(request: Request) -> None:
@@ -179,50 +216,17 @@ def _place(place: str | None) -> str | None:
     return place if place is None or "://" in place else str(_path(Path(place)))
 
 
-def _gone_on_with(given: Given) -> Given:
-    """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
-    data directories, under its limits. What is given all the same wins."""
-    folder = None if given["versions"] or given["mysqld"] or given["image"] else newest(_path(given["results"]))
-    if folder is None:
-        return given
-    try:
-        session = load(folder)
-    except RecoveryError as error:
-        raise UsageError(
-            f"the newest session is no guide: {error.message}", f"give VERSION=, or {error.hint}"
-        ) from None
-    asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
-    stored: dict[str, Any] = {
-        name: asked.get(name)
-        for name in (
-            *("tables", "schemas", "columns", "rows", "database", "layout"),
-            *("mysqld", "archive", "engine", "image", "registry"),
-            *("read_iops", "read_bps", "cpus"),
-        )
-    }
-    stored["memory"] = asked.get("memory_bytes")
-    stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
-    # A server of the user's own is asked for its version again; others are taken as they were asked for: an image's tag
-    # may say more than the release that was found in it.
-    named = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
-    stored["versions"] = split_versions(named)
-    shape = shaping(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
-    stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
-    stored["notes"] = (asked["note"],) if "note" in asked else ()
-    stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
-    return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
-
-
-def _repeat(request: Request) -> str:
+def _repeat(request: Request, given: Given) -> str:
     schema = request.schema
+    ours = request.work is not None
     options: list[tuple[str, object]] = [
         ("--version", " ".join(request.versions) or None),
         ("--tables", " ".join(map(str, request.points)) or schema.tables),
         ("--schemas", schema.databases if schema.databases > 1 else None),
         ("--layout", schema.layout.value if schema.layout is not Layout.FILES else None),
-        ("--columns", schema.columns or None),
+        ("--columns", schema.columns or None if not ours else None),
         ("--rows", schema.rows or None),
-        ("--database", schema.database if schema.database != "discovery" else None),
+        ("--database", schema.database if schema.database != "discovery" and not ours else None),
         ("--runs", request.runs),
         ("--results", request.results if request.results != _path(DEFAULT_RESULTS) else None),
         ("--data", request.data if request.data != default_data_dir() else None),
@@ -231,16 +235,17 @@ def _repeat(request: Request) -> str:
         ("--engine", request.engine if request.engine != "auto" else None),
         ("--image", request.image),
         ("--registry", request.registry),
-        ("--template", schema.template),
+        ("--template", None if ours else schema.template),
         ("--insert-template", request.insert_template),
         *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
         *(("--variant", variant_text(variant)) for variant in request.variants),
         ("--predict", request.predict),
         *repeated(request.limits),
-        ("--inserts", str(request.inserts) if request.inserts != DEFAULT_INSERTS else None),
+        *(repeated_work(request.scenario, given) if ours else ()),
+        ("--inserts", str(request.inserts) if request.inserts != DEFAULT_INSERTS and not ours else None),
         ("--as-published", request.as_published),
         ("--trace", request.trace),
-        ("--stacks", request.stacks),
+        ("--stacks", None if ours else request.stacks),
         ("--floor", request.floor),
         ("--baseline", request.baseline),
         ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:g}%"),

@@ -46,7 +46,7 @@ def _plan(request: Request) -> Iterator[str]:
     if not versions:  # told when it is there; until then it is taken for the default
         versions = [known_version(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
-    variants = request.measured(scenario.caches)
+    variants = request.measured
     places = places_for(versions, variants)
     room = free(request.data)
     sampled = request.stacks is not None and bool(programs(request.stacks))
@@ -59,13 +59,13 @@ def _plan(request: Request) -> Iterator[str]:
     needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]
     for place, schema, need in zip(places, schemas, needs, strict=True):
         refuse(place.version, schema)
-        caches = [variant.cache for variant in variants if place_of(place.version, variant) == place]
+        here = [variant for variant in variants if place_of(place.version, variant) == place]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
         iops = request.limits.read_iops
         time = duration_text(
-            seconds_for(place.version, schema, runs=request.runs + sampled, caches=caches, read_iops=iops)
+            seconds_for(place.version, schema, runs=request.runs + sampled, variants=here, read_iops=iops)
         )
         yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"

@@ -13,9 +13,11 @@ from typing import Any
 
 import click
 
-from recovery.commands.asked import make_request, newest
+from recovery.commands.asked import make_request
 from recovery.commands.dry_run import tell_plan
+from recovery.commands.gone_on import newest
 from recovery.commands.options import measuring_options
+from recovery.commands.work_options import refuse_foreign, working_options
 from recovery.compare import not_measured, slower_than_baseline
 from recovery.engines import choose
 from recovery.errors import RecoveryError, TooSlowError, UsageError
@@ -31,7 +33,7 @@ from recovery.report.watching import FAINT
 from recovery.report.write import write_reports
 from recovery.request import Request
 from recovery.runner import run_session
-from recovery.scenarios import SCENARIOS
+from recovery.scenarios import SCENARIOS, find_scenario
 from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.store import REPORT, load
@@ -43,9 +45,14 @@ def commands() -> tuple[click.Command, ...]:
 
 
 def _command(scenario: Scenario) -> click.Command:
-    @click.command(scenario.name, help=_help(scenario), short_help=f"{scenario.title}, {_caches(scenario)}.")
-    @measuring_options
-    def command(**given: Any) -> int:
+    works = scenario.experiment is not None
+    short = scenario.title if works else f"{scenario.title}, {_caches(scenario)}"
+
+    @click.command(scenario.name, help=_help(scenario), short_help=f"{short}.")
+    @(working_options(scenario.name) if works else measuring_options)
+    @click.pass_context
+    def command(context: click.Context, /, **given: Any) -> int:
+        refuse_foreign(os.environ, context.command)
         return measure(scenario.name, given)
 
     return _PREDICT(command) if scenario is SCALE else command
@@ -59,7 +66,8 @@ def _caches(scenario: Scenario) -> str:
 
 
 def _help(scenario: Scenario) -> str:
-    return f"{scenario.question}\n\nMeasured with {_caches(scenario)} cache. Results go to --results, one folder each."
+    how = "" if scenario.experiment else f"Measured with {_caches(scenario)} cache. "
+    return f"{scenario.question}\n\n{how}Results go to --results, one folder each."
 
 
 def measure(scenario: str, given: dict[str, Any]) -> int:
@@ -93,6 +101,7 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
 def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
     progress = Progress(
         scenario=request.scenario,
+        figure=find_scenario(request.scenario).figure,
         versions=request.versions,
         command=request.command,
         results=str(request.results),

@@ -20,11 +20,15 @@ from recovery.stacks.programs import AUTO, PROGRAMS
 PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
 
-# Promised names whose means come with a later release: refused by name, never silently ignored.
-NOT_YET = ("SECONDS",)
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
+_SEVERAL = ("version", "variant", "note", "option")
+"""May be given again and again."""
+_WHOLE = (
+    *("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"),
+    *("seconds", "warmup", "threads", "load_tables", "pollers", "published_build"),
+)
 _YES = "1"
 """STACKS=1, as one says it to make."""
 FOLDER = click.Path(path_type=Path, readable=False)
@@ -175,6 +179,9 @@ FROM_ENVIRONMENT = (
     "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
     "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "BASELINE", "FAIL_OVER",
     "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET",
+    # Of the experiments that put a server to work.
+    "SECONDS", "WARMUP", "THREADS", "WORKLOAD", "LOAD_TABLES", "MEMORY_RATIO", "OPTION", "QUERIES", "POLLERS", "EVERY",
+    "QUESTION", "PUBLISHED_BUILD", "PROFILE",
 )  # fmt: skip
 
 
@@ -192,8 +199,6 @@ def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
         short = name.removeprefix(PREFIX)
         if not value.strip():
             raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
-        if short in NOT_YET:
-            raise UsageError(f"{short}={value} cannot be honoured by this release", f"leave {short} out")
         if short not in (*_OWN, *FROM_ENVIRONMENT):
             raise UsageError(f"{name} is no setting", "there are: " + ", ".join(FROM_ENVIRONMENT))
 
@@ -227,7 +232,10 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
 
 def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """By the names of click's parameters. The names in the file are those of the environment, in small letters."""
-    parameters = {"version": "versions", "stall": "stall_s", "set": "settings", "variant": "variants", "note": "notes"}
+    parameters = {
+        "version": "versions", "stall": "stall_s", "set": "settings", "variant": "variants", "note": "notes",
+        "option": "options", "question": "parts",
+    }  # fmt: skip
     defaults: dict[str, Any] = {}
     for name, value in content.items():
         key = name.replace("-", "_")
@@ -243,23 +251,23 @@ def _value(key: str, value: object, path: Path) -> object:
         if not isinstance(value, dict):
             raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
         return tuple(f"{option}={setting}" for option, setting in value.items())
-    if key in ("version", "variant", "note") and isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if key in _SEVERAL and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
     if key == "stacks" and value is True:
         return AUTO
     flags = dict.fromkeys(
-        ("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline", "quiet"), bool
+        ("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline", "quiet", "profile"), bool
     )
     wanted = {**flags, "stall": int | float}.get(key, str)
-    if key in ("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"):
+    if key in _WHOLE:
         wanted = int | str
-    if key == "cpus":
+    if key in ("cpus", "every", "memory_ratio"):
         wanted = int | float | str
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise UsageError(f"{path}: '{key}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{key}' is set but empty", "give it a value, or remove the line")
-    if key in ("version", "variant", "note"):
+    if key in _SEVERAL:
         return (value,)
     return str(value) if isinstance(value, int | float) and wanted is not bool and key != "stall" else value
 

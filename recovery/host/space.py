@@ -54,7 +54,7 @@ def need_for(version: Version, schema: Schema) -> Need:
     """As measured on ext4; rows are counted generously, for pages are never full, and a table's first page holds
     some."""
     tables, beside = schema.total_tables, _beside(version, schema.layout)
-    row_bytes = 30 + 35 * schema.columns
+    row_bytes = 30 + 35 * schema.columns + schema.more_row_bytes
     rows_bytes = max(0, 2 * schema.rows * row_bytes - 8192)
     if schema.layout is Layout.GENERAL:
         in_files = tables * _shared_bytes(version)

@@ -50,6 +50,13 @@ def measure(schema: Schema) -> ScriptSize:
     return measure_by_rendering(schema)
 
 
+def sysbench_tables(schema: Schema) -> tuple[str, ...]:
+    """As templates/sysbench.sql.j2 calls them."""
+    return tuple(
+        f"{database}.sbtest{number}" for database in schema.database_names for number in range(1, schema.tables + 1)
+    )
+
+
 def measure_by_rendering(schema: Schema) -> ScriptSize:
     count = tables = 0
     for statement in statements(schema):

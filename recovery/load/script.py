@@ -28,6 +28,7 @@ def variables(schema: Schema) -> dict[str, object]:
         "rows": schema.rows,
         "layout": schema.layout.value,
         "partitions": PARTITIONS,
+        "foreign_keys": schema.foreign_keys,
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import recovery
 from recovery.builds.libraries import eatmydata
@@ -24,11 +25,16 @@ from recovery.load.build import BuildInterruptedError, StatementFailedError, bui
 from recovery.load.ground import Ground
 from recovery.load.insert import count_rows, insert_statements, tables_of
 from recovery.load.profile import BuildProfile, build_profile
-from recovery.load.schema import ScriptSize, check_template, statements
+from recovery.load.schema import ScriptSize, check_template, statements, sysbench_tables
 from recovery.model import Build, Schema
+from recovery.paths import template_dir
 from recovery.server.client import count_tables
 from recovery.server.options import build_settings, test_settings
 from recovery.server.server import Server
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
 
 
 class StageDiffersError(UsageError):
@@ -160,11 +166,24 @@ def _prove(ground: Ground) -> State:
             # Tables of somebody's own template have names of their own: they are counted when they are first used.
             written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
             rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
+            _count_loaded(ground.schema, connection)
         server.stop()
     files = table_files(ground.target.mysql, ground.schema).count()
     _compare(ground.schema, tables=tables, files=files)
     size = allocated_bytes(ground.target.mysql)
     return replace(ground.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
+
+
+def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
+    """A table that was filled by half is fast, and nobody sees why."""
+    if schema.template is None or schema.template.parent != template_dir() or not schema.rows:
+        return
+    found = count_rows(connection, sysbench_tables(schema))
+    for table, rows in found.items():
+        if rows != schema.rows:
+            raise StageDiffersError(
+                f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is built anew"
+            )
 
 
 def _compare(schema: Schema, *, tables: int, files: int) -> None:

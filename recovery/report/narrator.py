@@ -13,10 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from recovery.errors import RecoveryError
+from recovery.measures import value_of
 from recovery.model import Trial
 from recovery.progress import Ahead, Progress, Standing, Status
+from recovery.quantities import quantity
 from recovery.report.screen import Screen
 from recovery.report.watching import current, view
+from recovery.report.work.said import worded
 from recovery.stored import Run
 from recovery.whereabouts import Whereabouts, Writer, to_json, whereabouts
 
@@ -118,9 +121,10 @@ class SessionNarrator:
         self._standing = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
-        if run.startup_s is not None:
+        figure = self.progress.figure
+        if (value := value_of(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
-            line += f"{run.startup_s:.2f} s{read}"
+            line += f"{worded(quantity(figure), value)}{read}"
         if run.sampled_by is not None:
             line += f", {run.samples} looks by {run.sampled_by}"
         if run.verdict.as_asked:

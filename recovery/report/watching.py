@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recovery.progress import Cell, Status
+from recovery.quantities import quantity
 from recovery.report.figures import count, seconds
+from recovery.report.work.said import cell as cell_text
+from recovery.stored import STARTUP
 from recovery.whereabouts import Build, Whereabouts
 
 STRONG, FAINT = "strong", "faint"
@@ -80,7 +83,7 @@ def page(found: Whereabouts, *, running: bool) -> Iterator[str]:
         ended = f"{found.status} after {duration(found.elapsed_s)}"
         yield f"the last session is {what}: {ended}, begun {_moment(found.started_at)}"
         yield f"  $ {found.command}"
-    for row in _rows(found.cells):
+    for row in _rows(found):
         yield f"  {row}"
     yield f"  results {'go to' if running else 'are in'} {found.results}"
 
@@ -127,9 +130,9 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _fitting(found: Whereabouts, width: int, room: int) -> list[str]:
-    rows = _rows(found.cells)
+    rows = _rows(found)
     if max(map(len, rows), default=0) > width:
-        rows = [line for cell in found.cells for line in (_name(cell), f"  {_short(cell)}")]
+        rows = [line for cell in found.cells for line in (_name(cell), f"  {_short(cell, found.figure)}")]
     if len(rows) <= room:
         return rows
     if room < 2:
@@ -150,8 +153,17 @@ def _name(cell: Cell) -> str:
     return f"{cell.version} {cell.variant}"
 
 
-def _short(cell: Cell) -> str:
-    return f"{cell.ended}/{cell.planned}  mean {seconds(cell.mean_s)}  last {seconds(cell.last_s)}{_odd(cell)}"
+def _short(cell: Cell, figure: str) -> str:
+    mean, last = (_value(value, figure) for value in (cell.mean, cell.last))
+    return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_odd(cell)}"
+
+
+def _value(value: float | None, figure: str) -> str:
+    return seconds(value) if figure == STARTUP else cell_text(quantity(figure), value)
+
+
+def _unit(figure: str) -> str:
+    return " s" if figure == STARTUP else quantity(figure).unit
 
 
 def _odd(cell: Cell) -> str:
@@ -159,13 +171,21 @@ def _odd(cell: Cell) -> str:
     return "".join(f"  {count(number)} {name}" for number, name in counts if number)
 
 
-def _rows(cells: Sequence[Cell]) -> list[str]:
+def _rows(found: Whereabouts) -> list[str]:
     """In columns."""
+    figure, unit = found.figure, _unit(found.figure)
     parts = [
-        (_name(cell), f"{cell.ended}/{cell.planned}", seconds(cell.mean_s), seconds(cell.last_s), _odd(cell))
-        for cell in cells
+        (
+            _name(cell),
+            f"{cell.ended}/{cell.planned}",
+            _value(cell.mean, figure),
+            _value(cell.last, figure),
+            _odd(cell),
+        )
+        for cell in found.cells
     ]
     name, runs, mean, last = (max((len(part[at]) for part in parts), default=0) for at in range(4))
     return [
-        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}} s  last {one[3]:>{last}} s{one[4]}" for one in parts
+        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}}{unit}  last {one[3]:>{last}}{unit}{one[4]}"
+        for one in parts
     ]

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from recovery.errors import UsageError
-from recovery.scenarios import clean_start, crash_recovery, scale
+from recovery.scenarios import (
+    clean_start,
+    crash_recovery,
+    interference,
+    metadata,
+    scale,
+    table_cache,
+    write_scaling,
+)
 from recovery.scenarios.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -12,6 +20,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     crash_recovery.BOTH,
     clean_start.CLEAN_START,
     scale.SCALE,
+    metadata.METADATA,
+    interference.INTERFERENCE,
+    table_cache.TABLE_CACHE,
+    write_scaling.WRITE_SCALING,
 )
 
 

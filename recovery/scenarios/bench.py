@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pymysql
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
-from recovery.host.dropping import Dropper
 from recovery.host.floor import Reads
 from recovery.host.floor import measure as measure_floor
 from recovery.host.pagecache import flush_caches, make_cold
@@ -19,6 +18,7 @@ from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
 from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
+from recovery.scenarios.conditions import Conditions, Contents
 from recovery.scenarios.description import describe, of_build, of_tables
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
@@ -29,35 +29,6 @@ from recovery.stacks.sampling import Sampling
 TIMED_START = "timed start"
 _PLAIN = Variant("", Cache.COLD)
 """Nothing but what holds for every trial."""
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What the server should hold and does hold."""
-
-    tables_expected: int
-    tables_found: int
-    rows_expected: int
-    rows_found: int
-    rows_lost: int
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What the user asked of every trial of a session."""
-
-    statements: tuple[str, ...]
-    """The insert script, rendered."""
-    as_published: bool = False
-    """Leave in the cache what the insert script warmed, as the published experiment did."""
-    dropper: Dropper | None = None
-    """Who drops the whole host's caches; with nobody, files are evicted one by one."""
-    timed_settings: tuple[tuple[str, str], ...] = ()
-    """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
-    trace: bool = False
-    """Find out which tables' files each timed start opens."""
-    samplers: tuple[str, ...] = ()
-    """Programs that can take stacks, best first."""
 
 
 class Bench:
@@ -104,18 +75,18 @@ class Bench:
     def _timed_settings(self) -> dict[str, str]:
         return dict(self.conditions.timed_settings) | timed_only(dict(self._variant.settings))
 
-    def start(self) -> None:
+    def start(self, log_name: str | None = None) -> None:
         """A start that is not measured: where it fails, what lies in the directory may be to blame."""
         self._untimed += 1
         self.tell("starting the server")
         try:
-            self._start(f"untimed-{self._untimed}.err")
+            self._start(log_name or f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
             error.hint = error.hint or f"if its files are damaged, {removal(self.datadir.path)}"
             raise
 
     def timed_start(self, log_name: str) -> Startup:
-        sampling = self._sampling() if self._sampled else None
+        sampling = self.sampling()
 
         def start() -> Startup:
             return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else left_alone)
@@ -134,7 +105,10 @@ class Bench:
         """Of the last timed start, while its server is still there; None where nobody looked."""
         return None if self._seen is None else self._seen()
 
-    def _sampling(self) -> Sampling:
+    def sampling(self) -> Sampling | None:
+        """Takes stacks, in a trial that is to be looked into."""
+        if not self._sampled:
+            return None
         executable = self.server.build.mysqld.name
         return Sampling(self.conditions.samplers, executable, self.server.logdir / "stacks")
 
@@ -218,13 +192,17 @@ class Bench:
                 raise failure from error
         self._acknowledge(acknowledged)
 
+    def describe(self) -> None:
+        """Asks the server what it is, once under the settings in force."""
+        if self._variant.label not in self._described:
+            given = dict(self._variant.settings) | self._timed_settings
+            self._described[self._variant.label] = describe(self.server, given)
+
     def contents(self) -> Contents:
         self.tell("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)
-        if self._variant.label not in self._described:
-            given = dict(self._variant.settings) | self._timed_settings
-            self._described[self._variant.label] = describe(self.server, given)
+        self.describe()
         with self.server.session() as connection:
             found = count_rows(connection, tables)
             return Contents(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from recovery.model import Cache
+from recovery.model import Cache, Variant
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.crash_recovery import conclude
-from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
+from recovery.scenarios.outcome import Outcome
+from recovery.scenarios.scenario import Judgement, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
 from recovery.stored import Verdict
 
@@ -17,8 +18,8 @@ def shut_down(bench: Bench) -> str:
     return bench.stop()
 
 
-def measure(bench: Bench, cache: Cache) -> Outcome:
-    if cache is Cache.WARM:
+def measure(bench: Bench, variant: Variant) -> Outcome:
+    if variant.cache is Cache.WARM:
         ended, startup, warmups = start_warm(bench, lambda: shut_down(bench))
         return conclude(bench, startup, ended, warmups=warmups)
     ended = shut_down(bench)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from recovery.measured import ColdProof, Startup
-from recovery.model import Cache
+from recovery.model import Cache, Variant
 from recovery.scenarios.bench import Bench
-from recovery.scenarios.scenario import Judgement, Outcome, Scenario, judge_contents
+from recovery.scenarios.outcome import Outcome
+from recovery.scenarios.scenario import Judgement, Scenario, judge_contents
 from recovery.scenarios.warmth import start_warm
 from recovery.stored import Verdict
 
@@ -24,8 +25,8 @@ def start_and_crash(bench: Bench) -> str:
     return crash(bench)
 
 
-def measure(bench: Bench, cache: Cache) -> Outcome:
-    if cache is Cache.WARM:
+def measure(bench: Bench, variant: Variant) -> Outcome:
+    if variant.cache is Cache.WARM:
         died, startup, warmups = start_warm(bench, lambda: start_and_crash(bench))
         return conclude(bench, startup, died, warmups=warmups)
     bench.start()

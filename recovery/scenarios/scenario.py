@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from recovery.measured import ColdProof, Samples, Startup, Touched
-from recovery.model import Cache
+from recovery.model import Cache, Variant
 from recovery.scenarios.bench import Bench
-from recovery.stored import Verdict
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one trial brought, raw: the timed start, the stage it began from, and what the server held afterwards."""
-
-    startup: Startup
-    previous_exit: str
-    """How the process before the timed one had ended."""
-    cold: ColdProof | None
-    cold_means: str | None
-    """How the cache was emptied; None where it was not."""
-    warmups: int | None
-    tables_expected: int
-    tables_found: int
-    rows_expected: int
-    rows_found: int
-    rows_lost: int
-    """Table by table: rows too many in one do not make up for those that another lost."""
-    touched: Touched | None = None
-    samples: Samples | None = None
-
+from recovery.scenarios.experiment import Experiment
+from recovery.scenarios.outcome import Outcome, Worked
+from recovery.stored import STARTUP, Verdict
 
 Judgement = tuple[Verdict, str | None]
+"""What a trial's figures are worth, and why where that is nothing."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +22,15 @@ class Scenario:
     question: str
     title: str
     caches: tuple[Cache, ...]
-    measure: Callable[[Bench, Cache], Outcome]
-    judge: Callable[[Outcome], Judgement]
+    measure: Callable[[Bench, Variant], Outcome | Worked]
+    judge: Callable[[Any], Judgement]
+    """Of what `measure` brings."""
+    experiment: Experiment | None = None
+    """Where a server is put to work, and how; None where its starts are timed."""
+
+    @property
+    def figure(self) -> str:
+        return STARTUP if self.experiment is None else self.experiment.figure
 
 
 def judge_contents(outcome: Outcome) -> Judgement:

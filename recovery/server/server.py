@@ -77,7 +77,8 @@ class Server:
         """Sees every line of a start as it arrives."""
         self.follower: Follower | None = None
         self._launcher = launcher
-        self._device = device
+        self.device = device
+        """Under its data."""
         self.logdir = logdir
         """Receives the error log of every Life of this server."""
         self._preload = preload
@@ -121,9 +122,9 @@ class Server:
             )
             life = self._launcher.launch(launch)
             self._life = life
-        meter, surroundings = self._meter(life), Surroundings(life.pid, self._device)
+        meter, surroundings = self._meter(life), Surroundings(life.pid, self.device)
         try:
-            with beside(life.pid), Onlooker(life.pid, self._device, since_s=life.started_at) as onlooker:
+            with beside(life.pid), Onlooker(life.pid, self.device, since_s=life.started_at) as onlooker:
                 version, on_line = self.build.version, self.on_line
                 ready = watch(
                     life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
@@ -156,7 +157,7 @@ class Server:
     def _meter(self, life: Life) -> Meter:
         """For a moment after exec the kernel hides a process' counters from all but root: ask again, briefly."""
         for _ in range(_METER_TRIES):
-            meter = Meter(life.pid, self._device, self.group)
+            meter = Meter(life.pid, self.device, self.group)
             if meter.read().read_bytes is not None:
                 break
             life.wait(_RETRY_S)
@@ -177,10 +178,10 @@ class Server:
             life.wait(_RETRY_S)
         return time.monotonic()
 
-    def connect(self, *, multi: bool = False) -> Connection[Cursor]:
+    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
         assert self._life is not None, "there is no server to connect to"
         try:
-            return client.connect(self.socket, multi=multi)
+            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
             raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
 

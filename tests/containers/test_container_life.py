@@ -30,7 +30,7 @@ from recovery.host.leftovers import remove_leftovers
 from recovery.host.owner import mark
 from recovery.host.pagecache import make_cold, residency
 from recovery.host.storage import device_of
-from recovery.model import Build, Schema
+from recovery.model import Build, Cache, Schema, starts
 from recovery.request import Request
 from recovery.server.bootstrap import initialise
 from recovery.server.client import scalar
@@ -264,7 +264,9 @@ def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
 ) -> None:
     """Who is not root; the image of a server is on the host."""
     monkeypatch.setattr(engines, "own_dropper", lambda: None)
-    request = Request("cold-recovery", ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local")
+    request = Request(
+        "cold-recovery", starts((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local"
+    )
     dropper = engines.choose(request, lambda _: None).dropper(())
     assert dropper is not None
     (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))

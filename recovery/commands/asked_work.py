@@ -1,0 +1,139 @@
+"""What is a server asked to do? The options of an experiment, checked, and the work that comes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recovery.errors import UsageError
+from recovery.host.machine import memory_bytes
+from recovery.host.pinning import own_cpus
+from recovery.load.script import read_template
+from recovery.load.statements import split
+from recovery.model import Limits, Schema
+from recovery.paths import template_dir
+from recovery.request import MOST_SCHEMAS, MOST_TABLES, positive
+from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.server.options import check_user_settings
+
+_MOST_SECONDS = 86_400
+_MOST_THREADS = 10_000
+_MOST_ROWS = 1_000_000_000
+_MOST_RATIO = 1000.0
+_MOST_EVERY_S = 3600.0
+_NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+
+
+def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
+    return Asked(
+        seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
+        warmup_s=_warmup(given.get("warmup")),
+        threads=_numbers("THREADS", given.get("threads"), _MOST_THREADS),
+        workloads=_words(given.get("workload")),
+        parts=_words(given.get("parts")),
+        load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MOST_TABLES),
+        options=tuple(map(_option, given.get("options") or ())),
+        queries=tuple(_queries(given["queries"])) if given.get("queries") else (),
+        pollers=positive("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
+        every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
+        memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO) or None,
+        published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
+    )
+
+
+def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) -> Schema:
+    """The experiment's tables, as many as the user wants."""
+    usual = experiment.schema
+    template = template_dir() / experiment.template if experiment.template else None
+    tables = positive("TABLES", given.get("tables") or usual.tables, MOST_TABLES)
+    if asked.load_tables and max(asked.load_tables) > tables:
+        raise UsageError(
+            f"LOAD_TABLES={max(asked.load_tables)} is more than there are tables ({tables})", "give TABLES= as many"
+        )
+    if 2 * usual.foreign_keys > tables:
+        raise UsageError(
+            f"TABLES={tables} has no room for {usual.foreign_keys} foreign keys",
+            f"each needs two tables: give at least TABLES={2 * usual.foreign_keys}",
+        )
+    schemas = given.get("schemas")
+    if schemas and template is not None:
+        raise UsageError(f"SCHEMAS={schemas}: a load uses the tables of one schema", "leave SCHEMAS out")
+    return Schema(
+        tables=tables,
+        databases=positive("SCHEMAS", schemas or usual.databases, MOST_SCHEMAS),
+        columns=usual.columns,
+        rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
+        database=usual.database,
+        template=template,
+        foreign_keys=usual.foreign_keys,
+        more_row_bytes=usual.more_row_bytes,
+    )
+
+
+def host_for(limits: Limits) -> Host:
+    """As much of it as the server may use."""
+    cpus = len(own_cpus())
+    return Host(
+        cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
+        memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
+    )
+
+
+def _warmup(text: str | None) -> int:
+    if text is None:
+        return Asked.warmup_s
+    return 0 if text == "0" else positive("WARMUP", text, _MOST_SECONDS)
+
+
+def _optional(name: str, text: str | None, most: int) -> int | None:
+    return None if text is None else positive(name, text, most)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((text or "").replace(",", " ").split()))
+
+
+def _numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
+    return tuple(sorted({positive(name, word, most) for word in _words(text)}))
+
+
+def _decimal(name: str, text: str | None, most: float) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise UsageError(f"{name}={text} makes no sense", f"give a number from 0 to {most:,.0f}")
+    return value
+
+
+def _option(text: str) -> tuple[str, tuple[str, ...]]:
+    """`table_open_cache=400,4000`"""
+    name, equals, values = text.partition("=")
+    found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not found:
+        raise UsageError(f"--option {text} names no values", "write it like --option table_open_cache=400,4000")
+    (checked,) = check_user_settings({name: found[0]})
+    return checked, found
+
+
+def _queries(path: Path) -> Iterator[tuple[str, str]]:
+    """Each statement under the name in the comment right above it, or under its number."""
+    text = read_template(path)
+    found = list(split([text]))
+    if not found:
+        raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
+    at = 0
+    for number, statement in enumerate(found, 1):
+        here = text.index(statement[:20], at)
+        names = _NAME.findall(text, at, here)
+        name = names[-1] if names else f"query-{number}"
+        if not _PLAIN.fullmatch(name):
+            raise UsageError(f"{path}: '{name}' is no name of a question", "use letters, digits, dots and dashes")
+        at = here + len(statement)
+        yield name, statement

@@ -1,0 +1,118 @@
+"""Which options do the experiments take that put a server to work, and which are for starts alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS, PREFIX, Decorator
+from recovery.errors import UsageError
+
+ONLY_STARTS = frozenset(
+    ("layout", "columns", "database", "template", "insert_template", "inserts", "trace", "stacks", "floor", "fail_over",
+     "as_published")
+)  # fmt: skip
+
+_LOADS: tuple[Decorator, ...] = (
+    click.option(
+        "--seconds", metavar="N", envvar=PREFIX + "SECONDS", help="Of each measured load. [default: 60]"
+    ),
+    click.option(
+        "--warmup", metavar="N", envvar=PREFIX + "WARMUP", help="Seconds of the same load before it. [default: 10]"
+    ),
+    click.option(
+        "--threads", metavar="N...", envvar=PREFIX + "THREADS", help='Clients of the load at a time; several: "1 4 16".'
+    ),
+    click.option(
+        "--workload", metavar="NAME...", envvar=PREFIX + "WORKLOAD",
+        help="What they do: point-select, read-only, read-write, update-nokey …, or a script of your own for sysbench.",
+    ),
+    click.option(
+        "--load-tables", metavar="N...", envvar=PREFIX + "LOAD_TABLES", help="How many of the tables the load uses."
+    ),
+    click.option(
+        "--memory-ratio", metavar="X", envvar=PREFIX + "MEMORY_RATIO",
+        help="Data so many times as large as the buffer pool: 0.5, or 4. [default: it fits]",
+    ),
+    click.option(
+        "--option", "options", multiple=True, metavar="NAME=VALUE,...", envvar=PREFIX + "OPTION",
+        help="An option of the server, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
+    ),
+)  # fmt: skip
+_QUERIES = click.option(
+    "--queries", type=click.Path(path_type=Path), envvar=PREFIX + "QUERIES",
+    help="A file of your own questions, SQL statements with a semicolon each; `-- NAME` above one names it.",
+)  # fmt: skip
+_POLLS: tuple[Decorator, ...] = (
+    click.option(
+        "--pollers", metavar="N", envvar=PREFIX + "POLLERS", help="Clients that ask beside the load. [default: 1]"
+    ),
+    click.option(
+        "--every", metavar="SECONDS", envvar=PREFIX + "EVERY",
+        help="Pause between an answer and the next question. [default: 0]",
+    ),
+)  # fmt: skip
+_PARTS = click.option(
+    "--question", "parts", metavar="NAME...", envvar=PREFIX + "QUESTION", help="Ask these alone, of all there are."
+)
+_PUBLISHED = click.option(
+    "--published-build", metavar="N", envvar=PREFIX + "PUBLISHED_BUILD",
+    help="Make N tables as was published, too: one client, one by one. What all would take is told from them.",
+)  # fmt: skip
+_PROFILE = click.option(
+    "--profile", is_flag=True, envvar=PREFIX + "PROFILE",
+    help="One more run of every variant, in no mean, with a profile of the server by perf.",
+)  # fmt: skip
+
+OWN: dict[str, tuple[Decorator, ...]] = {
+    "metadata": (_QUERIES, _PUBLISHED, _PROFILE),
+    "interference": (*_LOADS, _QUERIES, *_POLLS, _PROFILE),
+    "table-cache": (*_LOADS, _PROFILE),
+    "write-scaling": (*_LOADS, _PARTS, _PROFILE),
+}
+"""By scenario."""
+
+
+def working_options(scenario: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Those that all measuring commands share, and its own."""
+
+    shared = zip(OPTIONS, _parameters(OPTIONS), strict=True)
+    chosen = (*(option for option, known in shared if known.name not in ONLY_STARTS), *OWN[scenario])
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(chosen):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def refuse_foreign(environment: Mapping[str, str], command: click.Command) -> None:
+    """A variable that is for another command would be silently ignored, and something else measured than was meant."""
+    known = {str(parameter.envvar) for parameter in command.params if isinstance(parameter, click.Option)}
+    for short in FROM_ENVIRONMENT:
+        if PREFIX + short in environment and PREFIX + short not in known:
+            raise UsageError(
+                f"{short}={environment[PREFIX + short]} says nothing to {command.name}",
+                f"leave {short} out; `recovery {command.name} --help` has what it takes",
+            )
+
+
+def repeated_work(scenario: str, given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """What was given of an experiment's own options, as it was given."""
+    for parameter in _parameters(OWN[scenario]):
+        value = given.get(str(parameter.name))
+        values = value if isinstance(value, tuple) else (value,)
+        yield from ((parameter.opts[0], one) for one in values)
+
+
+def _parameters(options: tuple[Decorator, ...]) -> list[click.Parameter]:
+    def nothing() -> None: ...
+
+    for option in reversed(options):
+        option(nothing)
+    found: list[click.Parameter] = nothing.__click_params__  # type: ignore[attr-defined]
+    return found[::-1]

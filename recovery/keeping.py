@@ -1,0 +1,55 @@
+"""What of a trial is kept beside its figures? Logs, stacks and looks, in the session's folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from recovery.files import write_atomically
+from recovery.model import Trial
+from recovery.scenarios.outcome import Outcome, Worked
+from recovery.store import LOOKS, STACKS, keeping_in
+from recovery.stored import Run
+
+
+def keep(folder: Path, trial: Trial, run: Run, *, outcome: Outcome | Worked | None, logs: Path) -> Run:
+    """The run, with the names of what was kept. Without an outcome it is the log that tells the reason."""
+    with keeping_in(folder):
+        log = _log(folder, trial, logs, measured=outcome is not None)
+        stacks = None if outcome is None else _stacks(folder, trial, outcome)
+        raw = _looks(folder, trial, outcome) if isinstance(outcome, Worked) else None
+    return replace(run, log=log, stacks=stacks, raw=raw)
+
+
+def _name(trial: Trial) -> str:
+    return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
+
+
+def _log(folder: Path, trial: Trial, logs: Path, *, measured: bool) -> str | None:
+    """Of the timed start; after a failure the last log there is."""
+    found = sorted(logs.glob("timed*.err" if measured else "*.err"), key=lambda log: log.stat().st_mtime)
+    if not found:
+        return None
+    name = f"logs/{_name(trial)}.err"
+    shutil.copyfile(found[-1], folder / name)
+    return name
+
+
+def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None:
+    if outcome.samples is None:
+        return None
+    name = f"{STACKS}/{_name(trial)}.folded"
+    (folder / name).parent.mkdir(exist_ok=True)
+    write_atomically(folder / name, outcome.samples.folded.encode(errors="replace"))
+    return name
+
+
+def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
+    """All that was looked at while the server was at work."""
+    if worked.raw is None:
+        return None
+    name = f"{LOOKS}/{_name(trial)}.csv.gz"
+    (folder / name).parent.mkdir(exist_ok=True)
+    shutil.copyfile(worked.raw, folder / name)
+    return name

@@ -1,0 +1,62 @@
+"""What makes an experiment of a server that is put to work? Which work, over which tables, with which programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from recovery.model import Schema, Work
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asked of it. Of what is None or empty, the experiment has a default."""
+
+    seconds: int = 60
+    """Of each measured load."""
+    warmup_s: int = 10
+    threads: tuple[int, ...] = ()
+    workloads: tuple[str, ...] = ()
+    """Names of sysbench's, or paths of the user's own."""
+    parts: tuple[str, ...] = ()
+    """Of the experiment's questions, those that are to be asked."""
+    load_tables: tuple[int, ...] = ()
+    """Numbers of tables that a load uses."""
+    options: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Options of the server, and the values at which each is to be measured."""
+    queries: tuple[tuple[str, str], ...] = ()
+    """The user's own, with their names."""
+    pollers: int = 1
+    every_s: float = 0.0
+    """Between an answer to a poller and its next question."""
+    memory_ratio: float | None = None
+    """How many times larger than the buffer pool the data is to be."""
+    published_build: int | None = None
+    """Make so many tables the published way, too."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What an experiment is scaled to."""
+
+    cpus: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    figure: str
+    """What it is about, by its name in `quantities.py`."""
+    works: Callable[[Asked, Schema, Host], tuple[Work, ...]]
+    settings: Callable[[Asked, Schema, Host], Mapping[str, str]]
+    """Options of the server that hold for all of it; the user's win."""
+    schema: Schema
+    """What is built, unless the user says otherwise."""
+    template: str | None = None
+    """Of our templates that which makes it; None is the one for tables of a key each."""
+    programs: tuple[str, ...] = ()
+    """That have to be here."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """By axis, the value that the others are held against."""
+    runs: int = 3
+    seconds: int = 60

@@ -1,0 +1,69 @@
+"""What does a load lose to clients that ask information_schema meanwhile?"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from recovery.builds.tools import SYSBENCH
+from recovery.load.polling import FOREIGN_KEYS
+from recovery.load.workloads import script_of
+from recovery.model import Cache, Schema, Work
+from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.loadable import DATABASE, ROW_BYTES, options_of, pairs, settings
+from recovery.scenarios.scenario import Scenario
+from recovery.scenarios.working import counts, measure
+from recovery.work import Load, Poll
+
+POLL = "poll"
+OFF, ON = "off", "on"
+_THREADS = 10
+_LOAD_TABLES = 1000
+_OPTIONS = (("table_open_cache", ("2000", "16000")),)
+"""Fewer than the load needs (threads x tables), and more: the published effect depends on it."""
+
+
+def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
+    found = []
+    ways = product(
+        asked.workloads or ("read-only",),
+        asked.threads or (_THREADS,),
+        asked.load_tables or (min(_LOAD_TABLES, schema.tables),),
+        options_of(asked, _OPTIONS),
+        (OFF, ON),
+    )
+    for workload, threads, tables, options, poll in ways:
+        task = Load(
+            script_of(workload),
+            threads=threads,
+            tables=tables,
+            rows=schema.rows,
+            seconds=asked.seconds,
+            warmup_s=asked.warmup_s,
+            poll=Poll(asked.pollers, asked.every_s, _statements(asked)) if poll == ON else None,
+        )
+        axes = (("workload", workload), ("threads", str(threads)), ("tables", str(tables)), *options, (POLL, poll))
+        found.append(Work(pairs(axes), Cache.WARM, task, axes, options))
+    return tuple(found)
+
+
+def _statements(asked: Asked) -> tuple[str, ...]:
+    return tuple(statement for _, statement in asked.queries) or (FOREIGN_KEYS,)
+
+
+INTERFERENCE = Scenario(
+    "interference",
+    "What does a load lose to a client that asks information_schema for foreign keys in a loop?",
+    "A load beside questions to information_schema",
+    (Cache.WARM,),
+    measure,
+    counts,
+    Experiment(
+        figure="qps",
+        works=works,
+        settings=settings,
+        schema=Schema(tables=10_000, rows=100, database=DATABASE, more_row_bytes=ROW_BYTES, foreign_keys=20),
+        template="sysbench.sql.j2",
+        programs=(SYSBENCH,),
+        bases={POLL: OFF},
+    ),
+)

@@ -1,0 +1,64 @@
+"""How is a load laid out? Which options of the server it is measured at, and how much of its data stays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from recovery.model import Schema
+from recovery.scenarios.experiment import Asked, Host
+
+Pairs = tuple[tuple[str, str], ...]
+Values = tuple[tuple[str, tuple[str, ...]], ...]
+
+DATABASE = "sbtest"
+ROW_BYTES = 250
+"""Of a table of sysbench with its index, in pages that are not full."""
+_TABLE_BYTES = 128 << 10
+_ROOM = 1.5
+_MIB = 1 << 20
+_LEAST_BYTES = 128 * _MIB
+_LEAST_BYTES_OF_A_SERVER = 5 * _MIB
+_MOST_SHARE = 0.5
+"""Of the host's memory: the clients and the page cache need some, too."""
+
+
+def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
+    """Every combination of the options' values; one that the user names is measured at his instead."""
+    wished = dict(usual) | dict(asked.options)
+    return tuple(tuple(zip(wished, values, strict=True)) for values in product(*wished.values()))
+
+
+def pairs(axes: Pairs) -> str:
+    """A name for what lies there: the values, in their order."""
+    return "-".join(value.rpartition("/")[2] for _, value in axes)
+
+
+def data_bytes(schema: Schema) -> int:
+    return schema.total_tables * (_TABLE_BYTES + schema.rows * ROW_BYTES)
+
+
+def pool_bytes(schema: Schema, host: Host, *, ratio: float | None) -> int:
+    """All data fits, unless it is to be so many times larger."""
+    wished = data_bytes(schema) / ratio if ratio else max(_ROOM * data_bytes(schema), _LEAST_BYTES)
+    return int(min(max(wished, _LEAST_BYTES_OF_A_SERVER), _MOST_SHARE * host.memory_bytes)) // _MIB * _MIB
+
+
+def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
+    """Alike for all that are held against each other, whatever their own defaults are."""
+    return {
+        "innodb_buffer_pool_size": str(pool_bytes(schema, host, ratio=asked.memory_ratio)),
+        "loose_innodb_log_file_size": str(512 << 20),
+        # What does not fit into the buffer pool shall not lie in the host's page cache instead.
+        "innodb_flush_method": "O_DIRECT",
+        "max_connections": "1000",
+        # Tells of waits and of the redo log each second; it costs little.
+        "loose_innodb_monitor_enable": "all",
+    }
+
+
+def powers_of_two(most: int) -> tuple[int, ...]:
+    found = [1]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return tuple(found)

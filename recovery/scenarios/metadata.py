@@ -1,0 +1,68 @@
+"""How long do questions to information_schema and dumps take over very many tables?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from recovery.builds.tools import DUMP
+from recovery.model import Cache, Schema, Work
+from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.scenario import Scenario
+from recovery.scenarios.working import counts, measure
+from recovery.work import Ask, Create, Dump, Task
+
+QUESTION = "question"
+"""The axis."""
+_POOL_BYTES = 4 << 30
+"""As published, on a host that has the memory."""
+_POOL_SHARE = 4
+
+
+def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
+    """Each finds its server restarted, and the cache emptied."""
+    return tuple(Work(name, Cache.COLD, task, ((QUESTION, name),)) for name, task in _tasks(asked, schema))
+
+
+def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
+    one = schema.database_names[0]
+    yield "Q1", Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
+    # The name is one of the tool's own making.
+    yield "Q2", Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
+    yield (
+        "Q3",
+        Ask("select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"),
+    )
+    for name, statement in asked.queries:
+        yield name, Ask(statement)
+    yield "dump", Dump()
+    yield "dump-skip-lock-tables", Dump(("--skip-lock-tables",))
+    if asked.published_build is not None:
+        yield "published-build", Create(asked.published_build)
+
+
+def settings(_: Asked, __: Schema, host: Host) -> Mapping[str, str]:
+    """The published ones; those of statistics are each known by some versions alone, to which they say: ask the
+    engine."""
+    return {
+        "innodb_buffer_pool_size": str(min(_POOL_BYTES, host.memory_bytes // _POOL_SHARE)),
+        "loose_innodb_log_file_size": str(256 << 20),
+        "loose_information_schema_stats": "latest",
+        "loose_information_schema_stats_expiry": "0",
+    }
+
+
+METADATA = Scenario(
+    "metadata",
+    "How long do questions to information_schema and dumps of all definitions take over so many tables?",
+    "information_schema and dumps",
+    (Cache.COLD,),
+    measure,
+    counts,
+    Experiment(
+        figure="elapsed_s",
+        works=works,
+        settings=settings,
+        schema=Schema(tables=10_000, databases=100, columns=1, database="s"),
+        programs=(DUMP,),
+    ),
+)

@@ -1,0 +1,68 @@
+"""What does a server do with the work it is given? It is started, watched second by second, and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from recovery.load.averages import averages
+from recovery.load.rawlooks import write_raw
+from recovery.load.watching import watched
+from recovery.measured import Samples, Series, Watched
+from recovery.model import Cache, Variant
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.done import Done
+from recovery.scenarios.loads import load
+from recovery.scenarios.outcome import Worked
+from recovery.scenarios.statements import ask, create, dump
+from recovery.scenarios.watch import Watch
+from recovery.stored import Verdict
+from recovery.work import Ask, Create, Dump, Load
+
+TIMED_LOG = "timed.err"
+_DOING: dict[type, Callable[[Bench, Any, Watch], Done]] = {Load: load, Ask: ask, Dump: dump, Create: create}
+
+
+def measure(bench: Bench, variant: Variant) -> Worked:
+    """Each piece of work has a server of its own start, so that none finds what another has left in memory."""
+    task = variant.task
+    assert task is not None, "this variant has nothing to do"
+    bench.start(TIMED_LOG)
+    means = bench.flush() if variant.cache is Cache.COLD else None
+    with Watch(bench) as watch:
+        done = _DOING[type(task)](bench, task, watch)
+    worked = _worked(watch, done, watch.stacks(variant.name))
+    bench.describe()
+    bench.stop()
+    return replace(worked, cold_means=means)
+
+
+def counts(_: Worked) -> tuple[Verdict, str | None]:
+    """Work that came to its end is what was asked; what did not has raised its reason."""
+    return Verdict.MEASURED, None
+
+
+def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
+    looks = watch.sampler.samples
+    write_raw(watch.raw, looks)
+    return Worked(
+        measures={**averages(looks, queries=done.queries, commits=done.commits), **done.measures},
+        seconds=watch.seconds,
+        usage=watch.usage,
+        around=watch.around,
+        clients=done.clients,
+        watched=_with_seen(watched(looks), done),
+        waits=watch.sampler.waits,
+        raw=watch.raw,
+        samples=stacks,
+    )
+
+
+def _with_seen(looks: Watched, done: Done) -> Watched:
+    """What the clients counted each second, at the looks of the same seconds."""
+    if not done.seen:
+        return looks
+    by_second = {round(at_s): qps for at_s, qps in done.seen}
+    values = tuple(by_second.get(round(at_s)) for at_s in looks.at_s)
+    return replace(looks, series=(Series("qps", values), *looks.series))

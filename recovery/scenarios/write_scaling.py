@@ -1,0 +1,163 @@
+"""How does InnoDB scale, above all at writing? Several questions over the same tables, each a part of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+
+from recovery.builds.tools import SYSBENCH
+from recovery.errors import UsageError
+from recovery.load.workloads import script_of
+from recovery.model import Cache, Layout, Schema, Work
+from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.loadable import (
+    DATABASE,
+    ROW_BYTES,
+    Pairs,
+    Values,
+    options_of,
+    pairs,
+    pool_bytes,
+    powers_of_two,
+    settings,
+)
+from recovery.scenarios.scenario import Scenario
+from recovery.scenarios.working import counts, measure
+from recovery.work import Load
+
+PART = "question"
+"""The axis."""
+_FLUSH = "innodb_flush_log_at_trx_commit"
+_PAGE = "innodb_page_size"
+_DOUBLEWRITE = "innodb_doublewrite"
+_ISOLATION = "transaction_isolation"
+_SPIN = "loose_innodb_log_spin_cpu_pct_hwm"
+_SCHEDULE = "loose_innodb_lock_schedule_algorithm"
+_THREADS_FOR_EACH_CPU = 4
+_LARGER = 4.0
+"""Times as large as the buffer pool."""
+_HOT_ROWS = 10
+_READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
+
+
+class Users(Enum):
+    """How many clients there are at a time."""
+
+    ALL = "all"
+    """One after the other: one, two, four …"""
+    MOST = "most"
+    ONE = "one"
+    ENDS = "ends"
+    """One, and the most."""
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    workloads: tuple[str, ...]
+    users: Users
+    options: Values = ()
+    fixed: Pairs = ()
+    """Options that hold for all of it."""
+    pages: str | None = None
+    """What the axis of pages says of it."""
+    layout: Layout | None = None
+    rows: int | None = None
+    """Of each table, to which the load keeps."""
+    larger: bool = False
+    """Than memory."""
+
+
+PARTS = (
+    # Who only reads does not wait for the log.
+    Part("scaling", _READERS, Users.ALL),
+    Part("scaling", _WRITERS, Users.ALL, ((_FLUSH, ("1", "2", "0")),)),
+    Part("one-user", (*_READERS, *_WRITERS), Users.ONE),
+    Part(
+        "larger-than-memory", ("point-select", "update-nokey"), Users.MOST, ((_PAGE, ("16k", "8k", "4k")),), larger=True
+    ),
+    Part(
+        "hot-rows",
+        ("update-nokey",),
+        Users.MOST,
+        ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
+        rows=_HOT_ROWS,
+    ),
+    Part("doublewrite", ("update-nokey",), Users.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
+    Part("redo-spinning", ("update-nokey",), Users.ENDS, ((_SPIN, ("50", "0")),)),
+    # Two ways to read less from the device at once.
+    Part("compression", ("point-select",), Users.MOST, pages="16k", larger=True),
+    Part("compression", ("point-select",), Users.MOST, fixed=((_PAGE, "4k"),), pages="4k", larger=True),
+    Part("compression", ("point-select",), Users.MOST, pages="8k-compressed", layout=Layout.COMPRESSED, larger=True),
+    Part("lock-schedule", ("update-nokey",), Users.MOST, ((_SCHEDULE, ("fcfs", "vats")),), rows=_HOT_ROWS),
+)
+NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
+_ON_REQUEST = ("lock-schedule",)
+"""For servers that can switch: MariaDB 10.2."""
+
+
+def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
+    wished = asked.parts or tuple(name for name in NAMES if name not in _ON_REQUEST)
+    for name in wished:
+        if name not in NAMES:
+            raise UsageError(f"write-scaling has no question '{name}'", f"there are: {', '.join(NAMES)}")
+    return tuple(work for part in PARTS if part.name in wished for work in _works(part, asked, schema, host))
+
+
+def _works(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Work]:
+    pool = str(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
+    fixed = (*part.fixed, *((("innodb_buffer_pool_size", pool),) if part.larger else ()))
+    ways = product(
+        asked.workloads or part.workloads, options_of(asked, part.options), _threads(part.users, asked, host)
+    )
+    for workload, options, threads in ways:
+        task = Load(
+            script_of(workload),
+            threads,
+            tables=max(asked.load_tables, default=schema.tables),
+            rows=min(part.rows or schema.rows, schema.rows),
+            seconds=asked.seconds,
+            warmup_s=asked.warmup_s,
+        )
+        pages = (("pages", part.pages),) if part.pages else ()
+        axes = ((PART, part.name), ("workload", workload), *options, *pages, ("threads", str(threads)))
+        yield Work(pairs(axes), Cache.WARM, task, axes, (*fixed, *options), part.layout)
+
+
+def _threads(users: Users, asked: Asked, host: Host) -> tuple[int, ...]:
+    every = asked.threads or powers_of_two(_THREADS_FOR_EACH_CPU * host.cpus)
+    return {
+        Users.ALL: every,
+        Users.MOST: (max(every),),
+        Users.ONE: (1,),
+        Users.ENDS: tuple(dict.fromkeys((1, max(every)))),
+    }[users]
+
+
+WRITE_SCALING = Scenario(
+    "write-scaling",
+    "How does InnoDB scale with the number of clients, above all at writing, and what holds it up?",
+    "InnoDB under load",
+    (Cache.WARM,),
+    measure,
+    counts,
+    Experiment(
+        figure="qps",
+        works=works,
+        settings=settings,
+        schema=Schema(tables=8, rows=250_000, database=DATABASE, more_row_bytes=ROW_BYTES),
+        template="sysbench.sql.j2",
+        programs=(SYSBENCH,),
+        bases={
+            _FLUSH: "1",
+            _PAGE: "16k",
+            _DOUBLEWRITE: "1",
+            _ISOLATION: "REPEATABLE-READ",
+            _SPIN: "50",
+            _SCHEDULE: "fcfs",
+            "pages": "16k",
+        },
+    ),
+)
