@@ -159,6 +159,8 @@ class Work:
     """Options of the server that belong to it."""
     layout: Layout | None = None
     """How its tables lie; None is what the schema says."""
+    needs: str | None = None
+    """What a server must be able to do for it, by the name of the capability; others are not asked."""
 
 
 def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
@@ -193,6 +195,8 @@ class Variant:
     """What the server is given to do; None: its start is what is measured."""
     axes: tuple[tuple[str, str], ...] = ()
     """Name and value of each thing by which it differs from others, beside its cache."""
+    needs: str | None = None
+    """A capability; a server without it is not measured so."""
 
 
 @dataclass(frozen=True)

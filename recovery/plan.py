@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from recovery.model import Layout, Named, Schema, Trial, Variant, Version, Work
 from recovery.server.options import shaping
+from recovery.versions import can
 
 UNNAMED = Named("")
 SETTINGS = "settings"
@@ -90,6 +91,7 @@ def variants_of(
             layout=own.layout or work.layout,
             schemas=own.schemas,
             task=work.task,
+            needs=work.needs,
             axes=(*work.axes, *(((SETTINGS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)
@@ -109,7 +111,21 @@ def _own(named: Named, common: Named) -> Named:
 
 
 def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[Place, ...]:
-    return tuple(dict.fromkeys(place_of(version, variant) for version in versions for variant in variants))
+    return tuple(
+        dict.fromkeys(
+            place_of(version, variant) for version in versions for variant in variants if concerns(variant, version)
+        )
+    )
+
+
+def is_over(variant: Variant, place: Place) -> bool:
+    """Whether it is measured over this data directory."""
+    return concerns(variant, place.version) and place_of(place.version, variant) == place
+
+
+def concerns(variant: Variant, version: Version) -> bool:
+    """Whether this server can do what the variant is about."""
+    return variant.needs is None or can(version, variant.needs)
 
 
 def make_plan(
@@ -130,10 +146,7 @@ def make_plan(
     else:
         blocks = [(place, repeat) for place in places for repeat in turns]
     steps = [
-        (place.version, variant, repeat)
-        for place, repeat in blocks
-        for variant in variants
-        if place_of(place.version, variant) == place
+        (place.version, variant, repeat) for place, repeat in blocks for variant in variants if is_over(variant, place)
     ]
     return Plan(
         tuple(

@@ -25,7 +25,7 @@ from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template, goes_on
 from recovery.load.stage import prepare_stage
 from recovery.model import Layout, Trial
-from recovery.plan import Place, place_of
+from recovery.plan import Place, is_over
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
 from recovery.scenarios.bench import Bench
@@ -228,8 +228,9 @@ class Stagehand:
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""
-        here = [variant for variant in self.request.measured if place_of(stage.place.version, variant) == stage.place]
-        return [merge(self.request.lasting_settings, lasting(dict(variant.settings))) for variant in here]
+        here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
+        wanted = [merge(self.request.lasting_settings, lasting(dict(variant.settings))) for variant in here]
+        return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
         """Removes directories that this session built and has done with, oldest first, while the next does not fit.

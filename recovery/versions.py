@@ -74,6 +74,9 @@ CAPABILITIES: dict[str, _Span] = {
     "keyring_file": _Span(((5, 7, 11), (8, 4, 0)), None),
     "file_key_management": _Span(None, ((10, 1, 3), None)),
     "par_files": _Span((None, (5, 7, 6)), _ALWAYS),
+    # what can be switched under load
+    "redo_spinning": _Span(((8, 0, 11), None), None),
+    "lock_schedule": _Span(None, ((10, 2, 3), (10, 6, 0))),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

@@ -21,7 +21,7 @@ from recovery.host.space import free, need_for
 from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Layout, Schema, Version
-from recovery.plan import make_plan, place_of, places_for
+from recovery.plan import is_over, make_plan, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stacks.programs import programs
@@ -59,7 +59,7 @@ def _plan(request: Request) -> Iterator[str]:
     needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]
     for place, schema, need in zip(places, schemas, needs, strict=True):
         refuse(place.version, schema)
-        here = [variant for variant in variants if place_of(place.version, variant) == place]
+        here = [variant for variant in variants if is_over(variant, place)]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)

@@ -90,9 +90,9 @@ class Ground:
     def try_settings(self) -> None:
         """On the empty directory, where a start takes a second."""
         try:
-            for settings in filter(None, self.tried):
+            for number, settings in enumerate(filter(None, self.tried), 1):
                 with self.server(merge(test_settings(self.build.version), settings)) as server:
-                    server.start(log_name="settings.log")
+                    server.start(log_name=f"settings-{number}.log")
                     server.stop()
         except ServerFailedError as error:
             self.target.wipe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 from recovery.builds.tools import SYSBENCH
@@ -9,7 +10,17 @@ from recovery.load.polling import FOREIGN_KEYS
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import DATABASE, ROW_BYTES, options_of, pairs, settings
+from recovery.scenarios.loadable import (
+    DATABASE,
+    ROW_BYTES,
+    TABLES,
+    THREADS,
+    WORKLOAD,
+    Way,
+    options_of,
+    settings,
+    works_of,
+)
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
 from recovery.work import Load, Poll
@@ -23,27 +34,29 @@ _OPTIONS = (("table_open_cache", ("2000", "16000")),)
 
 
 def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
-    found = []
-    ways = product(
+    return works_of(_ways(asked, schema))
+
+
+def _ways(asked: Asked, schema: Schema) -> Iterator[Way]:
+    crossed = product(
         asked.workloads or ("read-only",),
         asked.threads or (_THREADS,),
         asked.load_tables or (min(_LOAD_TABLES, schema.tables),),
         options_of(asked, _OPTIONS),
         (OFF, ON),
     )
-    for workload, threads, tables, options, poll in ways:
-        task = Load(
+    for workload, threads, tables, options, poll in crossed:
+        load = Load(
             script_of(workload),
-            threads=threads,
-            tables=tables,
-            rows=schema.rows,
+            threads,
+            tables,
+            schema.rows,
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
             poll=Poll(asked.pollers, asked.every_s, _statements(asked)) if poll == ON else None,
         )
-        axes = (("workload", workload), ("threads", str(threads)), ("tables", str(tables)), *options, (POLL, poll))
-        found.append(Work(pairs(axes), Cache.WARM, task, axes, options))
-    return tuple(found)
+        axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
+        yield Way(load, axes, options)
 
 
 def _statements(asked: Asked) -> tuple[str, ...]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from itertools import product
 
-from recovery.model import Schema
+from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Host
+from recovery.work import Load
 
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 DATABASE = "sbtest"
+WORKLOAD, THREADS, TABLES, QUESTION, PAGES = "workload", "threads", "tables", "question", "pages"
+"""Axes; the others are options of the server."""
+_BY_THEMSELVES = frozenset({WORKLOAD, QUESTION, PAGES})
+"""Whose values say what they are."""
+_COUNTED = frozenset({THREADS, TABLES})
 ROW_BYTES = 250
 """Of a table of sysbench with its index, in pages that are not full."""
 _TABLE_BYTES = 128 << 10
@@ -29,9 +36,44 @@ def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
     return tuple(tuple(zip(wished, values, strict=True)) for values in product(*wished.values()))
 
 
-def pairs(axes: Pairs) -> str:
-    """A name for what lies there: the values, in their order."""
-    return "-".join(value.rpartition("/")[2] for _, value in axes)
+@dataclass(frozen=True)
+class Way:
+    """One load, and where it stands among the others."""
+
+    load: Load
+    axes: Pairs
+    options: Pairs = ()
+    """Of the server."""
+    layout: Layout | None = None
+    needs: str | None = None
+    """What a server must be able to do for it, by the name of the capability."""
+
+
+def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
+    """Named by what tells them apart."""
+    found = tuple(ways)
+    values: dict[str, set[str]] = {}
+    for way in found:
+        for axis, value in way.axes:
+            values.setdefault(axis, set()).add(value)
+    apart = {axis for axis, there in values.items() if len(there) > 1 or axis in _BY_THEMSELVES}
+    return tuple(
+        Work(_name(way.axes, apart), Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
+        for way in found
+    )
+
+
+def _name(axes: Pairs, apart: Set[str]) -> str:
+    return "-".join(_part(axis, value.rpartition("/")[2]) for axis, value in axes if axis in apart)
+
+
+def _part(axis: str, value: str) -> str:
+    """`read-only`, `8-threads`, `instances-16`."""
+    if axis in _BY_THEMSELVES:
+        return value
+    if axis in _COUNTED:
+        return f"{value}-{axis.removesuffix('s') if value == '1' else axis}"
+    return f"{axis.rpartition('_')[2]}-{value}"
 
 
 def data_bytes(schema: Schema) -> int:

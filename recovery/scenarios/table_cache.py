@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 from recovery.builds.tools import SYSBENCH
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import DATABASE, ROW_BYTES, options_of, pairs, powers_of_two, settings
+from recovery.scenarios.loadable import (
+    DATABASE,
+    ROW_BYTES,
+    TABLES,
+    THREADS,
+    WORKLOAD,
+    Way,
+    options_of,
+    powers_of_two,
+    settings,
+    works_of,
+)
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
 from recovery.work import Load
@@ -16,23 +28,27 @@ from recovery.work import Load
 INSTANCES = "table_open_cache_instances"
 _WORKLOADS = ("point-select", "read-only", "read-write")
 _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
-_LOAD_TABLES = (1, 2, 3)
+_MOST_TABLES = 3
 _THREADS_FOR_EACH_CPU = 4
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    found = []
-    ways = product(
+    return works_of(_ways(asked, schema, host))
+
+
+def _ways(asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
+    crossed = product(
         asked.workloads or _WORKLOADS,
         options_of(asked, _OPTIONS),
-        asked.load_tables or _LOAD_TABLES,
+        asked.load_tables or tuple(range(1, min(_MOST_TABLES, schema.tables) + 1)),
         asked.threads or powers_of_two(_THREADS_FOR_EACH_CPU * host.cpus),
     )
-    for workload, options, tables, threads in ways:
-        task = Load(script_of(workload), threads, tables, schema.rows, seconds=asked.seconds, warmup_s=asked.warmup_s)
-        axes = (("workload", workload), *options, ("tables", str(tables)), ("threads", str(threads)))
-        found.append(Work(pairs(axes), Cache.WARM, task, axes, options))
-    return tuple(found)
+    for workload, options, tables, threads in crossed:
+        yield Way(
+            Load(script_of(workload), threads, tables, schema.rows, seconds=asked.seconds, warmup_s=asked.warmup_s),
+            ((WORKLOAD, workload), *options, (TABLES, str(tables)), (THREADS, str(threads))),
+            options,
+        )
 
 
 TABLE_CACHE = Scenario(
@@ -49,6 +65,6 @@ TABLE_CACHE = Scenario(
         schema=Schema(tables=3, rows=100_000, database=DATABASE, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
-        bases={INSTANCES: "1", "tables": "1"},
+        bases={INSTANCES: "1", TABLES: "1"},
     ),
 )

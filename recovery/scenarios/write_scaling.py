@@ -14,27 +14,32 @@ from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.loadable import (
     DATABASE,
+    PAGES,
+    QUESTION,
     ROW_BYTES,
+    THREADS,
+    WORKLOAD,
     Pairs,
     Values,
+    Way,
     options_of,
-    pairs,
     pool_bytes,
     powers_of_two,
     settings,
+    works_of,
 )
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
 from recovery.work import Load
 
-PART = "question"
-"""The axis."""
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
+_USUAL_PAGE = (_PAGE, "16k")
+"""With which the tables lie there anyway."""
 _DOUBLEWRITE = "innodb_doublewrite"
 _ISOLATION = "transaction_isolation"
-_SPIN = "loose_innodb_log_spin_cpu_pct_hwm"
-_SCHEDULE = "loose_innodb_lock_schedule_algorithm"
+_SPIN = "innodb_log_spin_cpu_pct_hwm"
+_SCHEDULE = "innodb_lock_schedule_algorithm"
 _THREADS_FOR_EACH_CPU = 4
 _LARGER = 4.0
 """Times as large as the buffer pool."""
@@ -68,6 +73,8 @@ class Part:
     """Of each table, to which the load keeps."""
     larger: bool = False
     """Than memory."""
+    needs: str | None = None
+    """A capability of the server."""
 
 
 PARTS = (
@@ -86,34 +93,39 @@ PARTS = (
         rows=_HOT_ROWS,
     ),
     Part("doublewrite", ("update-nokey",), Users.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
-    Part("redo-spinning", ("update-nokey",), Users.ENDS, ((_SPIN, ("50", "0")),)),
+    Part("redo-spinning", ("update-nokey",), Users.ENDS, ((_SPIN, ("50", "0")),), needs="redo_spinning"),
     # Two ways to read less from the device at once.
     Part("compression", ("point-select",), Users.MOST, pages="16k", larger=True),
     Part("compression", ("point-select",), Users.MOST, fixed=((_PAGE, "4k"),), pages="4k", larger=True),
     Part("compression", ("point-select",), Users.MOST, pages="8k-compressed", layout=Layout.COMPRESSED, larger=True),
-    Part("lock-schedule", ("update-nokey",), Users.MOST, ((_SCHEDULE, ("fcfs", "vats")),), rows=_HOT_ROWS),
+    Part(
+        "lock-schedule",
+        ("update-nokey",),
+        Users.MOST,
+        ((_SCHEDULE, ("fcfs", "vats")),),
+        rows=_HOT_ROWS,
+        needs="lock_schedule",
+    ),
 )
 NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
-_ON_REQUEST = ("lock-schedule",)
-"""For servers that can switch: MariaDB 10.2."""
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    wished = asked.parts or tuple(name for name in NAMES if name not in _ON_REQUEST)
+    wished = asked.parts or NAMES
     for name in wished:
         if name not in NAMES:
             raise UsageError(f"write-scaling has no question '{name}'", f"there are: {', '.join(NAMES)}")
-    return tuple(work for part in PARTS if part.name in wished for work in _works(part, asked, schema, host))
+    return works_of(way for part in PARTS if part.name in wished for way in _ways(part, asked, schema, host))
 
 
-def _works(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Work]:
+def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
     pool = str(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
     fixed = (*part.fixed, *((("innodb_buffer_pool_size", pool),) if part.larger else ()))
-    ways = product(
+    crossed = product(
         asked.workloads or part.workloads, options_of(asked, part.options), _threads(part.users, asked, host)
     )
-    for workload, options, threads in ways:
-        task = Load(
+    for workload, options, threads in crossed:
+        load = Load(
             script_of(workload),
             threads,
             tables=max(asked.load_tables, default=schema.tables),
@@ -121,9 +133,11 @@ def _works(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Wor
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
         )
-        pages = (("pages", part.pages),) if part.pages else ()
-        axes = ((PART, part.name), ("workload", workload), *options, *pages, ("threads", str(threads)))
-        yield Work(pairs(axes), Cache.WARM, task, axes, (*fixed, *options), part.layout)
+        pages = ((PAGES, part.pages),) if part.pages else ()
+        axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *pages, (THREADS, str(threads)))
+        yield Way(
+            load, axes, tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE), part.layout, part.needs
+        )
 
 
 def _threads(users: Users, asked: Asked, host: Host) -> tuple[int, ...]:
@@ -157,7 +171,7 @@ WRITE_SCALING = Scenario(
             _ISOLATION: "REPEATABLE-READ",
             _SPIN: "50",
             _SCHEDULE: "fcfs",
-            "pages": "16k",
+            PAGES: "16k",
         },
     ),
 )
