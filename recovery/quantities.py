@@ -69,6 +69,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("resident_bytes", "memory", "B", False, "of the server, as it lies in the host's"),
         Quantity("dump_bytes", "dump size", "B"),
         Quantity("rows", "rows", "", None, "of the answer"),
+        Quantity("read_bytes", "read", "B", None, "fetched from storage for the server"),
         Quantity("read_requests", "requests", "", None, "reads that the device completed"),
         Quantity("server_cpu_s", "server CPU s", "s", False),
         Quantity("tables_per_s", "tables/s", "/s", True),

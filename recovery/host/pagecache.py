@@ -13,6 +13,7 @@ from recovery.host import tree
 from recovery.host.dropping import Caches, Dropper, cold_means
 from recovery.host.residency import Probe
 from recovery.host.storage import IN_MEMORY, device_of
+from recovery.host.tablefiles import TableFiles
 from recovery.measured import ColdProof
 
 _CACHED_ELSEWHERE = frozenset({"zfs"})
@@ -94,6 +95,24 @@ def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
         dropper.drop(Caches.EVERYTHING)
         _demand_cold(folder, _residency(_outside_databases(folder), filesystem=filesystem))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
+
+
+def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) -> ColdProof:
+    """The same under a server that runs and has nothing to do, of its tables and its dictionary: its redo log is its
+    own, and may be written at any time."""
+    started = time.monotonic()
+    means = _empty(data, dropper, Caches.PAGES)
+    left = _residency(_tables_and_dictionary(data, tables), filesystem=device_of(data).filesystem)
+    _demand_cold(data, left)
+    if dropper is not None and means == dropper.means:
+        dropper.drop(Caches.EVERYTHING)
+    return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
+
+
+def _tables_and_dictionary(data: Path, tables: TableFiles) -> Iterator[tuple[int, str]]:
+    for folder in tables.folders:
+        yield from ((fd, name) for fd, name in tree.files(folder) if tables.holds(name))
+    yield from ((fd, name) for fd, name in _outside_databases(data) if name.endswith(".ibd") or name == "ibdata1")
 
 
 def _evict(folder: Path) -> None:

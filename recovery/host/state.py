@@ -28,6 +28,8 @@ class State:
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)
     statements_done: int = 0
+    build_s: float | None = None
+    """That its statements took, over all sessions that built it."""
     tables: int | None = None
     ibd_files: int | None = None
     bytes: int | None = None

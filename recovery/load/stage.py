@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
@@ -107,6 +108,7 @@ def _load(
             server.start(log_name="build.log")
             with _redo_off(server, profile), server.watched():
                 progress(done, total)
+                began_s = time.monotonic()
                 reached = build(
                     statements(ground.schema),
                     open_connection=lambda: server.connect(multi=True),
@@ -117,10 +119,14 @@ def _load(
                     stop=stop,
                     give_up=server.close,
                 )
+                took_s = time.monotonic() - began_s
             server.stop()
         # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
         os.sync()
-        ground.target.save(replace(ground.target.state, statements_done=reached))
+        before_s = ground.target.state.build_s
+        # One that was begun by a tool which did not count has no time.
+        build_s = took_s if not done else None if before_s is None else before_s + took_s
+        ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
         raise BuildInterruptedError(reached)
 

@@ -12,7 +12,7 @@ from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
 from recovery.host.floor import Reads
 from recovery.host.floor import measure as measure_floor
-from recovery.host.pagecache import flush_caches, make_cold
+from recovery.host.pagecache import flush_caches, make_cold, make_tables_cold
 from recovery.host.state import removal
 from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
@@ -68,7 +68,7 @@ class Bench:
     def description(self) -> dict[str, str]:
         """What is known of the server under the settings in force."""
         state = self.datadir.state
-        lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes)
+        lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
         return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
 
     @property
@@ -158,6 +158,12 @@ class Bench:
         self.last_read_bytes = None
         self.tell("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
+
+    def make_tables_cold(self) -> ColdProof:
+        """The same under a server that has only been started."""
+        self.last_read_bytes = None
+        self.tell("emptying the cache")
+        return make_tables_cold(self.datadir.mysql, self._files, self.conditions.dropper)
 
     def floor(self) -> Reads:
         """What the storage allows over these files; between trials, when no server runs."""

@@ -50,14 +50,18 @@ def _lies_on(build: Build) -> dict[str, str]:
     return {"program_device": told} if told else {}
 
 
-def of_tables(schema: Schema, *, files: int | None, size_bytes: int | None) -> dict[str, str]:
-    """How many of them lie how, and how large the data directory is."""
+def of_tables(
+    schema: Schema, *, files: int | None, size_bytes: int | None, build_s: float | None = None
+) -> dict[str, str]:
+    """How many of them lie how, how large the data directory is, and how long its statements took."""
     found = {
         "tables": schema.total_tables,
         "schemas": schema.databases,
         "layout": schema.layout,
         "ibd_files": files,
         "data_bytes": size_bytes,
+        "rows": schema.rows or None,
+        "build_s": None if build_s is None else round(build_s, 2),
     }
     return {name: str(value) for name, value in found.items() if value is not None}
 

@@ -106,7 +106,7 @@ def _measures(ran: _Ran) -> Iterator[tuple[str, float]]:
         if (value := getattr(report, name)) is not None:
             yield name, value
     if ran.polls is not None:
-        yield "polls_per_s", ran.polls.qps
+        yield "polls_per_s", ran.polls.tps
         if ran.polls.latency_mean_ms is not None:
             yield "poll_mean_ms", ran.polls.latency_mean_ms
 

@@ -42,7 +42,7 @@ class Worked:
     around: Around | None
     clients: Mapping[str, str]
     """The programs that put it to work, and the command of each."""
-    cold_means: str | None = None
+    cold: ColdProof | None = None
     """How the cache was emptied under it before; None where it was not."""
     watched: Watched | None = None
     raw: Path | None = None

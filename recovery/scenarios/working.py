@@ -29,13 +29,13 @@ def measure(bench: Bench, variant: Variant) -> Worked:
     task = variant.task
     assert task is not None, "this variant has nothing to do"
     bench.start(TIMED_LOG)
-    means = bench.flush() if variant.cache is Cache.COLD else None
+    cold = bench.make_tables_cold() if variant.cache is Cache.COLD else None
     with Watch(bench) as watch:
         done = _DOING[type(task)](bench, task, watch)
     worked = _worked(watch, done, watch.stacks(variant.name))
     bench.describe()
     bench.stop()
-    return replace(worked, cold_means=means)
+    return replace(worked, cold=cold)
 
 
 def counts(_: Worked) -> tuple[Verdict, str | None]:
@@ -47,7 +47,7 @@ def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
     looks = watch.sampler.samples
     write_raw(watch.raw, looks)
     return Worked(
-        measures={**averages(looks, queries=done.queries, commits=done.commits), **done.measures},
+        measures={**averages(looks, queries=done.queries, commits=done.commits), **_used(watch, done), **done.measures},
         seconds=watch.seconds,
         usage=watch.usage,
         around=watch.around,
@@ -57,6 +57,15 @@ def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
         raw=watch.raw,
         samples=stacks,
     )
+
+
+def _used(watch: Watch, done: Done) -> dict[str, float]:
+    """From beginning to end, of work that ends by itself; of a load what it used a second says more."""
+    if done.queries:
+        return {}
+    usage = watch.usage
+    found = {"read_bytes": usage.read_bytes, "read_requests": usage.read_requests, "server_cpu_s": usage.cpu_s}
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def _with_seen(looks: Watched, done: Done) -> Watched:
