@@ -18,6 +18,7 @@ from recovery.errors import RecoveryError
 from recovery.load import clients
 from recovery.load.clients import Client
 
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "sysbench"
 SPINS = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
 DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(flush=True)\ntime.sleep(600)"
 
@@ -76,6 +77,22 @@ def test_counted_only() -> None:
 def test_one_that_fails(script: str, said: str) -> None:
     with pytest.raises(RecoveryError, match=said), Client("load", shell(script)) as client:
         client.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ("no-table", "FATAL: MySQL error: 1146 \"Table 'sbtest.sbtest121' doesn't exist\""),
+        ("no-schema", "FATAL: error 1049: Unknown database 'none'"),
+        (
+            "server-killed",
+            "FATAL: `thread_run' function failed: /usr/share/sysbench/oltp_common.lua:419: SQL error, errno = 2013, "
+            "state = 'HY000': Lost connection to server during query",
+        ),
+    ],
+)
+def test_the_line_that_tells_why(recorded: str, said: str) -> None:
+    assert clients.reason((FIXTURES / f"{recorded}.txt").read_text()) == said
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:

@@ -74,3 +74,58 @@ def test_percentiles() -> None:
     bars = [(1.0, 90), (2.0, 9), (5.0, 1)]
     assert [percentile(bars, share) for share in (50, 90, 95, 99, 99.9, 100)] == [1, 1, 2, 2, 5, 5]
     assert percentile([], 50) is None
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text()
+
+
+def test_a_report() -> None:
+    report = read_report(recorded("read-write"))
+    assert (report.queries, report.transactions, report.errors, report.reconnects) == (40976, 2043, 7, 0)
+    assert (report.seconds, report.latency_mean_ms, report.latency_max_ms) == (3.0066, 2.94, 279.89)
+    assert (round(report.qps, 1), round(report.tps, 1)) == (13628.7, 679.5)
+    assert (report.latency_p50_ms, report.latency_p95_ms, report.latency_p999_ms) == (2.477, 3.816, 90.775)
+    assert [look.at_s for look in report.looks] == [1, 2, 3]
+    assert (report.looks[0].qps, report.looks[0].tps) == (15200.38, 756.22)
+    assert (report.looks[0].latency_ms, report.looks[0].errors) == (7.04, 3)
+
+
+@pytest.mark.parametrize("name", ["read-write", "read-only-after-a-warm-up", "poll"])
+def test_a_percentile_is_what_sysbench_says_itself(name: str) -> None:
+    text = recorded(name)
+    said = float(text.rpartition("99th percentile:")[2].split()[0])
+    p99 = read_report(text).latency_p99_ms
+    assert p99 is not None
+    assert round(p99, 2) == said
+
+
+def test_a_report_after_a_warm_up_is_of_the_time_after_it() -> None:
+    text = recorded("read-only-after-a-warm-up")
+    report = read_report(text)
+    assert (report.transactions, report.queries) == (9193, 147080)
+    assert report.seconds == pytest.approx(5.0026 - 2.0002)
+    assert report.latency_max_ms == 27.15
+    assert [look.at_s for look in report.looks] == [-1, 0, 1, 2, 3]
+    # It was ended before the second report came.
+    with pytest.raises(RecoveryError, match=r"no report; its last line is: \[ 5s \] thds: 2"):
+        read_report(text.partition("Latency histogram")[0])
+
+
+def test_a_report_of_polls() -> None:
+    report = read_report(recorded("poll"))
+    assert (report.transactions, report.latency_mean_ms) == (28, 16.94)
+    assert report.tps == pytest.approx(28 / 3.0452)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"), [("no-table", "FATAL: Thread initialization failed!"), ("server-killed", "FATAL: `thread_run'")]
+)
+def test_what_is_no_report(name: str, last: str) -> None:
+    with pytest.raises(RecoveryError, match=f"sysbench has printed no report; its last line is: {last}"):
+        read_report(recorded(name))
+
+
+def test_nothing_is_no_report() -> None:
+    with pytest.raises(RecoveryError, match=r"\(nothing\)"):
+        read_report("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shlex
 import signal
@@ -26,6 +27,8 @@ GRACE_S = 30.0
 _GOODBYE_S = 5.0
 """Between SIGTERM and SIGKILL."""
 _READ_BYTES = 1 << 20
+_SERVERS_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
+"""`error 1049: …`, `Got error: 1146: …`, `errno = 1062, …`"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Client:
         assert self._running is not None
         if self._ended.code != 0:
             how = f"signal {-self._ended.code}" if self._ended.code < 0 else f"code {self._ended.code}"
-            line = shortened(self._running.last_line, length=300) or "it gave no reason"
+            line = shortened(self._running.reason, length=300) or "it gave no reason"
             raise RecoveryError(f"{self.name} failed ({how}): {line}", f"its command: {shlex.join(self.command)}")
         return self._ended
 
@@ -116,8 +119,8 @@ class _Running:
         self._written_bytes = 0
         self._only_count = only_count
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read, and closed, after its end
-        self.last_line = ""
-        """Once it has ended: of its complaints, or of all that it wrote where it had none."""
+        self.reason = ""
+        """Why it failed, in its own words, once it has ended."""
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._complaints, bufsize=0,
@@ -158,7 +161,7 @@ class _Running:
         text = b"".join(self._chunks).decode(errors="replace")
         with self._complaints:
             self._complaints.seek(0)
-            self.last_line = _last_line(self._complaints.read().decode(errors="replace")) or _last_line(text)
+            self.reason = reason(text + "\n" + self._complaints.read().decode(errors="replace"))
         return Ended(
             text=text,
             code=self._process.returncode,
@@ -179,6 +182,8 @@ class _Running:
             os.killpg(self.pid, number)
 
 
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""
+def reason(said: str) -> str:
+    """The last line in which the server's own error is told: after it sysbench says more, which tells less. Otherwise
+    the last one."""
+    lines = said.strip().splitlines()
+    return next(filter(_SERVERS_ERROR.search, reversed(lines)), lines[-1] if lines else "").strip()
