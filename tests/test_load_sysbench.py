@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import UsageError
-from recovery.load.sysbench import WORKLOADS, command, percentile, prepared_statements
+from recovery.errors import RecoveryError, UsageError
+from recovery.load.sysbench import WORKLOADS, command, percentile, prepared_statements, read_report
 from recovery.load.workloads import script_of
 from recovery.work import Load
 
