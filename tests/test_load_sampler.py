@@ -16,7 +16,7 @@ from recovery.load import averages as averaging
 from recovery.load import waits, watching
 from recovery.load.averages import averages
 from recovery.load.rawlooks import read_raw, write_raw
-from recovery.load.sample import Sample
+from recovery.load.sample import Sample, thinned
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
 from recovery.measured import Wait, Watched
@@ -240,3 +240,9 @@ def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, larges
 
 def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
     assert recorded("mariadb-10.11.5") == {}
+
+
+def test_the_look_at_which_it_began_is_never_thinned_out() -> None:
+    looks = [look(float(at_s)) for at_s in range(-4, 6)]
+    assert [one.at_s for one in thinned(looks, but=looks[4])] == [-3, -1, 0, 1, 3, 5]
+    assert [one.at_s for one in thinned(looks, but=None)] == [-3, -1, 1, 3, 5]

@@ -18,7 +18,7 @@ _OS_WAITS = (
     ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
 )
 _SHARES = {
-    # name: what, of each what, times
+    # name: of what, over what
     "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
     "table_open_cache_hit_share": (
         (("status.Table_open_cache_hits",),),
@@ -40,8 +40,6 @@ _RATES = GROWING | {
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
 """Of all figures that there can be."""
-
-
 _NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
 """MySQL 8.0 keeps the counters of its read-write locks, and counts nothing in them: none since the server's start, with
 hundreds of waits in SHOW ENGINE INNODB MUTEX."""
