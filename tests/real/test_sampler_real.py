@@ -153,6 +153,7 @@ def test_a_wait_for_a_row_is_told_at_the_end(server: Server) -> None:
     assert 300 < found["row_lock_wait_ms"] < 2000
 
 
+@pytest.mark.parametrize("made", VERSIONS[:1], indirect=True)
 def test_a_server_that_is_killed_ends_it_quietly(server: Server) -> None:
     sampler = sampler_of(server, every_s=0.1)
     with sampler:
