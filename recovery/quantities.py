@@ -45,7 +45,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("device_reads_per_s", "reads/s", "/s", None, "that the device under the data completed"),
         Quantity("device_writes_per_s", "writes/s", "/s", None, "that the device under the data completed"),
         Quantity("redo_bytes_per_s", "redo/s", "B/s", None, "written to InnoDB's log, its padding included"),
-        Quantity("redo_bytes_per_commit", "redo/commit", "B", False),
+        Quantity("redo_bytes_per_commit", "redo/commit", "B", False, "written to InnoDB's log, its padding included"),
         Quantity("fsyncs_per_s", "fsyncs/s", "/s", None, "of InnoDB's log and data"),
         Quantity("fsyncs_per_commit", "fsyncs/commit", "", False, "of InnoDB's log and data"),
         Quantity("pending_fsyncs", "pending fsyncs", "", False, "that InnoDB waited for"),

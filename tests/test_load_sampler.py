@@ -16,7 +16,7 @@ from recovery.load import averages as averaging
 from recovery.load import waits, watching
 from recovery.load.averages import averages
 from recovery.load.rawlooks import read_raw, write_raw
-from recovery.load.sample import Sample
+from recovery.load.sample import Sample, thinned
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
 from recovery.measured import Wait, Watched
@@ -32,6 +32,7 @@ def series(found: Watched) -> dict[str, tuple[float | None, ...]]:
     return {one.name: one.values for one in found.series}
 
 
+ROOT = Path(__file__).parent.parent
 STEADY = tuple(
     look(
         at_s,
@@ -211,3 +212,37 @@ def test_of_each_source_the_largest_by_time_where_it_is_told() -> None:
     assert [one.count for one in found[:10]] == list(range(29, 19, -1))
     assert [one.wait_s for one in found[10:20]] == [float(number) for number in range(29, 19, -1)]
     assert found[20:] == (Wait("status", "row locks", 2, 1.5),)
+
+
+def test_a_counter_that_is_kept_and_never_counted_tells_nothing() -> None:
+    names = ("s_spin_rounds", "x_spin_rounds", "sx_spin_rounds", "s_os_waits", "x_os_waits", "sx_os_waits")
+    samples = tuple(Sample(at_s, {f"metric.innodb_rwlock_{name}": 0 for name in names}) for at_s in (0.0, 9.0))
+    assert averages(samples, queries=40, commits=1) == {}
+
+
+def recorded(server: str) -> waits.Counted:
+    lines = (ROOT / "fixtures" / "mutex" / f"{server}.tsv").read_text().splitlines()
+    return waits.mutexes(tuple(line.split("\t")) for line in lines)
+
+
+@pytest.mark.parametrize(("server", "largest", "total"), [
+    ("mysql-5.6.24", Wait("innodb mutex", "combined buf0buf.cc:1021", 132), 421),
+    ("mysql-5.7.22", Wait("innodb mutex", "SRV_SYS", 1952), 3017),
+    ("mysql-8.0.31", Wait("innodb mutex", "LOCK_SYS_PAGE", 1232), 3312),
+    ("mariadb-10.2.11", Wait("innodb mutex", "sum rwlock: buf0buf.cc:1471", 58), 59),
+])  # fmt: skip
+def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, largest: Wait, total: int) -> None:
+    found = recorded(server)
+    assert waits.between({}, found)[0] == largest
+    assert waits.totals(found)["mutex.waits"] == total
+    assert ("mutex.spins" in waits.totals(found)) == (server in ("mysql-5.7.22", "mysql-8.0.31"))
+
+
+def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
+    assert recorded("mariadb-10.11.5") == {}
+
+
+def test_the_look_at_which_it_began_is_never_thinned_out() -> None:
+    looks = [look(float(at_s)) for at_s in range(-4, 6)]
+    assert [one.at_s for one in thinned(looks, but=looks[4])] == [-3, -1, 0, 1, 3, 5]
+    assert [one.at_s for one in thinned(looks, but=None)] == [-3, -1, 1, 3, 5]

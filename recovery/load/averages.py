@@ -7,7 +7,7 @@ from statistics import fmean
 
 from recovery.load.sample import Sample, began_with
 from recovery.load.waits import MUTEX_SPINS, MUTEX_WAITS
-from recovery.load.watching import GROWING, LEVELS, growth, rounded, total
+from recovery.load.watching import GROWING, LEVELS, Sums, growth, rounded, total
 
 _SPINS = (
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
@@ -18,7 +18,7 @@ _OS_WAITS = (
     ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
 )
 _SHARES = {
-    # name: what, of each what, times
+    # name: of what, over what
     "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
     "table_open_cache_hit_share": (
         (("status.Table_open_cache_hits",),),
@@ -40,6 +40,9 @@ _RATES = GROWING | {
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
 """Of all figures that there can be."""
+_NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
+"""MySQL 8.0 keeps the counters of its read-write locks, and counts nothing in them: none since the server's start, with
+hundreds of waits in SHOW ENGINE INNODB MUTEX."""
 
 
 def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
@@ -54,17 +57,21 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
 
     found: dict[str, float | None] = {}
     for name, sums in _RATES.items():
-        found[name] = _over(growth(sums, began, ended), seconds)
+        found[name] = _over(_grown(name, sums, (began, ended)), seconds)
     for name, sums in LEVELS.items():
         values = [value for one in measured if (value := total(sums, one)) is not None]
         found[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
-        found[name] = _over(growth(sums, began, ended), queries / factor)
+        found[name] = _over(_grown(name, sums, (began, ended)), queries / factor)
     for name, sums in _PER_COMMIT.items():
         found[name] = _over(growth(sums, began, ended), commits)
     for name, (what, of) in _SHARES.items():
         found[name] = _over(growth(what, began, ended), growth(of, began, ended))
     return {name: rounded(value) for name, value in found.items() if value is not None}
+
+
+def _grown(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:
+    return None if name in _NEVER_NONE and not total(sums, ends[1]) else growth(sums, *ends)
 
 
 def _over(value: float | None, by: float | None) -> float | None:

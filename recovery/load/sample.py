@@ -19,6 +19,11 @@ class Sample:
     """By who tells it and what it is called there: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
 
 
+def thinned(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
+    """Every second of them, and the one that must stay."""
+    return [one for at, one in enumerate(samples) if at % 2 or one is but]
+
+
 def began_with(samples: tuple[Sample, ...]) -> Sample | None:
     """The look at which the measuring began, or the one closest to it where that one failed."""
     return min(samples, key=lambda one: abs(one.at_s), default=None)

@@ -14,7 +14,7 @@ from recovery.host import usage
 from recovery.host.cpus import cpus
 from recovery.host.storage import Device, served
 from recovery.load.counters import FAILURES, Counters
-from recovery.load.sample import LOOK, Sample
+from recovery.load.sample import LOOK, Sample, thinned
 from recovery.load.waits import Counted, between, locks, totals
 from recovery.measured import Wait
 
@@ -49,9 +49,9 @@ class Sampler:
         self._began_s = time.monotonic()
         self._looks: list[Sample] = []
         """By the monotonic clock."""
-        self._kept_for_ever: Sample | None = None
+        self._first: Sample | None = None
+        """At which the measuring began."""
         self._waits_before: Counted | None = None
-        self._marked = False
         self._wake = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
@@ -66,7 +66,6 @@ class Sampler:
     def mark(self) -> None:
         """The measuring begins now: a look is taken at once, and the next ones by the clock from here."""
         self._began_s = time.monotonic()
-        self._marked = True
         self._wake.set()
 
     def _go_on(self) -> None:
@@ -80,7 +79,7 @@ class Sampler:
                 return
             if marked:
                 due_s = self._began_s
-                self._kept_for_ever, self._waits_before = self._look_at_waits()
+                self._first, self._waits_before = self._look_at_waits()
             else:
                 self._keep(self._look())
             due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
@@ -117,7 +116,7 @@ class Sampler:
         if look is not None:
             self._looks.append(look)
         if len(self._looks) >= MOST:
-            self._looks = [one for at, one in enumerate(self._looks) if at % 2 or one is self._kept_for_ever]
+            self._looks = thinned(self._looks, but=self._first)
             self._every_s *= 2
 
     def _look_at_waits(self) -> tuple[Sample | None, Counted | None]:

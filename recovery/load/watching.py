@@ -13,10 +13,10 @@ from recovery.measured import Series, Watched
 MOST = 240
 """Looks in a report; the raw file has them all."""
 
-_Sums = tuple[tuple[str, ...], ...]
+Sums = tuple[tuple[str, ...], ...]
 """The first of them whose columns this server tells counts; what begins with a minus is taken away."""
 
-GROWING: dict[str, _Sums] = {
+GROWING: dict[str, Sums] = {
     "questions_per_s": (("status.Questions",),),
     "table_open_cache_hits_per_s": (("status.Table_open_cache_hits",),),
     "table_open_cache_misses_per_s": (("status.Table_open_cache_misses",),),
@@ -44,7 +44,7 @@ GROWING: dict[str, _Sums] = {
 }
 """Drawn as rates: growth a second."""
 
-LEVELS: dict[str, _Sums] = {
+LEVELS: dict[str, Sums] = {
     "threads_running": (("status.Threads_running",),),
     "checkpoint_age_bytes": (
         ("metric.log_lsn_checkpoint_age",),
@@ -68,7 +68,7 @@ def watched(samples: Sequence[Sample]) -> Watched:
     return Watched(tuple(look.at_s for look in looks), told)
 
 
-def total(sums: _Sums, sample: Sample) -> float | None:
+def total(sums: Sums, sample: Sample) -> float | None:
     for columns in sums:
         terms = [_term(column, sample) for column in columns]
         told = [term for term in terms if term is not None]
@@ -77,7 +77,7 @@ def total(sums: _Sums, sample: Sample) -> float | None:
     return None
 
 
-def growth(sums: _Sums, before: Sample, after: Sample) -> float | None:
+def growth(sums: Sums, before: Sample, after: Sample) -> float | None:
     """None too where a counter was set back."""
     began, ended = total(sums, before), total(sums, after)
     if began is None or ended is None:
@@ -98,14 +98,14 @@ def _term(column: str, sample: Sample) -> float | None:
     return -value if value is not None and column.startswith("-") else value
 
 
-def _rates(sums: _Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+def _rates(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
     yield from (None for _ in looks[:1])
     for before, after in pairwise(looks):
         grown = growth(sums, before, after)
         yield None if grown is None else rounded(grown / (after.at_s - before.at_s))
 
 
-def _levels(sums: _Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+def _levels(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
     for look in looks:
         value = total(sums, look)
         yield None if value is None else rounded(value)

@@ -17,6 +17,7 @@ from recovery.load.rawlooks import read_raw, write_raw
 from recovery.load.sample import LOOK, Sample
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
+from recovery.model import Build
 from recovery.server.bootstrap import initialise
 from recovery.server.client import connect
 from recovery.server.local import LocalLauncher
@@ -31,23 +32,29 @@ NAME = "sampler"
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Running, with one small table; settled, so that what is counted is what the tests ask."""
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
     build, folder = resolve(request.param, Sources(), lambda _line: None), tmp_path_factory.mktemp("made")
     rundirs = RunDirs()
     try:
         initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
     finally:
         rundirs.remove()
+    return build, folder / "data"
+
+
+@pytest.fixture
+def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
+    """Running, with one small table."""
+    build, datadir = made
     with Server(
-        LocalLauncher(), build, folder / "data", device=device_of(folder), logdir=folder / "logs",
+        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs",
         settings=experiment_settings(build.version) | {"innodb_flush_log_at_trx_commit": "1"},
     ) as server:  # fmt: skip
         server.start()
         with closing(server.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("CREATE DATABASE discovery")
-            cursor.execute("CREATE TABLE discovery.rows_of (id INT PRIMARY KEY, worth INT NOT NULL) ENGINE=InnoDB")
-            cursor.execute("INSERT INTO discovery.rows_of VALUES (1, 0), (2, 0)")
+            cursor.execute("CREATE DATABASE IF NOT EXISTS discovery")
+            cursor.execute("CREATE TABLE IF NOT EXISTS discovery.rows_of (id INT PRIMARY KEY, worth INT) ENGINE=InnoDB")
+            cursor.execute("REPLACE INTO discovery.rows_of VALUES (1, 0), (2, 0)")
         yield server
 
 
@@ -96,7 +103,7 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
             partial(ask, server, select, QUERIES // 2),
             partial(ask, server, "UPDATE discovery.rows_of SET worth = worth + 1 WHERE id = 2", COMMITS),
         )
-        pause(2.2)
+        pause(1.9)
     samples = sampler.samples
 
     times = [one.at_s for one in samples if one.at_s >= 0]
@@ -104,7 +111,9 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
     assert all(abs(at_s - second) < 0.25 for second, at_s in enumerate(times[:3]))
     assert samples[0].at_s < 0, "the warm-up"
 
-    assert grown(samples, "status.Com_select") == QUERIES + (len(times) - 1), "theirs and one of each look"
+    assert grown(samples, "status.Com_select") == QUERIES + len(times), (
+        "theirs, one of each look, and one for the waits"
+    )
     assert grown(samples, "status.Com_update") == COMMITS
     assert grown(samples, "metric.dml_updates") == COMMITS
     assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
@@ -115,7 +124,7 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
     assert 512 <= found["redo_bytes_per_commit"] < 1 << 20
     assert 1 <= found["fsyncs_per_commit"] < 10
     assert found["table_open_cache_hit_share"] > 0.9
-    assert found["resident_bytes"] > 50 << 20
+    assert found["resident_bytes"] > 10 << 20
     drawn = {one.name for one in watched(samples).series}
     assert {"questions_per_s", "server_cpus", "fsyncs_per_s", "history_list_length", "rows_changed_per_s"} <= drawn
 
@@ -144,8 +153,8 @@ def test_a_wait_for_a_row_is_told_at_the_end(server: Server) -> None:
     assert 300 < found["row_lock_wait_ms"] < 2000
 
 
+@pytest.mark.parametrize("made", VERSIONS[:1], indirect=True)
 def test_a_server_that_is_killed_ends_it_quietly(server: Server) -> None:
-    """The last of this file: the server is gone."""
     sampler = sampler_of(server, every_s=0.1)
     with sampler:
         sampler.mark()
