@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
-    "work", "quantities", "measures", "cells", "load/sysbench",
+    "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",
@@ -56,7 +56,7 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
-    "findings/load", "report/about", "report/work/against", "report/work/answer", "report/work/inside",
+    "findings/load", "report/about", "report/work/against", "report/work/building", "report/work/answer", "report/work/inside",
     "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",
     "progress", "whereabouts", "report/watching",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",

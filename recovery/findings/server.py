@@ -68,4 +68,27 @@ def busy_client(session: Session) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client)
+def options_not_in_effect(session: Session) -> Iterator[Finding]:
+    """Servers lower what their host does not allow, and leave alone what they do not know."""
+    wished = {axis.name for axis in session.axes}
+    for name, known in session.servers.items():
+        given = dict(pair.partition("=")[::2] for pair in known.get("options", "").split())
+        for option in sorted(wished & given.keys()):
+            effective = known.get(f"@{option}")
+            if effective is not None and _as_number(effective) != _as_number(given[option]):
+                yield doubt(
+                    "option-not-in-effect", name,
+                    f"{option}={given[option]} was asked for, and {effective} is in effect.",
+                    "Read these cells as what is in effect; more open files (ulimit -n), or another value, may help.",
+                )  # fmt: skip
+
+
+def _as_number(text: str) -> float | str:
+    """`16k` and 16384 are the same, and so are ON and 1."""
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    lowered = {"on": "1", "off": "0"}.get(text.lower(), text.lower())
+    value = number(lowered[:-1] if lowered[-1:] in units else lowered)
+    return lowered.replace("_", "-") if value is None else value * units.get(lowered[-1:], 1)
+
+
+CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client, options_not_in_effect)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from recovery.quantities import quantity
 from recovery.report.about import not_counted
 from recovery.report.doubts import findings_tables
 from recovery.report.work.against import axis_tables, version_tables
+from recovery.report.work.building import building_table
 from recovery.report.work.inside import inside_tables
 from recovery.report.work.middle import middle_tables
 from recovery.report.work.runs import clients_table, runs_table
@@ -13,10 +15,12 @@ from recovery.stored import Session, Table
 
 def work_figures(session: Session) -> tuple[Table, ...]:
     """What was measured: the part that a terminal shows."""
+    built = building_table(session) if quantity(session.figure).unit == "s" else None
     return (
         *middle_tables(session),
         *version_tables(session),
         *axis_tables(session),
+        *(() if built is None else (built,)),
         *inside_tables(session),
         runs_table(session),
         *not_counted(session),

@@ -1,0 +1,178 @@
+"""A real server is put to work by real programs: what is asked of it, what is stored, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recovery.cli import run
+from recovery.load.rawlooks import read_raw
+from recovery.store import find, load
+from recovery.stored import Run, Session, Verdict
+
+pytestmark = pytest.mark.real
+TABLES = 60
+SCHEMAS = 3
+
+
+@pytest.fixture
+def at(data: Path, tmp_path: Path) -> list[str]:
+    return ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1"]
+
+
+def stored(tmp_path: Path) -> Session:
+    return load(find(tmp_path / "results", None))
+
+
+def cell(session: Session, version: str, **axes: str) -> Run:
+    (found,) = (
+        one for one in session.runs if one.version == version and axes.items() <= session.cells[one.variant].items()
+    )
+    return found
+
+
+def test_questions_and_dumps(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.sql"
+    mine.write_text("-- names\nselect table_name from information_schema.tables where table_schema = 's_2';\n")
+    sizes = ["--tables", str(TABLES), "--schemas", str(SCHEMAS), "--published-build", "20", "--queries", str(mine)]
+    assert run(["metadata", "--version", "5.7.22 8.0.31", *sizes, *at]) == 0
+    told = capsys.readouterr().out
+    session = stored(tmp_path)
+    assert session.figure == "elapsed_s"
+    assert [axis.name for axis in session.axes] == ["question"]
+    for version in session.versions:
+        runs = {session.cells[one.variant]["question"]: one for one in session.runs if one.version == version}
+        assert {one.verdict for one in runs.values()} == {Verdict.MEASURED}
+        assert runs["names"].measures["rows"] == TABLES
+        assert runs["Q2"].measures["rows"] == 1
+        assert runs["Q1"].measures["rows"] >= SCHEMAS + 2
+        assert runs["published-build"].measures["tables_made"] == 20
+        assert all(one.cold_means == "drop_caches" for one in runs.values()) or os.geteuid() != 0
+        assert all((one.resident_before_bytes or 0) < 16 << 20 for one in runs.values())
+        # A line of SQL for each table, at the least.
+        assert runs["dump"].measures["dump_bytes"] > 100 * TABLES * SCHEMAS
+        assert runs["dump"].measures["dump_bytes"] == runs["dump-skip-lock-tables"].measures["dump_bytes"]
+        assert "mariadb-dump" in runs["dump"].clients
+        assert float(session.servers[version]["build_s"]) > 0
+        assert (
+            session.servers[version]["@innodb_buffer_pool_size"]
+            == session.servers["5.7.22"]["@innodb_buffer_pool_size"]
+        )
+    assert session.servers["8.0.31"]["@information_schema_stats_expiry"] == "0"
+    assert "extrapolated, s" in told
+    assert re.search(r"8\.0\.31 needs .* for Q1", told)
+
+
+def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
+    sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
+    options = ["--warmup", "1", "--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
+    assert run(["interference", "--version", "5.7.22 8.0.31", *sizes, *options, *at]) == 0
+    session = stored(tmp_path)
+    alone, polled = (cell(session, "5.7.22", poll=poll).measures for poll in ("off", "on"))
+    assert alone["qps"] > 100
+    assert polled["polls_per_s"] > 0
+    assert "polls_per_s" not in alone
+    assert polled["opened_tables_per_s"] > TABLES / 2 * polled["polls_per_s"]
+    assert alone["opened_tables_per_s"] < polled["opened_tables_per_s"] / 10
+    newer = cell(session, "8.0.31", poll="on").measures
+    assert newer["opened_tables_per_s"] < TABLES / 10 * newer["polls_per_s"]
+    for one in session.runs:
+        assert one.watched is not None
+        series = {each.name: each.values for each in one.watched.series}
+        assert {"qps", "table_open_cache_misses_per_s", "server_cpus", "client_cpus"} <= series.keys()
+        assert {len(values) for values in series.values()} == {len(one.watched.at_s)}
+        measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
+        assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)
+        assert one.around is not None
+        assert "oltp_read_only" in one.clients["load"]
+        raw = tmp_path / "results" / "latest" / str(one.raw)
+        looks = read_raw(raw)
+        assert looks[-1].figures["status.Questions"] > looks[0].figures["status.Questions"]
+        with gzip.open(raw, "rt") as file:
+            assert next(csv.reader(file))[0] == "at_s"
+    told = capsys.readouterr().out
+    assert "poll" in told
+    assert "5.7.22" in told
+
+
+def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: list[str], tmp_path: Path) -> None:
+    sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "3", "--warmup", "1"]
+    options = ["--question", "scaling", "--workload", "update-nokey"]
+    command = ["write-scaling", "--version", "5.7.22", *sizes, *options, *at]
+    assert run([*command, "--option", "innodb_flush_log_at_trx_commit=1,0"]) == 0
+    session = stored(tmp_path)
+    synced, lazy = (cell(session, "5.7.22", innodb_flush_log_at_trx_commit=value).measures for value in ("1", "0"))
+    assert 0.3 < synced["fsyncs_per_commit"] < 3
+    assert lazy["fsyncs_per_commit"] < synced["fsyncs_per_commit"] / 5
+    assert synced["redo_bytes_per_commit"] > 100
+    assert synced["server_cpu_us_per_query"] > 1
+    described = session.servers["5.7.22 innodb_flush_log_at_trx_commit=0"]
+    assert described["@innodb_flush_log_at_trx_commit"] == "0"
+    # Again over the same directory, which is used as it is.
+    assert run([*command, "--threads", "1"]) == 0
+    assert stored(tmp_path).runs[0].verdict is Verdict.MEASURED
+
+
+def begun(command: list[str], until: str) -> subprocess.Popen[str]:
+    """The tool as a user starts it, up to what it says."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recovery", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    limit_s = time.monotonic() + 90
+    while time.monotonic() < limit_s:
+        if any(until in child for child in names_below(process.pid)):
+            return process
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError(f"there was no {until}")
+
+
+def names_below(pid: int) -> list[str]:
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            found.append(" ".join(child.cmdline()))
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_an_interrupted_load_leaves_nothing_running(
+    number: signal.Signals, code: int, at: list[str], tmp_path: Path
+) -> None:
+    sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "60", "--warmup", "1"]
+    options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=60")
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code, said
+    assert "Traceback" not in said
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_server_that_dies_under_load_has_failed(at: list[str], tmp_path: Path) -> None:
+    sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "20", "--warmup", "1"]
+    options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=20")
+    (server,) = (one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == "mysqld")
+    server.send_signal(signal.SIGSEGV)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    (one,) = stored(tmp_path).runs
+    assert one.verdict is not Verdict.MEASURED
+    assert one.reason

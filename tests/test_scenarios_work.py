@@ -1,0 +1,144 @@
+"""What is a server given to do? The experiments' work as they lay it out, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.model import Cache, Layout, Schema, Work
+from recovery.plan import make_plan, places_for, variants_of
+from recovery.scenarios import find_scenario
+from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.loadable import options_of, pool_bytes, powers_of_two
+from recovery.versions import parse_version
+from recovery.work import Ask, Create, Dump, Load
+
+HOST = Host(cpus=2, memory_bytes=24 << 30)
+NAMES = ("metadata", "interference", "table-cache", "write-scaling")
+
+
+def experiment(name: str) -> Experiment:
+    found = find_scenario(name).experiment
+    assert found is not None
+    return found
+
+
+def works(name: str, asked: Asked, schema: Schema | None = None) -> tuple[Work, ...]:
+    found = experiment(name)
+    return found.works(asked, schema or found.schema, HOST)
+
+
+def loads(found: tuple[Work, ...]) -> list[Load]:
+    return [work.task for work in found if isinstance(work.task, Load)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_work_has_a_name_of_its_own_that_a_file_can_bear(name: str) -> None:
+    found = works(name, Asked(threads=(1, 4)))
+    names = [work.name for work in found]
+    assert len(set(names)) == len(names)
+    assert all("/" not in one and " " not in one for one in names)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_others_are_held_against_is_measured(name: str) -> None:
+    found = works(name, Asked(threads=(1, 4)))
+    for axis, base in experiment(name).bases.items():
+        assert any(dict(work.axes).get(axis) == base for work in found), axis
+
+
+def test_metadata_asks_the_published_questions_and_dumps_in_both_ways() -> None:
+    found = works("metadata", Asked(published_build=500, queries=(("mine", "select 1"),)))
+    assert {work.cache for work in found} == {Cache.COLD}
+    tasks = {work.name: work.task for work in found}
+    assert list(tasks) == ["Q1", "Q2", "Q3", "mine", "dump", "dump-skip-lock-tables", "published-build"]
+    assert isinstance(tasks["Q2"], Ask)
+    assert "'s_1'" in tasks["Q2"].statement
+    assert tasks["mine"] == Ask("select 1")
+    assert tasks["dump-skip-lock-tables"] == Dump(("--skip-lock-tables",))
+    assert tasks["published-build"] == Create(500)
+
+
+def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
+    found = works("interference", Asked(options=(("table_open_cache", ("400", "9000")),), pollers=3, every_s=0.5))
+    assert [(dict(work.axes)["table_open_cache"], dict(work.axes)["poll"]) for work in found] == [
+        ("400", "off"), ("400", "on"), ("9000", "off"), ("9000", "on"),
+    ]  # fmt: skip
+    polls = [load.poll for load in loads(found)]
+    assert polls[0] is None
+    assert polls[1] is not None
+    assert (polls[1].clients, polls[1].every_s) == (3, 0.5)
+    assert "referential_constraints" in polls[1].statements[0]
+    assert found[3].settings == (("table_open_cache", "9000"),)
+
+
+def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() -> None:
+    found = works("table-cache", Asked(threads=(1, 8)))
+    assert len(found) == 3 * 3 * 3 * 2
+    assert "read-only-instances-16-2-tables-8-threads" in [work.name for work in found]
+    assert {load.tables for load in loads(found)} == {1, 2, 3}
+    assert {load.script for load in loads(found)} == {"oltp_point_select", "oltp_read_only", "oltp_read_write"}
+
+
+def test_who_only_reads_is_not_measured_by_how_the_log_is_flushed() -> None:
+    found = works("write-scaling", Asked(parts=("scaling",), threads=(1,)))
+    flushed = {dict(work.axes)["workload"] for work in found if "innodb_flush_log_at_trx_commit" in dict(work.axes)}
+    assert flushed == {"read-write", "update-nokey"}
+
+
+def test_larger_than_memory_is_larger_and_has_a_directory_for_each_page_size() -> None:
+    found = works("write-scaling", Asked(parts=("larger-than-memory",), threads=(4,)))
+    schema = experiment("write-scaling").schema
+    pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
+    assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
+    assert pools.pop() * 3.5 < schema.total_tables * schema.rows * 250 + schema.total_tables * (128 << 10)
+    places = places_for([parse_version("5.7.22")], variants_of(found))
+    assert [dict(place.settings).get("innodb_page_size") for place in places] == [None, "8k", "4k"]
+
+
+def test_compressed_tables_have_a_directory_of_their_own() -> None:
+    found = works("write-scaling", Asked(parts=("compression",), threads=(4,)))
+    places = places_for([parse_version("5.7.22")], variants_of(found))
+    assert [place.layout for place in places] == [None, None, Layout.COMPRESSED]
+
+
+@pytest.mark.parametrize(
+    ("part", "version", "measured"),
+    [
+        ("redo-spinning", "5.7.22", False),
+        ("redo-spinning", "8.0.31", True),
+        ("lock-schedule", "8.0.31", False),
+        ("lock-schedule", "mariadb-10.2.11", True),
+    ],
+)
+def test_a_server_is_not_asked_for_what_it_cannot_do(part: str, version: str, measured: bool) -> None:
+    variants = variants_of(works("write-scaling", Asked(parts=(part,), threads=(4,))))
+    plan = make_plan([parse_version(version)], variants, repeats=1, alternating=True)
+    assert bool(plan.trials) is measured
+
+
+def test_a_question_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="no question 'speed'") as error:
+        works("write-scaling", Asked(parts=("speed",)))
+    assert "hot-rows" in error.value.hint
+
+
+def test_a_workload_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="no workload is called nonsense"):
+        works("table-cache", Asked(workloads=("nonsense",)))
+
+
+def test_options_are_crossed_and_the_users_values_replace_the_usual_ones() -> None:
+    asked = Asked(options=(("a", ("1", "2")), ("b", ("x",))))
+    assert options_of(asked, (("a", ("7",)),)) == ((("a", "1"), ("b", "x")), (("a", "2"), ("b", "x")))
+
+
+def test_a_pool_holds_all_data_unless_it_is_asked_to_be_smaller() -> None:
+    schema = Schema(8, rows=1_000_000)
+    assert pool_bytes(schema, HOST, ratio=None) > 8 * 1_000_000 * 250
+    assert pool_bytes(schema, HOST, ratio=4.0) < 8 * 1_000_000 * 250 / 3
+    assert pool_bytes(Schema(8, rows=10**9), HOST, ratio=None) <= HOST.memory_bytes / 2
+
+
+def test_clients_are_doubled() -> None:
+    assert powers_of_two(12) == (1, 2, 4, 8)
