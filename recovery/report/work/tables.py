@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recovery.report.about import not_counted
 from recovery.report.doubts import findings_tables
+from recovery.report.stacks import stacks_tables
 from recovery.report.work.against import axis_tables, version_tables
 from recovery.report.work.inside import inside_tables
 from recovery.report.work.middle import middle_tables
@@ -18,6 +19,7 @@ def work_figures(session: Session) -> tuple[Table, ...]:
         *version_tables(session),
         *axis_tables(session),
         *inside_tables(session),
+        *stacks_tables(session),
         runs_table(session),
         *not_counted(session),
         *findings_tables(session),
