@@ -191,6 +191,7 @@ def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.Capture
     ("qps", 46320.4, "46,320 queries/s"), ("elapsed_s", 0.0421, "0.0421 s"), ("elapsed_s", 345.6, "345.6 s"),
     ("table_open_cache_hit_share", 0.99984, "99.98 %"), ("latency_p99_ms", 12.34, "12.3 ms"),
     ("read_bytes", 1.25e6, "1.2 MB"), ("read_bytes_per_s", 1.25e6, "1.2 MB/s"), ("client_errors", 3.0, "3 errors"),
+    ("not_known_bytes", 1.25e6, "1.2 MB"), ("not_known", 7.0, "7 not known"),
     ("qps", 0.0, "0 queries/s"),
 ])  # fmt: skip
 def test_figures_have_their_units(name: str, value: float, told: str) -> None:
