@@ -124,6 +124,14 @@ def test_answers() -> None:
     assert "(0.94 times that of 5.7.22)" in new
 
 
+def test_of_very_many_cells_a_sentence_tells_some() -> None:
+    told = answers(replace(write_scaling(), figure="latency_p95_ms"))
+    assert all(one.endswith("more in the tables.") for one in told)
+    plain = write_scaling()
+    unscaled = replace(plain, axes=tuple(axis for axis in plain.axes if axis.name != "threads"))
+    assert answers(unscaled)[0].startswith("5.7.22 does up to 32,536 queries/s with scaling, point-select; ")
+
+
 def test_commands_of_clients_are_told_once() -> None:
     clients = next(table for table in tables(table_cache()) if table.title == "Clients")
     assert [row[1] for row in clients.rows] == [f"sysbench oltp --threads={count} run" for count in (1, 2, 4, 8)]

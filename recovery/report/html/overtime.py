@@ -66,7 +66,7 @@ def over_time(session: Session) -> tuple[Part, ...]:
 
 def _is_last(session: Session, variant: str) -> bool:
     scales = [scale for group in groups(session) if variant in group.variants and (scale := scale_of(group))]
-    return all(session.cells[variant].get(axis.name) == axis.values[-1] for axis in scales)
+    return all(session.cells.get(variant, {}).get(axis.name) == axis.values[-1] for axis in scales)
 
 
 def _shown(session: Session) -> list[_Shown]:

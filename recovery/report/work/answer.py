@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recovery.cells import cell_words, differing, groups, is_switch, scale_of, value_words
+from recovery.cells import cell_words, differing, groups, is_switch, value_words
 from recovery.measures import Held, Middle, along, by_cell, middles, taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
@@ -14,7 +14,7 @@ from recovery.stored import Axis, Session, Verdict
 from recovery.students import Ratio, ratio_95
 from recovery.summary import baseline_of
 
-_MOST, _MOST_PARTS, _MOST_FACTORS = 5, 3, 3
+_MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
 """Clauses of one sentence; the tables have the rest."""
 
 
@@ -41,7 +41,7 @@ def _answer(told: _Told, version: str) -> str:
     switch = _switched(told.session)
     if switch is not None:
         clauses = list(_costs(told, version, switch))
-    elif told.about.more_is_better is False or not any(scale_of(group) for group in groups(told.session)):
+    elif told.about.more_is_better is False or _few(told, version):
         clauses = list(_each(told, version))
     else:
         clauses = [*_most(told, version), *_factors(told, version)]
@@ -49,6 +49,12 @@ def _answer(told: _Told, version: str) -> str:
     counted = ", ".join(f"{number} {what}" for number, what in ((failed, "failed"), (void, "void")) if number)
     left_out = f" Not counted: {counted}." if counted else ""
     return f"{version} {'; '.join(clauses) if clauses else 'was measured: the tables have it'}.{left_out}"
+
+
+def _few(told: _Told, version: str) -> bool:
+    """Cells that can be told one by one, since none is held against another."""
+    axes = [axis for group in groups(told.session) for axis in group.axes]
+    return len(_measured(told, version)) <= _MOST and not any(axis.base is not None for axis in axes)
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -77,7 +83,7 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     for number, one in enumerate(more[:_MOST]):
         yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
     if len(more) > _MOST:
-        yield f"{len(more) - _MOST} more are in the tables"
+        yield f"and {len(more) - _MOST} more in the tables"
     if noise:
         where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
         values = _from_to(told, noise[0]) if len(noise) == 1 else ""
@@ -124,7 +130,7 @@ def _each(told: _Told, version: str) -> Iterator[str]:
         where = cell_words(told.session, one.variant)
         yield f"{verb}{said.worded(told.about, one.mean or 0.0)} for {where}{_than(told, one)}"
     if len(cells) > _MOST:
-        yield f"{len(cells) - _MOST} more are in the tables"
+        yield f"and {len(cells) - _MOST} more in the tables"
 
 
 def _than(told: _Told, one: Middle) -> str:
