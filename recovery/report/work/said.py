@@ -50,7 +50,7 @@ def worded(about: Quantity, value: float) -> str:
 
 def timed(value: float) -> str:
     """Seconds, also where they are few."""
-    return figures.seconds(value) if value >= 1 or value == 0 else f"{value:.3g}"
+    return figures.seconds(value) if value >= 1 or value <= 0 else _digits(value, 3)
 
 
 def column(about: Quantity, value: float | None) -> str:
@@ -70,7 +70,12 @@ def times(ratio: float | None) -> str:
         return figures.ABSENT
     if ratio >= 0.1 or ratio <= 0:
         return f"{ratio:.2f}"
-    return f"{ratio:.{1 - math.floor(math.log10(ratio))}f}"
+    return _digits(ratio, 2)
+
+
+def _digits(value: float, many: int) -> str:
+    """So many that tell, without an exponent."""
+    return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"
 
 
 def percent(share: float | None) -> str:
