@@ -86,8 +86,15 @@ def are_told_apart(session: Session, group: Group) -> bool:
 
 def scale_of(group: Group) -> Axis | None:
     """The axis against which the figure is drawn: of numbers, and rather one along which nothing is a base."""
-    able = [axis for axis in group.axes if is_numeric(axis) and len(axis.values) >= LEAST_TO_SCALE]
+    able = [axis for axis in group.axes if _is_scale(axis)]
     return min(able, key=lambda axis: (axis.base is not None, -len(axis.values)), default=None)
+
+
+def _is_scale(axis: Axis) -> bool:
+    """Numbers that are held against a base need not be amounts: 1, 2 and 0 may be names, and are in no order then."""
+    values = [number(value) or 0.0 for value in axis.values]
+    in_order = axis.base is None or values == sorted(values)
+    return is_numeric(axis) and len(values) >= LEAST_TO_SCALE and in_order
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:

@@ -81,6 +81,11 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 
+_UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
+"""At the ends of names."""
+
+
 def quantity(name: str) -> Quantity:
-    """Of any figure: what is not known here is called as it is stored."""
-    return QUANTITIES.get(name) or Quantity(name, name.replace("_", " "), "")
+    """Of any figure: what is not known here is called as it is stored, and counted in what its name ends with."""
+    unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
+    return QUANTITIES.get(name) or Quantity(name, name.replace("_", " "), unit)

@@ -133,7 +133,9 @@ def with_in_every_text(value: Any, hostile: str) -> Any:
     if isinstance(value, str):
         changed = value + hostile
     elif is_dataclass(value) and not isinstance(value, type):
-        told = {field.name: with_in_every_text(getattr(value, field.name), hostile) for field in fields(value)}
+        # Which figure it is about decides what kind of page it is.
+        names = [field.name for field in fields(value) if field.name != "figure"]
+        told = {name: with_in_every_text(getattr(value, name), hostile) for name in names}
         changed = replace(value, **told)
     elif isinstance(value, dict):
         changed = {key + hostile: with_in_every_text(one, hostile) for key, one in value.items()}

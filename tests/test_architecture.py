@@ -64,6 +64,7 @@ PURE = [
     "bundle/masking", "bundle/patterns", "bundle/literals", "bundle/steps",
     "report/answer", "report/axis", "report/html/bars", "report/html/colours",
     "report/html/about", "report/html/cellbars", "report/html/overtime", "report/html/runbar", "report/html/scaling",
+    "report/html/stacks",
     "report/html/worked",
     "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
     "report/html/sections", "report/html/stacked", "report/html/timeline",

@@ -91,7 +91,8 @@ def test_others_at_work() -> None:
     own = measured(written_bytes_per_s=2e7)
     assert "other-disk-load" not in kinds(changed(SMALL, lambda run: own(replace(run, around=journal))))
     stolen = Around(60.0, steal_s=6.0)
-    assert "10%" in one(changed(SMALL, lambda run: replace(run, around=stolen)), "steal").text
+    found = one(changed(SMALL, lambda run: replace(run, around=stolen)), "steal")
+    assert (found.about, "10%" in found.text) == ("5.7.22 poll=off", True)
 
 
 def test_a_wide_spread_of_the_figure() -> None:

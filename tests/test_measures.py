@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from at_work import DOUBLEWRITE, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import DOUBLEWRITE, FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import complaints
 
 from recovery.cells import (
@@ -172,6 +172,9 @@ def test_the_axis_that_is_drawn_against() -> None:
     assert [scale(group) for group in groups(table_cache())] == ["threads"] * 3
     assert [scale(group) for group in groups(interference())] == ["table_open_cache"]
     assert [scale(group) for group in groups(metadata())] == [None]
+    flush = Axis(FLUSH, ("1", "2", "0"), "1")
+    assert scale(Group("", (), (flush,))) is None, "names, not amounts"
+    assert scale(Group("", (), (replace(flush, values=("1", "8", "16")),))) == FLUSH
     found = {group.name: scale(group) for group in groups(write_scaling())}
     assert (found["scaling"], found["doublewrite"], found["one-user"]) == ("threads", None, None)
 

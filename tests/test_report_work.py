@@ -63,7 +63,7 @@ def test_seconds_are_added_not_lost() -> None:
     assert added.rows[0][3] == "20.3 %"
     assert added.rows[0][-1] == "yes, worse"
     assert answers(slower)[0].startswith("5.7.22 needs 20.3 % +- ")
-    assert answers(slower)[1].startswith("8.0.31 needs no longer by more than noise by poll=on")
+    assert answers(slower)[1].startswith("8.0.31 takes no longer than noise explains by poll=on")
 
 
 def test_factors_against_a_base() -> None:
@@ -120,8 +120,16 @@ def test_answers() -> None:
     assert "108.1 s for dump, 3.38 times as long as 5.7.22" in new
     old, new = answers(table_cache())
     assert "up to 49,994 queries/s with point-select, table_open_cache_instances=16, tables 2, threads 8;" in old
-    assert "table_open_cache_instances=16 makes it 1.45 +- 0.0" in old
+    assert "table_open_cache_instances=16 makes it up to 1.45 +- 0.0" in old
     assert "(0.94 times that of 5.7.22)" in new
+
+
+def test_of_very_many_cells_a_sentence_tells_some() -> None:
+    told = answers(replace(write_scaling(), figure="latency_p95_ms"))
+    assert all(one.endswith("more in the tables.") for one in told)
+    plain = write_scaling()
+    unscaled = replace(plain, axes=tuple(axis for axis in plain.axes if axis.name != "threads"))
+    assert answers(unscaled)[0].startswith("5.7.22 does up to 32,536 queries/s with scaling, point-select; ")
 
 
 def test_commands_of_clients_are_told_once() -> None:
@@ -191,6 +199,7 @@ def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.Capture
     ("qps", 46320.4, "46,320 queries/s"), ("elapsed_s", 0.0421, "0.0421 s"), ("elapsed_s", 345.6, "345.6 s"),
     ("table_open_cache_hit_share", 0.99984, "99.98 %"), ("latency_p99_ms", 12.34, "12.3 ms"),
     ("read_bytes", 1.25e6, "1.2 MB"), ("read_bytes_per_s", 1.25e6, "1.2 MB/s"), ("client_errors", 3.0, "3 errors"),
+    ("not_known_bytes", 1.25e6, "1.2 MB"), ("not_known", 7.0, "7 not known"),
     ("qps", 0.0, "0 queries/s"),
 ])  # fmt: skip
 def test_figures_have_their_units(name: str, value: float, told: str) -> None:

@@ -15,7 +15,7 @@ from recovery.measured import Series, Watched
 from recovery.report.html.cellbars import cell_bars
 from recovery.report.html.overtime import over_time
 from recovery.report.html.page import render
-from recovery.report.html.parts import Chart, Fold
+from recovery.report.html.parts import Chart, Fold, Panels
 from recovery.report.html.scaling import scaling_charts, short
 from recovery.stored import Axis
 
@@ -37,26 +37,25 @@ def test_the_page_is_well_formed(name: str) -> None:
 def test_a_line_for_each_cell_and_a_panel_where_there_are_too_many() -> None:
     session = interference()
     (group,) = groups(session)
-    panels = scaling_charts(session, group, "k")
-    assert panels is not None
-    assert len(panels.charts) == 1
-    assert [one.name for one in panels.legend] == [
+    chart = scaling_charts(session, group, "k")
+    assert isinstance(chart, Chart), "one panel is a chart"
+    assert [one.name for one in chart.legend] == [
         f"{version}, poll={poll}" for version in (OLD, NEW) for poll in ("off", "on")
     ]
-    assert panels.charts[0].svg.count('class="run ') == len(session.runs), "every run is there"
-    assert panels.charts[0].svg.count('class="series ') == 4 * 2
-    assert panels.charts[0].svg.count('class="upright ') == 4 * 3
+    assert chart.svg.count('class="run ') == len(session.runs), "every run is there"
+    assert chart.svg.count('class="series ') == 4 * 2
+    assert chart.svg.count('class="upright ') == 4 * 3
 
 
 def test_panels_are_split_by_the_last_axis_and_hold_six_lines() -> None:
     session = table_cache()
     panels = scaling_charts(session, groups(session)[0], "k")
-    assert panels is not None
+    assert isinstance(panels, Panels)
     assert [chart.title for chart in panels.charts] == ["tables 1", "tables 2", "tables 3"]
     assert len(panels.legend) == 6
     whole = write_scaling()
     scaling = scaling_charts(whole, groups(whole)[0], "k")
-    assert scaling is not None
+    assert isinstance(scaling, Panels)
     assert [chart.title for chart in scaling.charts] == ["point-select", "read-write", "update-nokey"]
     assert scaling_charts(whole, groups(whole)[-1], "k") is None, "nothing to scale"
 
@@ -64,7 +63,7 @@ def test_panels_are_split_by_the_last_axis_and_hold_six_lines() -> None:
 def test_the_axis_is_from_zero_and_alike_where_panels_are() -> None:
     session = table_cache()
     panels = scaling_charts(session, groups(session)[0], "k")
-    assert panels is not None
+    assert isinstance(panels, Panels)
     ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in panels.charts]
     assert ticks[0] == ticks[1] == ticks[2]
     assert ticks[0][0] == "0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from recovery.cells import cell_words
 from recovery.model import Cache
 from recovery.stored import Finding, Run, Session
 from recovery.summary import measured_by
@@ -22,7 +23,7 @@ def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
 def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
     """The runs that count, by what they are called in the report: `5.7.22 cold`."""
     for version, variant, runs in measured_by(session):
-        yield f"{version} {variant}", runs
+        yield f"{version} {cell_words(session, variant)}", runs
 
 
 def gathered(found: Iterable[Finding]) -> Iterator[Finding]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from recovery.cells import cell_words, is_switch
-from recovery.findings.doubt import MIB, Check, doubt, number, numbered
+from recovery.findings.doubt import MIB, Check, cells, doubt, number, numbered
 from recovery.measures import middles
 from recovery.quantities import quantity
 from recovery.stored import Finding, Run, Session
-from recovery.summary import mean, measured_by
+from recovery.summary import mean
 
 _BUSY = 0.85
 """Of the CPUs that clients may use, from where on they may have been what was waited for."""
@@ -32,15 +32,9 @@ _OTHERS_READ, _OTHERS_WRITTEN = 0.1, 1.0
 _POLLS = "polls_per_s"
 
 
-def work_cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
-    """The runs that count, by what their cell is called in the report."""
-    for version, variant, runs in measured_by(session):
-        yield f"{version} {cell_words(session, variant)}", runs
-
-
 def busy_clients(session: Session) -> Iterator[Finding]:
     cpus = number(session.environment.get("cpus"))
-    for about, runs in work_cells(session):
+    for about, runs in cells(session):
         used, allowed = mean(run.measures.get("client_cpus") for run in runs), _client_cpus(session, runs)
         if used is None:
             continue
@@ -87,7 +81,7 @@ def _idle(runs: Sequence[Run], cpus: float) -> float:
 
 
 def never_warm(session: Session) -> Iterator[Finding]:
-    for about, runs in work_cells(session):
+    for about, runs in cells(session):
         changed = [(run, change) for run in runs if (change := _change(run)) is not None and abs(change) > _THIRDS]
         if changed:
             most = max((change for _, change in changed), key=abs)
@@ -137,7 +131,7 @@ def wide_spread(session: Session) -> Iterator[Finding]:
 def no_polls(session: Session) -> Iterator[Finding]:
     """Where something was to be asked beside the load, and nothing was."""
     polled = {axis.name for axis in session.axes if axis.name == "poll" and is_switch(axis)}
-    for about, runs in work_cells(session):
+    for about, runs in cells(session):
         cell = session.cells.get(runs[0].variant, {})
         asked = any(cell.get(name, "off") == "on" for name in polled)
         silent = [run for run in runs if not run.measures.get(_POLLS)]
@@ -149,7 +143,7 @@ def no_polls(session: Session) -> Iterator[Finding]:
 
 
 def many_errors(session: Session) -> Iterator[Finding]:
-    for about, runs in work_cells(session):
+    for about, runs in cells(session):
         shares = {run: share for run in runs if (share := _error_share(run)) is not None and share > _ERRORS}
         if shares:
             yield doubt(
@@ -170,7 +164,7 @@ def _error_share(run: Run) -> float | None:
 
 
 def others(session: Session) -> Iterator[Finding]:
-    for about, runs in work_cells(session):
+    for about, runs in cells(session):
         used = {run: cpus for run in runs if (cpus := _others_cpus(run)) > _OTHERS}
         if used:
             yield doubt(

@@ -32,7 +32,8 @@ _TICKS = 6
 _FIRST = (
     "qps", "table_open_cache_misses_per_s", "opened_tables_per_s", "opened_table_definitions_per_s", "server_cpus",
     "client_cpus", "others_cpus", "device_reads_per_s", "read_bytes_per_s", "written_bytes_per_s",
-    "buffer_pool_reads_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s", "threads_running",
+    "buffer_pool_reads_per_s", "redo_bytes_per_s", "fsyncs_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s",
+    "rwlock_os_waits_per_s", "threads_running",
 )  # fmt: skip
 _TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
 """In one panel, where one run is drawn alone."""
@@ -65,7 +66,7 @@ def over_time(session: Session) -> tuple[Part, ...]:
 
 def _is_last(session: Session, variant: str) -> bool:
     scales = [scale for group in groups(session) if variant in group.variants and (scale := scale_of(group))]
-    return all(session.cells[variant].get(axis.name) == axis.values[-1] for axis in scales)
+    return all(session.cells.get(variant, {}).get(axis.name) == axis.values[-1] for axis in scales)
 
 
 def _shown(session: Session) -> list[_Shown]:

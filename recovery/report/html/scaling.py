@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from markupsafe import Markup
@@ -36,7 +36,7 @@ class _Line:
     points: tuple[Point, ...]
 
 
-def scaling_charts(session: Session, group: Group, key: str) -> Panels | None:
+def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart | None:
     """None where no axis of the group has numbers enough, or nothing was measured."""
     along = scale_of(group)
     if along is None:
@@ -58,6 +58,8 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | None:
     legend = tuple(Mark(f"marker s{place % _MOST_LINES}", name) for place, name in enumerate(names))
     note = "Lines join the means; every run is a sign, and the upright from the smallest to the largest."
     title = titled(f"{session.title}: {about.title} against {along.name}", group)
+    if len(charts) == 1:
+        return replace(charts[0], title=title, legend=legend, notes=(note,))
     return Panels(f"{key}-panels", title, tuple(charts), legend, (note,))
 
 

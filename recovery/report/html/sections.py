@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from markupsafe import Markup
-
 from recovery.measures import is_work
 from recovery.report.doubts import findings_tables
 from recovery.report.floor import floor_table
 from recovery.report.html.about import about_parts
 from recovery.report.html.bars import startup_chart
 from recovery.report.html.growth import growth_charts
-from recovery.report.html.parts import Chart, Fold, Part, Section, grids
+from recovery.report.html.parts import Chart, Section, grids
 from recovery.report.html.reads import floor_chart, reads_chart
 from recovery.report.html.stacked import phases_chart
+from recovery.report.html.stacks import stack_parts
 from recovery.report.html.timeline import timelines
 from recovery.report.html.worked import work_sections
 from recovery.report.phases import phase_table
@@ -23,12 +22,12 @@ from recovery.report.stacks import stacks_tables
 from recovery.report.tables import figures_of
 from recovery.report.timing import timing_tables
 from recovery.report.touched import CLAIM, touched_table
-from recovery.stored import Session, Table
+from recovery.stored import Session
 
 
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
     """Without those that would be empty. `flames` are pictures by the number of the run."""
-    found = work_sections(session) if is_work(session) else _sections(session, flames)
+    found = work_sections(session, flames) if is_work(session) else _sections(session, flames)
     return tuple(section for section in found if section.parts)
 
 
@@ -47,7 +46,7 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     yield Section("floor", "The floor", (*_there(floor_chart(session)), *grids("floor", floor)))
     yield Section("touched", "Files touched", grids("touched", touched), f"The documentation says: {CLAIM}.")
     yield Section("timeline", "Timeline", timelines(session), "Looks at the starting server, in its median run.")
-    yield Section("stacks", "Stacks", (*_flames(session, flames), *_folded("Chains seen most", "stacks", chains)))
+    yield Section("stacks", "Stacks", stack_parts(session, flames, chains))
     placed = (*timing, *scale, *(phases, touched, floor), *chains, *findings_tables(session))
     figures = figures_of(session)
     yield Section("runs", "Every run", grids("runs", *(table for table in figures if table not in placed)))
@@ -56,17 +55,3 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
 
 def _there(chart: Chart | None) -> tuple[Chart, ...]:
     return () if chart is None else (chart,)
-
-
-def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
-    for run in session.runs:
-        if run.number in flames:
-            title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
-            # Made by report/flame.py, which escapes every name in it.
-            drawing = Markup(flames[run.number])  # noqa: S704
-            note = "From above: the phase, the thread, and what called what; as wide as it was seen often."
-            yield Fold(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
-
-
-def _folded(summary: str, key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
-    return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from recovery.cells import groups
 from recovery.report.doubts import findings_tables
@@ -11,6 +11,8 @@ from recovery.report.html.cellbars import cell_bars
 from recovery.report.html.overtime import over_time
 from recovery.report.html.parts import Fold, Part, Section, grids
 from recovery.report.html.scaling import scaling_charts
+from recovery.report.html.stacks import stack_parts
+from recovery.report.stacks import stacks_tables
 from recovery.report.tables import figures_of
 from recovery.report.work.against import axis_tables, version_tables
 from recovery.report.work.inside import inside_tables
@@ -21,7 +23,7 @@ _MOST_ROWS = 24
 """Of a table that is shown at once."""
 
 
-def work_sections(session: Session) -> Iterator[Section]:
+def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     figures, versions = tuple(middle_tables(session)), tuple(version_tables(session))
     axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
     yield Section("figures", session.title, (*_charts(session), *_tables("figures", figures)))
@@ -30,7 +32,9 @@ def work_sections(session: Session) -> Iterator[Section]:
     lead = "The median run of each cell. A counter's line is its growth a second."
     yield Section("over-time", "Over time", over_time(session), lead)
     yield Section("inside", "What went on inside", _tables("inside", inside))
-    placed = (*figures, *versions, *axes, *inside, *findings_tables(session))
+    chains = stacks_tables(session)
+    yield Section("stacks", "Stacks", stack_parts(session, flames, chains))
+    placed = (*figures, *versions, *axes, *inside, *chains, *findings_tables(session))
     found = figures_of(session)
     rest = tuple(table for table in found if table not in placed)
     yield Section("runs", "Every run", _tables("runs", rest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from recovery.cells import Group, groups, is_switch
+from recovery.cells import Group, groups, is_switch, value_words
 from recovery.measures import Held, Middle, against_baseline, along, middles
 from recovery.quantities import Quantity, quantity
 from recovery.report import figures
@@ -81,16 +81,12 @@ def lost_share(about: Quantity, held: Held) -> float:
     return held.ratio - 1 if about.more_is_better is False else 1 - held.ratio
 
 
-def value_named(axis: Axis, value: str) -> str:
-    return f"{axis.name}={value}"
-
-
 def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
     """Where the base is that something is off: what it costs, in percent."""
     about, word = quantity(session.figure), lost_word(quantity(session.figure))
     means = _means(session)
-    on = " or ".join(value_named(axis, value) for value in axis.values if value != axis.base)
-    off = value_named(axis, str(axis.base))
+    on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
+    off = value_words(axis, str(axis.base))
     named = keys.headers(session, group, without=(axis.name,))
     return Table(
         title=keys.titled(f"{word.capitalize()} by {on}: {about.title}", group),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recovery.cells import cell_words, differing, groups, is_switch, scale_of
+from recovery.cells import cell_words, differing, groups, is_switch, value_words
 from recovery.measures import Held, Middle, along, by_cell, middles, taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
-from recovery.report.work.against import OFF, lost_share, value_named
+from recovery.report.work.against import OFF, lost_share
 from recovery.stored import Axis, Session, Verdict
 from recovery.students import Ratio, ratio_95
 from recovery.summary import baseline_of
 
-_MOST, _MOST_PARTS, _MOST_FACTORS = 5, 4, 3
+_MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
 """Clauses of one sentence; the tables have the rest."""
 
 
@@ -41,7 +41,7 @@ def _answer(told: _Told, version: str) -> str:
     switch = _switched(told.session)
     if switch is not None:
         clauses = list(_costs(told, version, switch))
-    elif told.about.more_is_better is False or not any(scale_of(group) for group in groups(told.session)):
+    elif told.about.more_is_better is False or _few(told, version):
         clauses = list(_each(told, version))
     else:
         clauses = [*_most(told, version), *_factors(told, version)]
@@ -49,6 +49,12 @@ def _answer(told: _Told, version: str) -> str:
     counted = ", ".join(f"{number} {what}" for number, what in ((failed, "failed"), (void, "void")) if number)
     left_out = f" Not counted: {counted}." if counted else ""
     return f"{version} {'; '.join(clauses) if clauses else 'was measured: the tables have it'}.{left_out}"
+
+
+def _few(told: _Told, version: str) -> bool:
+    """Cells that can be told one by one, since none is held against another."""
+    axes = [axis for group in groups(told.session) for axis in group.axes]
+    return len(_measured(told, version)) <= _MOST and not any(axis.base is not None for axis in axes)
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -73,17 +79,17 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     ranked = sorted(held, key=lambda one: -abs(one.ratio - 1))
     noise = [one for one in ranked if one.differs is False]
     more = [one for one in ranked if one.differs is not False]
-    word = "loses" if told.about.more_is_better is not False else "needs"
+    seconds = told.about.more_is_better is False
     for number, one in enumerate(more[:_MOST]):
         yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
     if len(more) > _MOST:
-        yield f"{len(more) - _MOST} more are in the tables"
+        yield f"and {len(more) - _MOST} more in the tables"
     if noise:
         where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
         values = _from_to(told, noise[0]) if len(noise) == 1 else ""
-        what = "nothing that is more than noise" if word == "loses" else "no longer by more than noise"
-        on = "" if more else f" by {value_named(axis, _on(told.session, axis, noise[0]))}"
-        yield f"{word} {what}{on}{where}{values}"
+        what = "takes no longer than noise explains" if seconds else "loses nothing that is more than noise"
+        on = "" if more else f" by {value_words(axis, _on(told.session, axis, noise[0]))}"
+        yield f"{what}{on}{where}{values}"
 
 
 def _cost(told: _Told, held: Held) -> str:
@@ -97,7 +103,7 @@ def _cost(told: _Told, held: Held) -> str:
 def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
     """By what, said once, and where."""
     elsewhere = _elsewhere(session, axis, held)
-    on = f" by {value_named(axis, _on(session, axis, held))}" if first else ""
+    on = f" by {value_words(axis, _on(session, axis, held))}" if first else ""
     return f"{on} with {elsewhere}" if elsewhere else on
 
 
@@ -124,7 +130,7 @@ def _each(told: _Told, version: str) -> Iterator[str]:
         where = cell_words(told.session, one.variant)
         yield f"{verb}{said.worded(told.about, one.mean or 0.0)} for {where}{_than(told, one)}"
     if len(cells) > _MOST:
-        yield f"{len(cells) - _MOST} more are in the tables"
+        yield f"and {len(cells) - _MOST} more in the tables"
 
 
 def _than(told: _Told, one: Middle) -> str:
@@ -195,7 +201,7 @@ def _factors(told: _Told, version: str) -> Iterator[str]:
         sure = [one for one in held if one.differs is not False]
         if sure:
             most = max(sure, key=_effect)
-            best.append((_effect(most), _factor(told.session, axis, most)))
+            best.append((_effect(most), _factor(told.session, axis, most, alone=len(held) == 1)))
         elif held:
             best.append((1.0, f"{axis.name} changes nothing by more than noise"))
     yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
@@ -205,10 +211,11 @@ def _effect(held: Held) -> float:
     return max(held.ratio, 1 / held.ratio)
 
 
-def _factor(session: Session, axis: Axis, held: Held) -> str:
+def _factor(session: Session, axis: Axis, held: Held, *, alone: bool) -> str:
     where = _where(session, held.variant, without=axis.name)
-    named = value_named(axis, _on(session, axis, held))
-    times = said.factor(held.ratio, held.ratio_error)
+    named = value_words(axis, _on(session, axis, held))
+    reach = "" if alone else "up to " if held.ratio > 1 else "down to "
+    times = f"{reach}{said.factor(held.ratio, held.ratio_error)}"
     return f"{named} makes it {times} times that of {axis.base}" + (f" ({where})" if where else "")
 
 

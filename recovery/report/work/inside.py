@@ -19,18 +19,21 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "table_open_cache_hit_share", "opened_tables_per_s", "opened_table_definitions_per_s",
     ),
     "Redo log and storage": (
-        "redo_bytes_per_commit", "fsyncs_per_commit", "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s",
-        "buffer_pool_reads_per_s",
+        "redo_bytes_per_commit", "redo_bytes_per_s", "fsyncs_per_commit", "fsyncs_per_s", "pending_fsyncs",
+        "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s", "device_writes_per_s",
+        "buffer_pool_reads_per_s", "dirty_pages", "checkpoint_age_bytes", "history_list_length",
     ),
     "Locks and waits": (
         "row_lock_waits_per_s", "row_lock_wait_ms", "mutex_spin_rounds_per_query", "mutex_os_waits_per_s",
-        "threads_running",
+        "rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s", "threads_running",
     ),
     "CPUs and clients": (
-        "server_cpus", "client_cpus", "others_cpus", "server_cpu_us_per_query", "client_errors", "polls_per_s",
-        "poll_mean_ms",
+        "server_cpus", "client_cpus", "others_cpus", "steal_cpus", "server_cpu_us_per_query", "resident_bytes",
+        "client_errors", "polls_per_s", "poll_mean_ms",
     ),
-    "Latency and transactions": ("tps", "latency_p50_ms", "latency_p999_ms", "latency_max_ms"),
+    "Latency and transactions": (
+        "tps", "questions_per_s", "rows_changed_per_s", "latency_p50_ms", "latency_p999_ms", "latency_max_ms",
+    ),
 }  # fmt: skip
 _REST = "Other figures"
 

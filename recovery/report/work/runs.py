@@ -41,6 +41,8 @@ def _notes(runs: tuple[Run, ...], *, as_published: bool) -> Iterator[str]:
     for means, numbers in grouped((run.cold_means, run.number) for run in runs).items():
         yield f"Cache emptied by {means}: {numbers}."
     yield from left_in_cache(runs, as_published=as_published)
+    for program, numbers in grouped((run.sampled_by, run.number) for run in runs).items():
+        yield f"Stacks taken by {program} meanwhile, in no mean: {numbers}."
 
 
 def clients_table(session: Session) -> Table | None:

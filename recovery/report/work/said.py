@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from recovery.quantities import Quantity
 from recovery.report import figures
 
@@ -16,7 +18,8 @@ def cell(about: Quantity, value: float | None) -> str:
     if about.unit in _BYTES:
         return figures.size(round(value))
     if about.name.endswith(_SHARE):
-        return f"{100 * value:.2f} %"
+        # Rounded down: 100 % is said only of all.
+        return f"{math.floor(10_000 * value + 1e-9) / 100:.2f} %"
     return number(value)
 
 
@@ -47,7 +50,7 @@ def worded(about: Quantity, value: float) -> str:
 
 def timed(value: float) -> str:
     """Seconds, also where they are few."""
-    return figures.seconds(value) if value >= 1 or value == 0 else f"{value:.3g}"
+    return figures.seconds(value) if value >= 1 or value <= 0 else _digits(value, 3)
 
 
 def column(about: Quantity, value: float | None) -> str:
@@ -62,10 +65,17 @@ def factor(ratio: float | None, error: float | None) -> str:
 
 
 def times(ratio: float | None) -> str:
-    """Two decimals; what is far below one has two figures."""
+    """Two decimals; what is far below one has two figures, and no exponent."""
     if ratio is None:
         return figures.ABSENT
-    return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
+    if ratio >= 0.1 or ratio <= 0:
+        return f"{ratio:.2f}"
+    return _digits(ratio, 2)
+
+
+def _digits(value: float, many: int) -> str:
+    """So many that tell, without an exponent."""
+    return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"
 
 
 def percent(share: float | None) -> str:

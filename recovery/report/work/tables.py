@@ -5,6 +5,7 @@ from __future__ import annotations
 from recovery.quantities import quantity
 from recovery.report.about import not_counted
 from recovery.report.doubts import findings_tables
+from recovery.report.stacks import stacks_tables
 from recovery.report.work.against import axis_tables, version_tables
 from recovery.report.work.building import building_table
 from recovery.report.work.inside import inside_tables
@@ -22,6 +23,7 @@ def work_figures(session: Session) -> tuple[Table, ...]:
         *axis_tables(session),
         *(() if built is None else (built,)),
         *inside_tables(session),
+        *stacks_tables(session),
         runs_table(session),
         *not_counted(session),
         *findings_tables(session),
