@@ -220,12 +220,11 @@ def _work_settings(work: Asked | None) -> dict[str, str | int | float | bool | N
     """Those that say how an experiment was laid out; what its variants are made of is in the axes."""
     if work is None:
         return {}
-    apart = split(own_cpus())
     options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
     return {
         "seconds": work.seconds,
         "warmup_s": work.warmup_s,
-        "client_cpus": None if apart is None else len(apart.clients),
+        "client_cpus": work.client_cpus,
         "options": options or None,
         "pollers": work.pollers,
         "every_s": work.every_s,

@@ -9,7 +9,7 @@ from typing import Any
 
 from recovery.errors import UsageError
 from recovery.host.machine import memory_bytes
-from recovery.host.pinning import own_cpus
+from recovery.host.pinning import own_cpus, split
 from recovery.load.script import read_template
 from recovery.load.statements import split
 from recovery.model import Limits, Schema
@@ -28,6 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
+    apart = split(own_cpus())
     return Asked(
         seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
         warmup_s=_warmup(given.get("warmup")),
@@ -41,6 +42,7 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
         every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
         memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO) or None,
         published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
+        client_cpus=None if apart is None else len(apart.clients),
     )
 
 

@@ -33,6 +33,8 @@ class Asked:
     """How many times larger than the buffer pool the data is to be."""
     published_build: int | None = None
     """Make so many tables the published way, too."""
+    client_cpus: int | None = None
+    """That the clients have for themselves; None where they share all with the server."""
 
 
 @dataclass(frozen=True)
