@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from recovery.errors import UsageError
+from recovery.host import pinning
 from recovery.host.machine import memory_bytes
-from recovery.host.pinning import own_cpus, split
 from recovery.load.script import read_template
 from recovery.load.statements import split
 from recovery.model import Limits, Schema
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
-    apart = split(own_cpus())
+    apart = pinning.split(pinning.own_cpus())
     return Asked(
         seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
         warmup_s=_warmup(given.get("warmup")),
@@ -77,7 +77,7 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) ->
 
 def host_for(limits: Limits) -> Host:
     """As much of it as the server may use."""
-    cpus = len(own_cpus())
+    cpus = len(pinning.own_cpus())
     return Host(
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
         memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
