@@ -57,7 +57,7 @@ PURE = [
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "findings/load", "report/about", "report/work/against", "report/work/answer", "report/work/building",
-    "report/work/inside",
+    "report/work/inside", "report/work/waits",
     "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",
     "progress", "whereabouts", "report/watching",
     "folded", "stacks/snapshot", "stacks/perf", "stacks/folding", "report/stacks", "report/flame",

@@ -20,6 +20,14 @@ COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd
 TABLES, SHARES_DATA = 300, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
+# Of the experiments, which multiply.
+_LOAD = {"TABLES": "2", "ROWS": "200", "SECONDS": "1", "WARMUP": "1", "THREADS": "2", "VERSION": "8.0.31"}
+SMALLER = {
+    "metadata": {"TABLES": "60", "SCHEMAS": "2", "VERSION": "8.0.31", "PUBLISHED_BUILD": "10"},
+    "interference": _LOAD | {"TABLES": "40", "LOAD_TABLES": "5", "VERSION": "5.7.22"},
+    "table-cache": _LOAD | {"LOAD_TABLES": "2", "WORKLOAD": "point-select", "VERSION": "5.6.24"},
+    "write-scaling": _LOAD | {"WORKLOAD": "update-nokey"},
+}
 # What this machine cannot have, or what another test runs.
 ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
@@ -105,6 +113,7 @@ class Reader:
             small["DATA"] = str(self.data)
         if words[0] == "dd":
             words.append("count=256")  # of some thousand
+        small |= next((smaller for target, smaller in SMALLER.items() if target in words), {})
         environment = dict(self.environment)
         if words[0] == "make":
             words += [f"{name}={value}" for name, value in small.items()]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recovery.report import layout
 from recovery.report.answer import answers
-from recovery.report.tables import figures_of, heading, state
+from recovery.report.tables import heading, in_short, state
 from recovery.stored import Session, Table, Verdict
 
 _LEAST_WIDTH = 60
@@ -44,7 +44,7 @@ def render(session: Session, console: Console) -> None:
         console.print(Text(layout.printable(paragraph)))
     # One line, to be copied as it is; a picture would cut it off.
     console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=not console.record)
-    print_tables(figures_of(session), console)
+    print_tables(in_short(session), console)
 
 
 def print_tables(tables: Iterable[Table], console: Console) -> None:

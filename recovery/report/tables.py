@@ -15,7 +15,7 @@ from recovery.report.scale import scale_tables
 from recovery.report.stacks import stacks_tables
 from recovery.report.timing import timing_tables
 from recovery.report.touched import touched_table
-from recovery.report.work.tables import work_about, work_figures
+from recovery.report.work.tables import work_about, work_figures, work_in_short
 from recovery.stored import Run, Session, Table
 
 
@@ -26,8 +26,13 @@ def tables(session: Session) -> tuple[Table, ...]:
 
 
 def figures_of(session: Session) -> tuple[Table, ...]:
-    """What was measured: the part that a terminal shows."""
+    """What was measured."""
     return work_figures(session) if is_work(session) else _of_starts(session)
+
+
+def in_short(session: Session) -> tuple[Table, ...]:
+    """The part that a terminal shows."""
+    return work_in_short(session) if is_work(session) else figures_of(session)
 
 
 def _of_starts(session: Session) -> tuple[Table, ...]:
