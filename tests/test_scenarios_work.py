@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from recovery.errors import UsageError
@@ -10,6 +12,7 @@ from recovery.plan import make_plan, places_for, variants_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.loadable import options_of, pool_bytes, powers_of_two
+from recovery.scenarios.table_cache import INSTANCES
 from recovery.versions import parse_version
 from recovery.work import Ask, Create, Dump, Load
 
@@ -84,6 +87,23 @@ def test_who_only_reads_is_not_measured_by_how_the_log_is_flushed() -> None:
     found = works("write-scaling", Asked(parts=("scaling",), threads=(1,)))
     flushed = {dict(work.axes)["workload"] for work in found if "innodb_flush_log_at_trx_commit" in dict(work.axes)}
     assert flushed == {"read-write", "update-nokey"}
+
+
+def test_a_workload_of_the_users_is_asked_once() -> None:
+    found = works("write-scaling", Asked(parts=("scaling",), threads=(1,), workloads=("update-nokey", "point-select")))
+    assert [work.name for work in found] == [
+        "scaling-point-select",
+        *(f"scaling-update-nokey-commit-{value}" for value in ("1", "2", "0")),
+    ]
+
+
+def test_two_loads_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.lua").write_text("")
+    both = tuple(str(tmp_path / folder / "mine.lua") for folder in ("a", "b"))
+    with pytest.raises(UsageError, match=r"two of the loads are called mine\.lua"):
+        works("table-cache", Asked(workloads=both, threads=(1,), load_tables=(1,), options=((INSTANCES, ("1",)),)))
 
 
 def test_larger_than_memory_is_larger_and_has_a_directory_for_each_page_size() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from itertools import product
 
+from recovery.errors import UsageError
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Host
 from recovery.work import Load
@@ -57,9 +58,13 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
         for axis, value in way.axes:
             values.setdefault(axis, set()).add(value)
     apart = {axis for axis, there in values.items() if len(there) > 1 or axis in _BY_THEMSELVES}
+    names = [_name(way.axes, apart) for way in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
     return tuple(
-        Work(_name(way.axes, apart), Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
-        for way in found
+        Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
+        for name, way in zip(names, found, strict=True)
     )
 
 

@@ -62,14 +62,14 @@ class _Clients:
 
     def run(self, seconds: int) -> _Ran:
         """Both at once, for as long."""
-        with ExitStack() as stack:
+        with self._watch.clients_at_work(), ExitStack() as stack:
             started = {
                 name: stack.enter_context(Client(_TOLD[name], command, cpus=self._cpus))
                 for name, command in self._both(seconds).items()
             }
             self._watch.clients += started.values()
             ended = {name: client.wait(seconds) for name, client in started.items()}
-        found = {name: sysbench.read_report(one.text) for name, one in ended.items()}
+            found = {name: sysbench.read_report(one.text) for name, one in ended.items()}
         return _Ran(found["load"], found.get("polls"))
 
     def commands(self, seconds: int) -> dict[str, str]:

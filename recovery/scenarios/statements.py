@@ -39,7 +39,12 @@ def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
         str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
         *task.options, "--databases", *bench.schema.database_names,
     ]  # fmt: skip
-    with bench.server.watched(), watch.measured(), Client(program.name, command, only_count=True) as client:
+    with (
+        watch.clients_at_work(),
+        bench.server.watched(),
+        watch.measured(),
+        Client(program.name, command, only_count=True) as client,
+    ):
         watch.clients.append(client)
         # An hour, over a million tables: whether its server still moves is looked at beside.
         while not client.has_ended(_LOOK_S):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
 from recovery.host.around import Surroundings
 from recovery.host.usage import Meter
 from recovery.load.clients import Client
@@ -46,6 +47,19 @@ class Watch:
     def cpu_of_clients(self) -> float:
         """Seconds, of all so far."""
         return sum(client.cpu_s() or 0.0 for client in tuple(self.clients))
+
+    @contextmanager
+    def clients_at_work(self) -> Iterator[None]:
+        """One that fails because its server is gone tells of the server; one that fails by itself, of no figure."""
+        try:
+            yield
+        except (ServerFailedError, TrialVoidError, HostUnfitError):
+            raise
+        except RecoveryError as error:
+            failure = self._server.failure(error.message)
+            if self._server.alive:
+                raise TrialVoidError(error.message, error.hint) from error
+            raise failure from error
 
     @contextmanager
     def measured(self) -> Iterator[None]:

@@ -75,12 +75,14 @@ class Part:
     """Than memory."""
     needs: str | None = None
     """A capability of the server."""
+    writes: bool | None = None
+    """Of what the user asks for it takes the workloads that write, or those that do not; None takes all."""
 
 
 PARTS = (
     # Who only reads does not wait for the log.
-    Part("scaling", _READERS, Users.ALL),
-    Part("scaling", _WRITERS, Users.ALL, ((_FLUSH, ("1", "2", "0")),)),
+    Part("scaling", _READERS, Users.ALL, writes=False),
+    Part("scaling", _WRITERS, Users.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
     Part("one-user", (*_READERS, *_WRITERS), Users.ONE),
     Part(
         "larger-than-memory", ("point-select", "update-nokey"), Users.MOST, ((_PAGE, ("16k", "8k", "4k")),), larger=True
@@ -121,9 +123,7 @@ def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
 def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
     pool = str(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
     fixed = (*part.fixed, *((("innodb_buffer_pool_size", pool),) if part.larger else ()))
-    crossed = product(
-        asked.workloads or part.workloads, options_of(asked, part.options), _threads(part.users, asked, host)
-    )
+    crossed = product(_workloads(part, asked), options_of(asked, part.options), _threads(part.users, asked, host))
     for workload, options, threads in crossed:
         load = Load(
             script_of(workload),
@@ -138,6 +138,12 @@ def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]
         yield Way(
             load, axes, tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE), part.layout, part.needs
         )
+
+
+def _workloads(part: Part, asked: Asked) -> tuple[str, ...]:
+    if not asked.workloads:
+        return part.workloads
+    return tuple(name for name in asked.workloads if part.writes in (None, name not in _READERS))
 
 
 def _threads(users: Users, asked: Asked, host: Host) -> tuple[int, ...]:

@@ -36,7 +36,8 @@ def waits_table(session: Session) -> Table | None:
         numeric=(False, False, False, False, True, True),
         notes=(
             "Of the median run of each cell, while it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; "
-            "performance schema: every passage is counted, not only waits; seconds: of all threads together, where they are told.",
+            "performance schema: every passage is counted, not only waits; seconds: of all threads together, where "
+            "they are told.",
         ),
         keys=2,
     )
