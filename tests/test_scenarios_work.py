@@ -75,6 +75,12 @@ def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
     assert found[3].settings == (("table_open_cache", "9000"),)
 
 
+def test_where_one_load_cannot_prepare_its_statements_none_does() -> None:
+    found = works("interference", Asked(threads=(1, 10)))
+    assert {load.options for load in loads(found)} == {("--db-ps-mode=disable",)}
+    assert {load.options for load in loads(works("interference", Asked(threads=(1, 2))))} == {()}
+
+
 def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() -> None:
     found = works("table-cache", Asked(threads=(1, 8)))
     assert len(found) == 3 * 3 * 3 * 2

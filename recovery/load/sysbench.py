@@ -32,6 +32,7 @@ _PREPARED_FOR_A_TABLE = {
     "oltp_insert": 0,
 }
 _PREPARED_FOR_A_THREAD = 2
+AS_TEXT = "--db-ps-mode=disable"
 _SHORTEST_S = 0.0001
 """As it tells time."""
 _MOST_PREPARED = 16_382
@@ -44,14 +45,18 @@ def prepared_statements(load: Load) -> int:
     return load.threads * (load.tables * for_a_table + _PREPARED_FOR_A_THREAD)
 
 
+def must_send_text(load: Load) -> bool:
+    """Each thread prepares all of its statements before it begins: the server would refuse those beyond its limit, and
+    the threads have 30 s in all for it. Without, a statement is sent as text each time."""
+    return prepared_statements(load) > _MOST_PREPARED
+
+
 def command(load: Load, *, program: Path, socket: Path, database: str, seconds: int, warmup_s: int = 0) -> list[str]:
     """A script of the user's must know the options `tables` and `table_size`, as those that require oltp_common do.
     With a warm-up it goes on without a break, and what it reports in the end is of the seconds after it."""
     options = [f"--tables={load.tables}", f"--table-size={load.rows}"]
-    if prepared_statements(load) > _MOST_PREPARED:
-        # Each thread prepares all of them before it begins: the server would refuse those beyond its limit, and the
-        # threads have 30 s in all for it. Without, a statement is sent as text each time.
-        options.append("--db-ps-mode=disable")
+    if must_send_text(load):
+        options.append(AS_TEXT)
     called = calling(load.script, program=program, socket=socket, database=database, threads=load.threads)
     if warmup_s:
         options.append(f"--report-checkpoints={warmup_s}")

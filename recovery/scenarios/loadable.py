@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from recovery.errors import UsageError
+from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Host
 from recovery.work import Load
@@ -52,7 +53,7 @@ class Way:
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
     """Named by what tells them apart."""
-    found = tuple(ways)
+    found = _alike(tuple(ways))
     values: dict[str, set[str]] = {}
     for way in found:
         for axis, value in way.axes:
@@ -66,6 +67,13 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
         Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
         for name, way in zip(names, found, strict=True)
     )
+
+
+def _alike(ways: tuple[Way, ...]) -> tuple[Way, ...]:
+    """Where one load cannot prepare its statements none does: it would not be the clients' number that is compared."""
+    if not any(must_send_text(way.load) for way in ways):
+        return ways
+    return tuple(replace(way, load=replace(way.load, options=(*way.load.options, AS_TEXT))) for way in ways)
 
 
 def _name(axes: Pairs, apart: Set[str]) -> str:
