@@ -55,7 +55,7 @@ def command(load: Load, *, program: Path, socket: Path, database: str, seconds: 
     """A script of the user's must know the options `tables` and `table_size`, as those that require oltp_common do.
     With a warm-up it goes on without a break, and what it reports in the end is of the seconds after it."""
     options = [f"--tables={load.tables}", f"--table-size={load.rows}"]
-    if must_send_text(load):
+    if must_send_text(load) and AS_TEXT not in load.options:
         options.append(AS_TEXT)
     called = calling(load.script, program=program, socket=socket, database=database, threads=load.threads)
     if warmup_s:
