@@ -27,7 +27,7 @@ from recovery.paths import default_data_dir
 from recovery.request import Request, split_versions
 
 VERSIONS = ("5.7.22", "8.0.31")
-"""Of the series that were published, the last but one of each experiment's two."""
+"""One of each series that most of the publications hold against each other."""
 _MOST_BUDGET_S = 30 * 86_400.0
 _BUDGET = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m(?:in)?)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
 

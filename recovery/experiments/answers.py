@@ -20,6 +20,9 @@ _COARSE = 0.1
 """An interval as wide hides what would be worth telling."""
 
 
+_SPELLED = {"cpus": "CPUs"}
+
+
 class Word(StrEnum):
     SHOWS = "shows"
     NOT = "does not show"
@@ -42,6 +45,8 @@ class Answer:
     ours: float | None = None
     error: float | None = None
     """Half of the 95 % interval; None under three runs."""
+    ours_words: str = ""
+    error_words: str = ""
     is_ratio: bool = True
 
 
@@ -56,8 +61,8 @@ class _Asked:
         missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
         if not missing:
             return ""
-        told = ", ".join(f"{self.facts.get(name, 0):,} {name}" for name in missing)
-        return f"with {told} {self.claim.why}" if self.claim.why else f"there were only {told}"
+        told = " and ".join(f"{self.facts.get(name, 0):,} {_SPELLED.get(name, name)}" for name in missing)
+        return f"{told} are too few{f': {self.claim.why}' if self.claim.why else ''}"
 
 
 def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
@@ -113,18 +118,30 @@ def _ratio(session: Session, asked: _Asked, pair: Pair, cells: Mapping[tuple[str
     return Answer(
         claim.what, word, text, " over ".join(dict.fromkeys((pair.one[0], pair.other[0]))),
         claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
+        factor(ours.value) if ours else "", "" if ours is None or ours.error is None else factor(ours.error),
     )  # fmt: skip
 
 
 def published(claim: Claim) -> str:
     if claim.level is not None:
-        return f"{number(claim.level)} {claim.unit}".strip()
+        return _figure_words(claim, claim.level)
     if claim.published is None:
         return f"{claim.direction} than 1"
     if claim.at_least:
-        return f"at least {times(claim.published)}"
-    told = times(claim.published) if claim.published < 10 else number(claim.published)
-    return f"{told} to {times(claim.up_to)}" if claim.up_to else told
+        return f"at least {factor(claim.published)}"
+    told = factor(claim.published)
+    return f"{told} to {factor(claim.up_to)}" if claim.up_to else told
+
+
+def factor(ratio: float) -> str:
+    """As exact as a reader needs it."""
+    return times(ratio) if ratio < 10 else number(ratio)
+
+
+def _figure_words(claim: Claim, value: float) -> str:
+    """`31,000 bytes`, `100 % of all`."""
+    told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number(value)
+    return f"{told} {claim.unit}".strip()
 
 
 def _worded(asked: _Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str]:
@@ -134,12 +151,12 @@ def _worded(asked: _Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str
     told = _times(ours)
     if ours.error is None:
         runs = "one run" if least == 1 else f"{least} runs"
-        return Word.UNTOLD, f"Cannot be told from {runs}, which have no interval: {told}; {theirs}."
+        return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
     word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
     lacks = asked.lacks
-    if lacks and (word in (Word.NOT, Word.OPPOSITE) or _is_nothing(asked.claim)):
+    if lacks and word is Word.NOT:
         return Word.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
-    doubt = f" But {lacks}." if lacks and word is Word.SHOWS else ""
+    doubt = f" A caveat: {lacks}." if lacks and word is not Word.UNTOLD else ""
     return word, f"{text.format(ours=told, theirs=theirs)}{doubt}"
 
 
@@ -183,10 +200,7 @@ def _effect_claimed(claim: Claim, ours: Ratio) -> tuple[Word, str]:
 
 
 def _times(ours: Ratio) -> str:
-    value = times(ours.value) if ours.value < 10 else number(ours.value)
-    if ours.error is None:
-        return value
-    return f"{value} +- {times(ours.error) if ours.error < 10 else number(ours.error)}"
+    return factor(ours.value) if ours.error is None else f"{factor(ours.value)} +- {factor(ours.error)}"
 
 
 def _level(session: Session, asked: _Asked, pair: Pair, runs: Sequence[Run]) -> Answer:
@@ -199,15 +213,21 @@ def _level(session: Session, asked: _Asked, pair: Pair, runs: Sequence[Run]) -> 
     if ours is None:
         word, text = Word.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
     else:
-        told = f"{number(ours)} {claim.unit}".strip()
-        if abs(ours / claim.level - 1) <= claim.within:
+        told = _figure_words(claim, ours)
+        if ours <= 0:
+            word, text = Word.UNTOLD, f"Cannot be told: {told}, in which others on this host have a part; {theirs}."
+        elif abs(ours / claim.level - 1) <= claim.within:
             word, text = Word.SHOWS, f"Shows here: {told}; {theirs}."
         elif asked.lacks:
             word, text = Word.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
         else:
             word, text = Word.NOT, f"Does not show here: {told}; {theirs}."
     error = half_interval_95(values) if len(values) >= LEAST_RUNS else None
-    return Answer(claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error, is_ratio=False)
+    return Answer(
+        claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
+        "" if ours is None else _figure_words(claim, ours), "" if error is None else _figure_words(claim, error),
+        is_ratio=False,
+    )  # fmt: skip
 
 
 def _figure(session: Session, claim: Claim, run: Run) -> float | None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from recovery.experiments.answers import Answer
+from recovery.experiments.answers import Answer, factor
 from recovery.report.html import drawn
 from recovery.report.html.parts import Chart, Mark
-from recovery.report.work.said import number, times
 
 _NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
 _END = 78.0
@@ -99,7 +98,7 @@ def _both(axis: Factors, answer: Answer, y: float) -> Iterator[tuple[list[Markup
     if answer.published:
         yield _bar(axis, y, answer.published, _PUBLISHED, answer.published_words), _HIGH + _GAP
         y += _HIGH + _GAP
-    drawing = _bar(axis, y, answer.ours, _OURS, _figure(answer.ours), beyond=answer.ours + (answer.error or 0.0))
+    drawing = _bar(axis, y, answer.ours, _OURS, factor(answer.ours), beyond=answer.ours + (answer.error or 0.0))
     if answer.error is not None:
         low, high = max(answer.ours - answer.error, axis.least), answer.ours + answer.error
         centre = y + _HIGH / 2
@@ -119,13 +118,9 @@ def _bar(axis: Factors, y: float, ratio: float, css: str, told: str, *, beyond: 
     ]
 
 
-def _figure(ratio: float) -> str:
-    return times(ratio) if ratio < 10 else number(ratio)
-
-
 def _told(answer: Answer) -> str:
     assert answer.ours is not None
-    return f"{answer.what}: {_figure(answer.ours)}, published {answer.published_words}"
+    return f"{answer.what}: {factor(answer.ours)}, published {answer.published_words}"
 
 
 def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:

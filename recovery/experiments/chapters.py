@@ -15,7 +15,7 @@ from recovery.findings import findings
 from recovery.quantities import quantity
 from recovery.report import figures
 from recovery.report.html.page import PAGE
-from recovery.report.work.said import column, number, times
+from recovery.report.work.said import column
 from recovery.stored import Finding, Session, Table
 from recovery.summary import measured_by
 
@@ -172,7 +172,11 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
     if not answers:
         return None
     rows = tuple(
-        (one.what, one.measured or figures.ABSENT, one.published_words, *_ours(one), one.word.value) for one in answers
+        tuple(
+            told or figures.ABSENT
+            for told in (one.what, one.measured, one.published_words, one.ours_words, one.error_words, one.word.value)
+        )
+        for one in answers
     )
     ratios = any(one.is_ratio for one in answers)
     note = "A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on."
@@ -183,15 +187,6 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
         (False, False, True, True, True, False),
         notes=(note,) if ratios else (),
     )
-
-
-def _ours(answer: Answer) -> tuple[str, str]:
-    def told(value: float | None) -> str:
-        if value is None:
-            return figures.ABSENT
-        return times(value) if answer.is_ratio and value < 10 else number(value)
-
-    return told(answer.ours), told(answer.error)
 
 
 def _beyond(publication: Publication, facts: dict[str, int]) -> Iterator[str]:
@@ -215,6 +210,6 @@ def host_words(chapters: Sequence[Chapter]) -> str:
     session = next((one.session for one in chapters if one.session is not None), None)
     if session is None:
         return ""
-    names = ("cpu", "cpus", "memory_bytes", "os", "kernel", "storage", "filesystem")
+    names = ("cpu_model", "cpus", "memory_bytes", "os", "virtualisation", "device_model", "ebs_volume", "filesystem")
     told = [figures.fact(name, session.environment[name]) for name in names if session.environment.get(name)]
     return "This host: " + "; ".join(f"{name} {value}" for name, value in told) + "."

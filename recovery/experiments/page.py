@@ -31,13 +31,12 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
         charts={page.key: ratio_bars(page.answers, f"ratios-{page.key}") for page in every},
         tables={
             page.key: {
-                name: Grid(f"{name}-{page.key}", table)
+                name: table and Grid(f"{name}-{page.key}", table)
                 for name, table in (
                     ("published", page.published_table),
                     ("measured", page.measured_table),
                     ("answers", page.answers_table),
                 )
-                if table is not None
             }
             for page in every
         },
@@ -48,8 +47,8 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
 def write(folder: Path) -> tuple[Path, ...]:
     """All reports, made from what is stored there and in the sessions beside it."""
     journey = read(folder)
-    save(journey, folder)
     found = chapters(journey, folder)
+    save(journey, folder, found)
     rendered = {
         PAGE: render(journey, found),
         "report.txt": render_text(journey, found),

@@ -114,7 +114,7 @@ def _table_cache(host: Host, caps: Caps) -> Iterator[Rung]:
     )  # fmt: skip
     for tables, threads, seconds, warmup, runs in steps:
         rows = 100_000 if seconds > 10 else 10_000
-        what = f"1 and 16 instances, {_listed(tables)} table(s) of {rows:,} rows"
+        what = f"1 and 16 instances, {_listed(tables)} table{'' if tables == one else 's'} of {rows:,} rows"
         yield _load(
             caps, (seconds, warmup, runs), f"{what}, {_listed(threads)} clients, {{seconds}} s",
             workload="read-only", load_tables=tables, threads=threads, rows=rows, option=_INSTANCES,

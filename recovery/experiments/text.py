@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from recovery.experiments.chapters import QUESTION, TITLE, PageOf, host_words, pages, state
 from recovery.experiments.told import Chapter, Journey
 from recovery.report.markdown import escaped, fenced, table_lines
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 from recovery.stored import Table
+
+_BULLET = "* "
 
 
 def render_text(journey: Journey, chapters: Sequence[Chapter]) -> str:
@@ -33,7 +36,7 @@ def _page(page: PageOf) -> Iterator[str]:
     yield from _part("Published", page.published, page.published_table)
     yield from _part("Measured here", page.measured, page.measured_table)
     if page.command:
-        yield from command_lines(page.command)
+        yield from ("", "To repeat it:", *command_lines(page.command))
     if page.link:
         yield f"Its own report: {page.link}"
     if page.answers:
@@ -52,10 +55,8 @@ def _about(what: str, measured: str) -> str:
 
 
 def _item(told: str) -> Iterator[str]:
-    first, *rest = paragraph(f"* {told}")
-    yield first
-    # One that is as long as the page already is folded where it was.
-    yield from rest
+    for number, line in enumerate(paragraph(told, width=WIDTH - len(_BULLET))):
+        yield f"{' ' * len(_BULLET) if number else _BULLET}{line}"
 
 
 def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]:
@@ -64,7 +65,8 @@ def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]
         yield from paragraph(one)
     if table is not None:
         yield ""
-        yield from render_table(table).splitlines()
+        # Below its title and a rule: the part has one of its own.
+        yield from render_table(replace(table, title="")).splitlines()[2:]
 
 
 def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:

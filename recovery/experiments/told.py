@@ -115,8 +115,9 @@ def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
     return Chapter(publication, step, session, answers(publication, session))
 
 
-def save(journey: Journey, folder: Path) -> None:
-    found = {one.publication.name: one for one in chapters(journey, folder)}
+def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None = None) -> None:
+    """With what the sessions come to now; they need not be read again where they were just before."""
+    found = {one.publication.name: one for one in read_before or chapters(journey, folder)}
     body = _JOURNEY.dump_python(journey, mode="json")
     steps = [{**step, **_figures(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
     text = json.dumps({"format": FORMAT, **body, "steps": steps}, indent=2, ensure_ascii=False) + "\n"
