@@ -94,6 +94,11 @@ def test_the_user_s_caps_hold_at_every_scale(name: str) -> None:
             assert int(given["--tables"]) * int(given.get("--schemas", "1")) <= 400
 
 
+def test_the_smallest_is_the_smallest() -> None:
+    for name in names():
+        assert rungs(name, SMALL, Caps(smallest=True)) == rungs(name, SMALL, Caps())[:1]
+
+
 def test_clients_follow_the_cpus_up_to_what_was_published() -> None:
     assert [most_threads(Host(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
 

@@ -47,6 +47,7 @@ _OWN = (
     click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", help="At most so many, where they are many."),
     click.option("--seconds", metavar="N", envvar=PREFIX + "SECONDS", help="At most so many of each load."),
     click.option("--runs", metavar="N", envvar=PREFIX + "RUNS", help="At most so many of each."),
+    click.option("--smallest", is_flag=True, help="Each at its smallest scale: does all of it go on this host?"),
     click.option("--dry-run", is_flag=True, help="Tell the plan: each command, and how long it may take."),
     click.option("--report", "again", type=FOLDER, metavar="FOLDER", help="Make a folder's reports again instead."),
 )  # fmt: skip
@@ -104,6 +105,7 @@ def _asked(given: dict[str, Any]) -> Asked:
             _cap("TABLES", given["tables"], MOST_TABLES),
             _cap("SECONDS", given["seconds"], _MOST_SECONDS),
             _cap("RUNS", given["runs"], MOST_RUNS),
+            given["smallest"],
         ),
         shared=tuple(_shared(given)),
         data=given["data"] and given["data"].expanduser().absolute(),
@@ -132,6 +134,7 @@ def _repeat(asked: Asked, given: dict[str, Any]) -> str:
         ("--tables", asked.caps.tables),
         ("--seconds", asked.caps.seconds),
         ("--runs", asked.caps.runs),
+        ("--smallest", asked.caps.smallest),
         *((parameter.opts[0], one) for parameter, one in _changed(given)),
     ]
     return repeat_command("experiments", options)
@@ -180,5 +183,5 @@ def _show(folder: Path, console: Console) -> None:
     """On standard output: what shows, question by question."""
     found = pages(chapters(read(folder), folder))
     for page in found:
-        console.print(Text(page.short))
+        console.print(Text(page.in_short))
     print_tables((page.answers_table for page in found if page.answers_table is not None), console)

@@ -35,7 +35,7 @@ class PageOf:
     title: str
     question: str
     short: str
-    """Its answer, in a sentence for the top of the report."""
+    """Its answer, for the top of the report, behind the title."""
     published: tuple[str, ...]
     published_table: Table | None
     measured: tuple[str, ...]
@@ -46,6 +46,10 @@ class PageOf:
     link: str | None
     """To the session's own report, from this folder."""
     command: str | None
+
+    @property
+    def in_short(self) -> str:
+        return f"{self.title}: {self.short}"
 
 
 def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
@@ -62,7 +66,7 @@ def _page(chapter: Chapter, host: dict[str, int]) -> PageOf:
         key=publication.name,
         title=f"{publication.label} {publication.title}",
         question=publication.question,
-        short=f"{publication.label} {publication.title}: {_short(chapter)}",
+        short=_short(chapter),
         published=tuple(_published(publication)),
         published_table=_published_table(publication),
         measured=tuple(_measured(chapter)),
@@ -83,7 +87,17 @@ def _short(chapter: Chapter) -> str:
         return "nothing that was published is about the versions that were measured."
     total = sum(counted.values())
     told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
-    return f"of {total} published effect{'s' if total > 1 else ''}, {told}."
+    first = next((one for one in chapter.answers if one.ours_words), None)
+    return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
+
+
+def _headline(answer: Answer | None) -> str:
+    """The first that has a figure."""
+    if answer is None:
+        return ""
+    what = f"{answer.what[0].upper()}{answer.what[1:]}"
+    error = f" +- {answer.error_words}" if answer.error_words and answer.is_ratio else ""
+    return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
 
 
 def _said(word: Word, count: int) -> str:

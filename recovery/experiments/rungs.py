@@ -21,6 +21,8 @@ class Caps:
     """In all schemas of one experiment, of those that are about many."""
     seconds: int | None = None
     runs: int | None = None
+    smallest: bool = False
+    """Of each experiment the smallest scale, whatever else would fit."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Rung:
 
 def rungs(name: str, host: Host, caps: Caps) -> tuple[Rung, ...]:
     """Each takes longer than the one before; the second is the first with three runs."""
-    return tuple(dict.fromkeys(_LADDERS[name](host, caps)))
+    found = tuple(dict.fromkeys(_LADDERS[name](host, caps)))
+    return found[:1] if caps.smallest else found
 
 
 def most_threads(host: Host) -> int:

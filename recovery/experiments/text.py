@@ -21,7 +21,7 @@ def render_text(journey: Journey, chapters: Sequence[Chapter]) -> str:
     found = pages(chapters)
     lines.append("")
     for page in found:
-        lines += paragraph(page.short)
+        lines += paragraph(page.in_short)
     lines += ["", "To repeat it:", *command_lines(journey.command)]
     for page in found:
         lines += ["", "", *_page(page)]
@@ -74,7 +74,7 @@ def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:
     lines = [f"# {TITLE}"]
     for told in (QUESTION, state(journey), host_words(chapters)):
         lines += ["", escaped(told)] if told else []
-    lines += ["", *(f"- {escaped(page.short)}" for page in found), "", "To repeat it:", "", *fenced(journey.command)]
+    lines += ["", *(f"- {escaped(page.in_short)}" for page in found), "", "To repeat it:", "", *fenced(journey.command)]
     for page in found:
         lines += ["", *_markdown(page)]
     return "\n".join(lines) + "\n"

@@ -26,7 +26,7 @@ def the_report(results: Path) -> dict[str, object]:
 
 def test_all_five(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results"
-    small = ["--tables", str(TABLES), "--seconds", "1", "--runs", "1", "--no-drop-caches", "--no-probe"]
+    small = ["--smallest", "--tables", str(TABLES), "--seconds", "1", "--no-drop-caches", "--no-probe"]
     where = ["--data", str(tmp_path / "data"), "--results", str(results), "--version", "5.7.22"]
     assert run(["experiments", "--budget", "20m", *small, *where]) == 0
     captured = capsys.readouterr()
