@@ -115,7 +115,7 @@ def _reader_has_gone() -> int:
 
 
 def measuring_commands() -> tuple[str, ...]:
-    return tuple(command.name for command in measure.commands() if command.name)
+    return tuple(command.name for command in (*measure.commands(), experiments) if command.name)
 
 
 def _tell_caller_of_make(arguments: list[str]) -> None:

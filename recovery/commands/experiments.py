@@ -70,18 +70,17 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     refuse_foreign(os.environ, context.command)
     if given["again"] is not None:
         return _again(given["again"].expanduser().absolute())
-    asked = _asked(given)
-    command = _repeat(asked, given)
-    if given["dry_run"]:
-        _tell(asked, chosen(asked), Page())
-        return 0
-    quiet = bool(given["quiet"])
+    asked, quiet = _asked(given), bool(given["quiet"])
 
     def say(line: str) -> None:
         if not quiet:
             click.echo(line, err=True)
 
+    command = _repeat(asked, given)
     say(f"$ {command}")
+    if given["dry_run"]:
+        _tell(asked, chosen(asked), Page())
+        return 0
     found = chosen(asked)
     results = given["results"].expanduser().absolute()
     travel = Travel(begun(command, asked.budget_s, asked.versions, found), results, say=say, quiet=quiet)

@@ -55,12 +55,16 @@ class Travel:
     def run(self, found: Sequence[Chosen]) -> int:
         """The exit code: 1 where one of them failed."""
         save(self.journey, self.folder)
-        status = "interrupted"
+        status = "aborted"
         try:
             for number, one in enumerate(found, 1):
                 self._keep(self._step(one, f"experiment {number} of {len(found)}"))
             failed = any(step.error for step in self.journey.steps)
             status = "failed" if failed else "finished"
+        except BaseException as ended:
+            told = getattr(ended, "exit_code", None) == _INTERRUPTED
+            status = "interrupted" if told or isinstance(ended, KeyboardInterrupt) else status
+            raise
         finally:
             self.journey = replace(self.journey, status=status, took_s=round(self._spent_s, 1))
             save(self.journey, self.folder)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from recovery.estimate import seconds_for
+from dataclasses import replace
+
+from recovery.estimate import build_seconds, seconds_for
 from recovery.experiments.allot import Price
 from recovery.host.space import need_for
 from recovery.model import Version
@@ -25,6 +27,9 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
         seconds = seconds_for(
             place.version, schema, runs=request.runs, variants=here, read_iops=request.limits.read_iops
         )
+        if schema.rows:
+            # Each table is filled by a statement of its own, beside the one that makes it.
+            seconds += build_seconds(place.version, replace(schema, rows=0))
         need = need_for(place.version, schema)
         found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes)
     return found

@@ -54,7 +54,7 @@ class Journey:
     versions: tuple[str, ...]
     steps: tuple[Step, ...]
     status: str = "running"
-    """running, finished, failed or interrupted."""
+    """running, finished, failed (one of them), interrupted or aborted."""
     took_s: float | None = None
     tool_version: str = __version__
 
