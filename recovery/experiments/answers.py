@@ -147,7 +147,7 @@ def _figure_words(claim: Claim, value: float) -> str:
 def _worded(asked: _Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str]:
     theirs = f"published: {published(asked.claim)}"
     if ours is None:
-        return Word.UNTOLD, f"Cannot be told: nothing was measured that could be held against it; {theirs}."
+        return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
     told = _times(ours)
     if ours.error is None:
         runs = "one run" if least == 1 else f"{least} runs"
