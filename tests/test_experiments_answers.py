@@ -157,3 +157,9 @@ def test_a_figure_by_itself() -> None:
 
 def test_facts_that_are_not_known_are_left_out() -> None:
     assert facts_of(replace(metadata(), environment={}, settings={"tables": 10, "schemas": 5})) == {"tables": 50}
+
+
+def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
+    found = [one for one in answers(published("interference"), interference()) if one.what.startswith("5.7: queries/s")]
+    assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
+    assert [one.word for one in found] == [Word.SHOWS, Word.SHOWS, Word.NOT]

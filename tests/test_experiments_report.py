@@ -85,7 +85,7 @@ def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.Cap
     (folder / PAGE).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
     assert (folder / PAGE).read_text() == before
-    assert "E3 Questions to information_schema under load: of 4 published effects" in capsys.readouterr().out
+    assert "E3 Questions to information_schema under load: of 10 published effects" in capsys.readouterr().out
     (tmp_path / "20261121T200000Z-interference" / REPORT).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
     assert "there is no session in" in (folder / "report.txt").read_text().replace("\n", " ")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from recovery.cells import cell_words
 from recovery.experiments.literature import Claim, Publication
 from recovery.experiments.pairs import VERSION, Pair, pairs, series_measured
 from recovery.measures import by_cell, taken
@@ -38,7 +39,7 @@ class Answer:
     text: str
     """A sentence, with the figures that it is made from."""
     measured: str = ""
-    """Of which versions."""
+    """Of which versions, and in which cell where there are several."""
     published: float | None = None
     """The ratio, or the level; None where only its direction is known."""
     published_words: str = ""
@@ -116,10 +117,19 @@ def _ratio(session: Session, asked: _Asked, pair: Pair, cells: Mapping[tuple[str
     ours = ratio_95(*sides) if all(map(any, sides)) else None
     word, text = _worded(asked, ours, least=min(map(len, sides)))
     return Answer(
-        claim.what, word, text, " over ".join(dict.fromkeys((pair.one[0], pair.other[0]))),
+        claim.what, word, text, _measured(session, claim, pair),
         claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
         factor(ours.value) if ours else "", "" if ours is None or ours.error is None else factor(ours.error),
     )  # fmt: skip
+
+
+def _measured(session: Session, claim: Claim, pair: Pair) -> str:
+    """Which versions, and in which of the cells that the claim does not tell apart."""
+    assert pair.other is not None
+    versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
+    named = {*claim.one, *claim.other}
+    where = cell_words(session, pair.one[1], without=named) if session.cells else ""
+    return f"{versions}, {where}" if where else versions
 
 
 def published(claim: Claim) -> str:
