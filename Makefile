@@ -15,7 +15,7 @@ VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAG
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
-    POLLERS EVERY QUESTION PUBLISHED_BUILD PROFILE
+    POLLERS EVERY QUESTION PUBLISHED_BUILD PROFILE BUDGET
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
@@ -32,7 +32,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling versions doctor datadirs images image report bundle \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling experiments versions doctor datadirs images image report bundle \
         compare status \
         test test-fast lint bench lock clean
 
@@ -76,6 +76,9 @@ table-cache: env ## what instances of the table cache gain, by tables and client
 
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 	@$(RECOVERY) write-scaling $(ARGS)
+
+experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
+	@$(RECOVERY) experiments $(ARGS)
 
 status: env ## where is the run that goes on, on this host?
 	@$(RECOVERY) status $(ARGS)

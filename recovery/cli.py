@@ -18,6 +18,7 @@ from recovery.commands.analyze import analyze
 from recovery.commands.bundled import bundle
 from recovery.commands.compare import compare_command
 from recovery.commands.doctor import doctor
+from recovery.commands.experiments import experiments
 from recovery.commands.images import images
 from recovery.commands.options import (
     FROM_ENVIRONMENT,
@@ -42,7 +43,18 @@ def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
 
-for command in (*measure.commands(), status, *look.COMMANDS, doctor, bundle, compare_command, analyze, images, bench):
+for command in (
+    *measure.commands(),
+    experiments,
+    status,
+    *look.COMMANDS,
+    doctor,
+    bundle,
+    compare_command,
+    analyze,
+    images,
+    bench,
+):
     cli.add_command(command)
 
 
@@ -103,7 +115,7 @@ def _reader_has_gone() -> int:
 
 
 def measuring_commands() -> tuple[str, ...]:
-    return tuple(command.name for command in measure.commands() if command.name)
+    return tuple(command.name for command in (*measure.commands(), experiments) if command.name)
 
 
 def _tell_caller_of_make(arguments: list[str]) -> None:

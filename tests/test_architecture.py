@@ -40,9 +40,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
     # Reports are made from what is stored: they know tables, and no scenario.
     "report": LOW | {"store", "report"},
+    # All published experiments together: their scales, and what was published beside what was measured.
+    "experiments": LOW | {"store", "host", "request", "plan", "estimate", "scenarios", "report", "experiments"},
     # What is handed to others: a session, masked, with what is needed to repeat it.
     "bundle": LOW | {"store", "host", "load", "request", "report", "bundle"},
-    **{room: LOW | TOOLS | PLANS | FRONT | BENCH | {"scenarios", "report", "published", "bundle"} for room in FRONT},
+    **{
+        room: LOW | TOOLS | PLANS | FRONT | BENCH | {"scenarios", "report", "published", "bundle", "experiments"}
+        for room in FRONT
+    },
     **{room: LOW | TOOLS | PLANS | BENCH | {"scenarios", "report"} for room in BENCH},
 }
 
@@ -69,6 +74,8 @@ PURE = [
     "report/html/worked",
     "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
     "report/html/sections", "report/html/stacked", "report/html/timeline",
+    "experiments/allot", "experiments/answers", "experiments/bars", "experiments/chapters", "experiments/pairs",
+    "experiments/priced", "experiments/rungs", "experiments/text",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

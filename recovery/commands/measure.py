@@ -77,11 +77,22 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
         raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
     if dry_run and json_to:
         raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
-    narrator = _narrator(request, quiet=quiet)
-    narrator.say(f"$ {request.command}", FAINT)
     if dry_run:
+        _narrator(request, quiet=quiet).say(f"$ {request.command}", FAINT)
         tell_plan(request, Page())
         return 0
+    session = run_and_show(request, quiet=quiet, json_to=json_to)
+    if not_measured(session) is not None:
+        return 1
+    if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
+        raise TooSlowError("; ".join(told), "the report says where the time went")
+    return 0
+
+
+def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None) -> Session:
+    """What was kept of one that ended early is shown, too."""
+    narrator = _narrator(request, quiet=quiet)
+    narrator.say(f"$ {request.command}", FAINT)
     before = newest(request.results)
     try:
         folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator).folder
@@ -90,12 +101,7 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
         if left is not None and left != before:
             _show(left, json_to, narrator.say)
         raise
-    session = _show(folder, json_to, narrator.say)
-    if not_measured(session) is not None:
-        return 1
-    if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
-        raise TooSlowError("; ".join(told), "the report says where the time went")
-    return 0
+    return _show(folder, json_to, narrator.say)
 
 
 def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:

@@ -27,7 +27,7 @@ _SEVERAL = ("version", "variant", "note", "option")
 """May be given again and again."""
 _WHOLE = (
     *("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"),
-    *("seconds", "warmup", "threads", "load_tables", "pollers", "published_build"),
+    *("seconds", "warmup", "threads", "load_tables", "pollers", "published_build", "budget"),
 )
 _YES = "1"
 """STACKS=1, as one says it to make."""
@@ -182,6 +182,8 @@ FROM_ENVIRONMENT = (
     # Of the experiments that put a server to work.
     "SECONDS", "WARMUP", "THREADS", "WORKLOAD", "LOAD_TABLES", "MEMORY_RATIO", "OPTION", "QUERIES", "POLLERS", "EVERY",
     "QUESTION", "PUBLISHED_BUILD", "PROFILE",
+    # Of all experiments together.
+    "BUDGET",
 )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ OWN: dict[str, tuple[Decorator, ...]] = {
 def working_options(scenario: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Those that all measuring commands share, and its own."""
 
-    shared = zip(OPTIONS, _parameters(OPTIONS), strict=True)
+    shared = zip(OPTIONS, parameters_of(OPTIONS), strict=True)
     chosen = (*(option for option, known in shared if known.name not in ONLY_STARTS), *OWN[scenario])
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,13 +103,13 @@ def refuse_foreign(environment: Mapping[str, str], command: click.Command) -> No
 
 def repeated_work(scenario: str, given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """What was given of an experiment's own options, as it was given."""
-    for parameter in _parameters(OWN[scenario]):
+    for parameter in parameters_of(OWN[scenario]):
         value = given.get(str(parameter.name))
         values = value if isinstance(value, tuple) else (value,)
         yield from ((parameter.opts[0], one) for one in values)
 
 
-def _parameters(options: tuple[Decorator, ...]) -> list[click.Parameter]:
+def parameters_of(options: tuple[Decorator, ...]) -> list[click.Parameter]:
     def nothing() -> None: ...
 
     for option in reversed(options):

@@ -20,43 +20,43 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def render(session: Session) -> str:
     """The whole page, ending with a line end."""
-    lines = [f"# {_escaped(heading(session))}"]
+    lines = [f"# {escaped(heading(session))}"]
     for paragraph in (session.question, *answers(session), state(session)):
-        lines += ["", _escaped(paragraph)]
+        lines += ["", escaped(paragraph)]
     if session.notes:
-        lines += ["", *(f"- {_escaped(note)}" for note in session.notes)]
-    lines += ["", "To repeat it:", "", *_fenced(layout.printable(session.command))]
+        lines += ["", *(f"- {escaped(note)}" for note in session.notes)]
+    lines += ["", "To repeat it:", "", *fenced(layout.printable(session.command))]
     if curves(session):
         lines += ["", f"![Startup against the number of tables]({CHART})"]
     for table in tables(session):
-        lines += ["", *_table(table)]
+        lines += ["", *table_lines(table)]
     for run in session.runs:
         if run.stacks:
             lines += ["", f"![Flame graph of run {run.number}]({flame_of(run.stacks)})"]
     return "\n".join(lines) + "\n"
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield f"## {_escaped(table.title)}"
+def table_lines(table: Table) -> Iterator[str]:
+    yield f"## {escaped(table.title)}"
     yield ""
     yield _row(table.headers)
     yield "|" + "|".join("---:" if is_number else "---" for is_number in table.numeric) + "|"
     yield from map(_row, table.rows)
     for note in table.notes:
         yield ""
-        yield _escaped(note)
+        yield escaped(note)
 
 
 def _row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(map(_escaped, cells)) + " |"
+    return "| " + " | ".join(map(escaped, cells)) + " |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     plain = "".join(_ENTITIES.get(char, char) for char in layout.printable(text))
     return _MARKUP.sub(lambda found: "\\" + found.group(), plain)
 
 
-def _fenced(command: str) -> tuple[str, str, str]:
+def fenced(command: str) -> tuple[str, str, str]:
     """In a fence longer than any run of backticks in it."""
     longest = max(map(len, re.findall("`+", command)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -42,8 +42,8 @@ def opening(session: Session) -> Iterator[str]:
         yield from paragraph(told)
 
 
-def paragraph(text: str) -> list[str]:
-    return layout.wrapped(_ascii(text), WIDTH)
+def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
+    return layout.wrapped(_ascii(text), width)
 
 
 def command_lines(command: str) -> Iterator[str]:

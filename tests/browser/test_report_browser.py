@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from browser import chromium
 from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
+from journeys import SESSIONS
+from journeys import stored as stored_experiments
 from sessions import left_out
 
 from recovery.folded import Folded, written
@@ -49,6 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     own = {"everything": everything(), "near": growing(100_000), "far": growing(1_000_000), "hostile": hostile}
     for name, session in own.items():
         found[name] = _kept(folder / name, session)
+    found["experiments"] = stored_experiments(folder / "all", *SESSIONS) / "index.html"
     return found
 
 
@@ -61,7 +64,7 @@ def _kept(folder: Path, session: Session) -> Path:
     return folder / PAGE
 
 
-every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile"])
+every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile", "experiments"])
 
 
 def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False) -> None:

@@ -35,7 +35,7 @@ _BADGES = {
 
 def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
     """The whole page. `flames` are pictures of stacks, by the number of the run."""
-    return _template().render(
+    return template(f"{PAGE}.j2").render(
         session=session,
         heading=heading(session),
         state=state(session),
@@ -50,7 +50,8 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """One of ours, with everything from outside escaped."""
     # By its ending alone Jinja would not escape `.html.j2`.
     environment = Environment(
         loader=FileSystemLoader(template_dir()),
@@ -60,7 +61,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         finalize=_printable,
     )
-    return environment.get_template(f"{PAGE}.j2")
+    return environment.get_template(name)
 
 
 def _printable(value: object) -> object:

@@ -1,0 +1,1 @@
+"""What was published, at which scale can it be repeated here, and does it show?"""

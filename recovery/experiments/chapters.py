@@ -1,0 +1,229 @@
+"""What stands on the page of each question? Paragraphs and tables, for all renderers alike. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from recovery.cells import cell_words
+from recovery.experiments.allot import span_text
+from recovery.experiments.answers import Answer, Word, facts_of
+from recovery.experiments.literature import Publication
+from recovery.experiments.told import Chapter, Journey
+from recovery.findings import findings
+from recovery.quantities import quantity
+from recovery.report import figures
+from recovery.report.html.page import PAGE
+from recovery.report.work.said import column
+from recovery.stored import Finding, Session, Table
+from recovery.summary import measured_by
+
+_MOST_ROWS = 24
+_TOLD_IN_FULL = ("short-run", "few-runs")
+"""Doubts that come of the scale; the others are the session's own."""
+_ORDER = (Word.SHOWS, Word.NOT, Word.OPPOSITE, Word.UNTOLD)
+TITLE = "Published experiments, repeated here"
+QUESTION = "What was published, and does it show on this host?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOf:
+    """One question."""
+
+    key: str
+    title: str
+    question: str
+    short: str
+    """Its answer, for the top of the report, behind the title."""
+    published: tuple[str, ...]
+    published_table: Table | None
+    measured: tuple[str, ...]
+    measured_table: Table | None
+    answers: tuple[Answer, ...]
+    answers_table: Table | None
+    beyond: tuple[str, ...]
+    link: str | None
+    """To the session's own report, from this folder."""
+    command: str | None
+
+    @property
+    def in_short(self) -> str:
+        return f"{self.title}: {self.short}"
+
+
+def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
+    host: dict[str, int] = {}
+    for one in chapters:
+        host |= {} if one.session is None else facts_of(one.session)
+    known = {name: value for name, value in host.items() if name in ("cpus", "memory_bytes")}
+    return tuple(_page(one, known) for one in chapters)
+
+
+def _page(chapter: Chapter, host: dict[str, int]) -> PageOf:
+    publication, session, step = chapter.publication, chapter.session, chapter.step
+    return PageOf(
+        key=publication.name,
+        title=f"{publication.label} {publication.title}",
+        question=publication.question,
+        short=_short(chapter),
+        published=tuple(_published(publication)),
+        published_table=_published_table(publication),
+        measured=tuple(_measured(chapter)),
+        measured_table=None if session is None else _measured_table(session, chapter),
+        answers=chapter.answers,
+        answers_table=_answers_table(chapter.answers),
+        beyond=tuple(_beyond(publication, host if session is None else facts_of(session))),
+        link=None if session is None else f"../{step.session}/{PAGE}",
+        command=step.command,
+    )
+
+
+def _short(chapter: Chapter) -> str:
+    if chapter.session is None:
+        return _why_not(chapter)
+    counted = Counter(one.word for one in chapter.answers)
+    if not counted:
+        return "nothing that was published is about the versions that were measured."
+    total = sum(counted.values())
+    told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
+    first = next((one for one in chapter.answers if one.ours_words), None)
+    return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
+
+
+def _headline(answer: Answer | None) -> str:
+    """The first that has a figure."""
+    if answer is None:
+        return ""
+    what = f"{answer.what[0].upper()}{answer.what[1:]}"
+    error = f" +- {answer.error_words}" if answer.error_words and answer.is_ratio else ""
+    return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
+
+
+def _said(word: Word, count: int) -> str:
+    many = {Word.SHOWS: "show", Word.NOT: "do not show", Word.OPPOSITE: "show the opposite"}
+    one = {Word.OPPOSITE: "shows the opposite"}
+    return (one if count == 1 else many).get(word, word.value)
+
+
+def _why_not(chapter: Chapter) -> str:
+    step = chapter.step
+    reason = step.left_out or step.error or chapter.missing
+    if reason is None:
+        return "it was not measured yet."
+    return f"{'left out' if step.left_out else 'not measured'}: {reason.rstrip('.')}."
+
+
+def _published(publication: Publication) -> Iterator[str]:
+    yield f"{publication.source}. Host: {publication.host}. Servers: {', '.join(publication.versions)}."
+    yield f"Scale: {publication.scale}."
+    yield from publication.said
+
+
+def _published_table(publication: Publication) -> Table | None:
+    if not publication.figure:
+        return None
+    return Table(
+        "Published figures",
+        ("what", *publication.versions),
+        tuple((one.what, *one.values) for one in publication.figure),
+        (False, *(True for _ in publication.versions)),
+    )
+
+
+def _measured(chapter: Chapter) -> Iterator[str]:
+    step, session = chapter.step, chapter.session
+    if session is None:
+        yield f"{_why_not(chapter)[0].upper()}{_why_not(chapter)[1:]}"
+        return
+    took = "" if step.took_s is None else f" It took {span_text(step.took_s)}."
+    yield f"Versions: {', '.join(session.versions)}. Scale: {step.scale}.{took}"
+    if step.error:
+        yield f"It ended early: {step.error.rstrip('.')}."
+    elif session.status != "finished":
+        yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
+    yield from _doubts(findings(session))
+
+
+def _doubts(found: Sequence[Finding]) -> Iterator[str]:
+    told = {one.kind: f"{one.text} {one.hint}" for one in found if one.kind in _TOLD_IN_FULL}
+    yield from told.values()
+    others = [one for one in found if one.kind not in told]
+    if others:
+        kinds = ", ".join(dict.fromkeys(one.kind.replace("-", " ") for one in others if one.kind))
+        yield f"{len(others)} more doubt{'s are' if len(others) > 1 else ' is'} in the session's own report: {kinds}."
+
+
+def _measured_table(session: Session, chapter: Chapter) -> Table | None:
+    if not measured_by(session):
+        return None
+    about = quantity(session.figure)
+    several = len(session.variants) > 1
+    rows = [
+        (
+            *((cell_words(session, one.variant),) if several else ()),
+            one.version,
+            str(one.count),
+            column(about, one.mean),
+            column(about, one.interval),
+        )
+        for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
+    ]
+    left = len(rows) - _MOST_ROWS
+    notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
+    head = (*(("what",) if several else ()), "version", "runs", f"mean {about.title}", "+-")
+    return Table(
+        "Measured here",
+        head,
+        tuple(rows[:_MOST_ROWS]),
+        tuple(name not in ("what", "version") for name in head),
+        notes=notes,
+        keys=1 + several,
+    )
+
+
+def _answers_table(answers: Sequence[Answer]) -> Table | None:
+    if not answers:
+        return None
+    rows = tuple(
+        tuple(
+            told or figures.ABSENT
+            for told in (one.what, one.measured, one.published_words, one.ours_words, one.error_words, one.word.value)
+        )
+        for one in answers
+    )
+    ratios = any(one.is_ratio for one in answers)
+    note = "A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on."
+    return Table(
+        "Published and here",
+        ("what", "servers here", "published", "here", "+-", "here it"),
+        rows,
+        (False, False, True, True, True, False),
+        notes=(note,) if ratios else (),
+    )
+
+
+def _beyond(publication: Publication, facts: dict[str, int]) -> Iterator[str]:
+    words = {name: f"{value:,}" for name, value in facts.items()}
+    for one in publication.beyond:
+        if one.fact is None or facts.get(one.fact, one.least) < one.least:
+            yield one.text.format_map(words)
+
+
+def state(journey: Journey) -> str:
+    """How far it came."""
+    took = "" if journey.took_s is None else f" after {span_text(journey.took_s)}"
+    return (
+        f"{journey.status}{took}, of a budget of {span_text(journey.budget_s)}; {', '.join(journey.versions)}; "
+        f"begun {journey.started_at}"
+    )
+
+
+def host_words(chapters: Sequence[Chapter]) -> str:
+    """Of the host that measured, in a line; empty where nothing was measured."""
+    session = next((one.session for one in chapters if one.session is not None), None)
+    if session is None:
+        return ""
+    names = ("cpu_model", "cpus", "memory_bytes", "os", "virtualisation", "device_model", "ebs_volume", "filesystem")
+    told = [figures.fact(name, session.environment[name]) for name in names if session.environment.get(name)]
+    return "This host: " + "; ".join(f"{name} {value}" for name, value in told) + "."

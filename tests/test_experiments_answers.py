@@ -1,0 +1,165 @@
+"""Does a published effect show? The verdict and the sentence, on sessions that nobody measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from at_work import NEW, OLD, interference, metadata, table_cache
+from everything import everything
+
+from recovery.experiments.answers import Answer, Word, answers, facts_of
+from recovery.experiments.literature import Claim, Publication, publications
+from recovery.experiments.pairs import pairs
+from recovery.stored import Session, Verdict
+
+
+def publication(*claims: Claim) -> Publication:
+    return Publication(
+        name="x", label="E0", title="x", question="x?", source="x", host="x", versions=(), scale="x", claim=claims
+    )
+
+
+def published(name: str) -> Publication:
+    return next(one for one in publications() if one.name == name)
+
+
+POLLED = Claim(
+    what="the loop",
+    one={"version": "5.7", "poll": "on", "table_open_cache": "least"},
+    other={"poll": "off"},
+    ratio=0.83,
+)
+
+
+def told(claim: Claim, session: Session) -> Answer:
+    (answer,) = answers(publication(claim), session)
+    return answer
+
+
+def with_figures(session: Session, *figures: float) -> Session:
+    """Of 5.7 with the loop, run by run; the others are 100 and close to it."""
+
+    def of(version: str, variant: str, repeat: int) -> float:
+        changed = version == OLD and session.cells[variant]["poll"] == "on"
+        return figures[(repeat - 1) % len(figures)] if changed else (100.0, 101.0, 99.0)[(repeat - 1) % 3]
+
+    runs = (replace(run, measures={"qps": of(run.version, run.variant, run.repeat)}) for run in session.runs)
+    return replace(session, runs=tuple(runs))
+
+
+@pytest.mark.parametrize(
+    ("figures", "claim", "word", "said"),
+    [
+        ((83, 83.5, 82.5), {}, Word.SHOWS, "Shows here, as much as was published: 0.83 +- 0.0"),
+        ((60, 60.5, 59.5), {}, Word.SHOWS, "Shows here, more than was published: 0.60"),
+        ((95, 95.5, 94.5), {}, Word.SHOWS, "Shows here, less than was published: 0.95"),
+        ((100, 101, 99.5), {}, Word.NOT, "Does not show here: 1.00"),
+        ((150, 151, 149), {}, Word.OPPOSITE, "The opposite shows here: 1.50"),
+        ((60, 100, 115), {}, Word.UNTOLD, "Cannot be told: the interval of 0.92"),
+        ((99, 100, 101), {"ratio": 1.0}, Word.SHOWS, "next to no difference"),
+        ((97, 97.1, 97.2), {"ratio": 1.0}, Word.SHOWS, "next to no difference"),
+        ((83, 83.5, 82.5), {"ratio": 1.0}, Word.NOT, "which is more than noise"),
+        ((60, 100, 140), {"ratio": 1.0}, Word.UNTOLD, "hides a difference"),
+        ((180, 181, 179), {"ratio": 1.7, "at_least": True}, Word.SHOWS, "as published: 1.80"),
+        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, Word.SHOWS, "less than was published: 1.50"),
+        ((127, 127.5, 126.5), {"ratio": 1.25, "up_to": 1.3}, Word.SHOWS, "published: 1.25 to 1.30"),
+        ((80, 80.5, 79.5), {"ratio": None, "direction": "less"}, Word.SHOWS, "published: less than 1"),
+        ((120, 121, 119), {"ratio": None, "direction": "less"}, Word.OPPOSITE, "1.20"),
+    ],
+)
+def test_the_sentence_is_made_from_figures(
+    figures: tuple[float, ...], claim: dict[str, object], word: Word, said: str
+) -> None:
+    answer = told(replace(POLLED, **claim), with_figures(interference(caches=("400",)), *figures))  # type: ignore[arg-type]
+    assert (answer.word, said in answer.text) == (word, True), answer.text
+    assert answer.measured == OLD
+
+
+def test_of_too_few_runs_nothing_is_told_but_the_figure() -> None:
+    answer = told(POLLED, interference(caches=("400",), runs=1))
+    assert answer.word is Word.UNTOLD
+    assert "Cannot be told from one run" in answer.text
+    assert "0.83" in answer.text
+    assert answer.error is None
+    assert "2 runs of a cell" in told(POLLED, interference(caches=("400",), runs=2)).text
+
+
+def test_where_the_scale_does_not_allow_it_nothing_is_refuted() -> None:
+    needy = replace(POLLED, needs={"cpus": 64, "tables": 10_000}, why="few threads do not meet at one lock")
+    session = with_figures(interference(caches=("400",)), 100, 101, 99.5)
+    answer = told(needy, session)
+    assert answer.word is Word.UNTOLD
+    assert "but 4 CPUs and 1,000 tables are too few: few threads do not meet at one lock;" in answer.text
+    shown = told(needy, with_figures(session, 83, 83.5, 82.5))
+    assert shown.word is Word.SHOWS
+    assert "A caveat: 4 CPUs" in shown.text
+    large = replace(session, environment={"cpus": 96}, settings={"tables": 100, "schemas": 100})
+    assert told(needy, large).word is Word.NOT
+
+
+def test_the_least_and_the_most_are_those_that_were_measured() -> None:
+    session = interference()
+    (pair,) = pairs(session, POLLED)
+    assert pair.one == (OLD, "400-on")
+    assert pair.other == (OLD, "400-off")
+    (pair,) = pairs(session, replace(POLLED, one={**POLLED.one, "table_open_cache": "most"}))
+    assert pair.one == (OLD, "20000-on")
+
+
+def test_a_claim_without_a_version_is_asked_of_each() -> None:
+    found = [answer for answer in answers(published("table-cache"), table_cache()) if "one table:" in answer.what]
+    assert [answer.measured for answer in found] == [OLD, NEW]
+    assert all(answer.ours and answer.ours > 1 for answer in found)
+
+
+def test_versions_that_nobody_measured_are_left_out_and_cells_are_said() -> None:
+    session = metadata()
+    found = answers(published("metadata"), session)
+    by_what = {answer.what: answer for answer in found}
+    assert by_what["Q1: seconds of 5.7 over 8.0"].measured == f"{OLD} over {NEW}"
+    assert by_what["Q1: seconds of 5.7 over 8.0"].word is Word.SHOWS
+    assert by_what["creating tables by one client: seconds of 8.0 over 5.7"].word is Word.UNTOLD
+    assert "not measured at this scale" in by_what["creating tables by one client: seconds of 8.0 over 5.7"].text
+    alone = replace(session, versions=(NEW,))
+    assert {answer.what for answer in answers(published("metadata"), alone)} == {
+        "dump in 8.0: seconds of default locking over --skip-lock-tables"
+    }
+
+
+def test_nothing_measured_is_no_figure() -> None:
+    session = interference(caches=("400",))
+    failed = replace(session, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in session.runs))
+    answer = told(POLLED, failed)
+    assert answer.ours is None
+    assert answer.word is Word.UNTOLD
+
+
+def level(opened: int | None, **more: object) -> Answer:
+    session = everything()
+    runs = (replace(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables=200) for run in session.runs)
+    claim = Claim(
+        what="opened", figure="tablespaces_opened", each_table=True, level=1.0, within=0.02, unit="of all",
+        one={"variant": session.variants[0]}, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return answers(publication(claim), replace(session, runs=tuple(runs)))[0]
+
+
+def test_a_figure_by_itself() -> None:
+    assert (level(200).word, level(200).ours, level(200).is_ratio) == (Word.SHOWS, 1.0, False)
+    assert level(20).word is Word.NOT
+    assert "10 % of all; published: 100 % of all" in level(20).text
+    assert level(20, needs={"cpus": 10_000}).word is Word.UNTOLD
+    assert level(-5).word is Word.UNTOLD
+    assert level(None).word is Word.UNTOLD
+    assert "it was not taken" in level(None).text
+
+
+def test_facts_that_are_not_known_are_left_out() -> None:
+    assert facts_of(replace(metadata(), environment={}, settings={"tables": 10, "schemas": 5})) == {"tables": 50}
+
+
+def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
+    found = [one for one in answers(published("interference"), interference()) if one.what.startswith("5.7: queries/s")]
+    assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
+    assert [one.word for one in found] == [Word.SHOWS, Word.SHOWS, Word.NOT]

@@ -1,0 +1,143 @@
+"""Are the reports of all experiments made from what is stored, well-formed, narrow, and safe?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from at_work import OLD
+from everything import HOSTILE
+from journeys import SESSIONS, journey, stored
+from test_report_page import Read
+
+from recovery.cli import run
+from recovery.experiments.answers import Answer, Word
+from recovery.experiments.bars import Factors, ratio_bars
+from recovery.experiments.literature import publications
+from recovery.experiments.page import PAGE, write
+from recovery.experiments.told import STORED, read, save
+from recovery.store import REPORT
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("results"), *SESSIONS)
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(whole: Path) -> None:
+    written = (whole / PAGE).read_text()
+    page = Read(written)
+    assert max(page.ids.values()) == 1
+    assert set(page.labels) <= set(page.ids)
+    assert {"script", "link", "iframe", "img"} & set(page.tags) == set()
+    assert page.tags["h1"] == page.tags["style"] == 1
+    assert page.headings == [1, 2, *page.headings[2:]]
+    assert page.tags["table"] == page.tags["caption"] > 5
+    assert page.tags["svg"] >= 4, "a chart where there are ratios"
+    for one in publications():
+        assert f'<section id="{one.name}"' in written
+        assert f'href="../20261121T200000Z-{one.name}/report.html"' in written
+
+
+def test_published_figures_stand_beside_ours(whole: Path) -> None:
+    for name in (PAGE, "report.txt", "report.md"):
+        told = " ".join((whole / name).read_text().split())
+        assert "57 min 46 s" in told
+        assert "Shows here, as much as was published: 0.83" in told
+        assert "+270 % and +182 % from 5.6.5" in told
+        assert "had 12 CPUs, this one has 4" in told
+
+
+def test_text_is_narrow_and_plain(whole: Path) -> None:
+    text = (whole / "report.txt").read_bytes().decode("ascii")
+    assert max(map(len, text.splitlines())) <= 78
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_all_of_it_is_in_json(whole: Path) -> None:
+    found = json.loads((whole / STORED).read_text())
+    assert found["format"] == 1
+    assert [step["name"] for step in found["steps"]] == list(SESSIONS)
+    polled = next(step for step in found["steps"] if step["name"] == "interference")
+    assert polled["published"]["host"] == "12 CPUs, 12 GB"
+    shown = polled["answers"][0]
+    assert shown["word"] == "shows"
+    assert shown["published"] == pytest.approx(0.8306, abs=1e-4)
+    assert shown["ours"] == pytest.approx(0.831, abs=1e-3)
+    assert {one["version"] for one in polled["measures"]} == {"5.7.22", "8.0.31"}
+    assert read(whole) == journey(*read(whole).steps)
+
+
+def test_what_was_left_out_is_said(tmp_path: Path) -> None:
+    folder = stored(tmp_path, "interference")
+    for name in (PAGE, "report.txt", "report.md"):
+        told = " ".join((folder / name).read_text().split())
+        assert told.count("its smallest scale takes about 9 minutes") >= 4
+    page = Read((folder / PAGE).read_text())
+    assert page.tags["svg"] == 1
+
+
+def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored(tmp_path, "interference")
+    before = (folder / PAGE).read_text()
+    (folder / PAGE).unlink()
+    assert run(["experiments", "--report", str(folder)]) == 0
+    assert (folder / PAGE).read_text() == before
+    assert "E3 Questions to information_schema under load: of 10 published effects" in capsys.readouterr().out
+    (tmp_path / "20261121T200000Z-interference" / REPORT).unlink()
+    assert run(["experiments", "--report", str(folder)]) == 0
+    assert "there is no session in" in (folder / "report.txt").read_text().replace("\n", " ")
+
+
+def test_no_experiments_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiments", "--report", str(tmp_path)]) == 2
+    assert "there are no experiments in" in capsys.readouterr().err
+    (tmp_path / STORED).write_text('{"format": 2}')
+    assert run(["experiments", "--report", str(tmp_path)]) == 1
+    assert "newer version" in capsys.readouterr().err
+    (tmp_path / STORED).write_text('{"format": 1}')
+    assert run(["experiments", "--report", str(tmp_path)]) == 1
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_a_session_is_looked_for_beside_it_alone(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "results", "metadata")
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "results" / "20261121T200000Z-metadata").rename(elsewhere)
+    found = read(folder)
+    save(replace(found, steps=tuple(replace(one, session="../../elsewhere") for one in found.steps)), folder)
+    write(folder)
+    assert "there is no session in" in (folder / "report.txt").read_text().replace("\n", " ")
+
+
+def test_what_comes_from_outside_is_text(tmp_path: Path) -> None:
+    folder = stored(tmp_path, "interference", text=HOSTILE)
+    written = (folder / PAGE).read_text()
+    assert "<script" not in written.lower()
+    Read(written)
+    assert "<script" not in (folder / "report.md").read_text().split("```")[0].lower()
+
+
+def an_answer(published: float | None, ours: float | None, error: float | None = 0.01) -> Answer:
+    return Answer("x", Word.SHOWS, "x", OLD, published, str(published), ours, error)
+
+
+def test_half_and_twice_are_as_far_from_one() -> None:
+    axis = Factors(0.25, 4.0)
+    assert axis.at(2) - axis.at(1) == pytest.approx(axis.at(1) - axis.at(0.5))
+    assert axis.at(1000) == axis.at(4), "what lies outside ends at the edge"
+    assert Factors(0.7, 1.3).ticks() == (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
+    assert Factors(0.5, 300).ticks() == (1.0, 10.0, 100.0)
+    assert 1.0 in Factors(0.4, 9).ticks()
+
+
+def test_a_bar_for_each_and_none_where_there_is_nothing() -> None:
+    chart = ratio_bars([an_answer(30.1, 12.0), an_answer(0.83, 0.9), an_answer(None, 0.9, None)], "k")
+    assert chart is not None
+    assert chart.svg.count('class="bar v0"') == 3
+    assert chart.svg.count('class="bar v6"') == 2
+    assert chart.svg.count('class="whisker"') == 2 * 3
+    assert ratio_bars([an_answer(30.1, None)], "k") is None
+    assert ratio_bars([replace(an_answer(1.0, 1.0), is_ratio=False)], "k") is None

@@ -1,0 +1,170 @@
+"""Which scale does each experiment get of a budget, and is each session one that its own command repeats?"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery.cli import run
+from recovery.commands import budgeted
+from recovery.commands.budgeted import Asked, asked_versions, chosen, parse_budget
+from recovery.errors import UsageError
+from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, span_text
+from recovery.experiments.literature import names, publications
+from recovery.experiments.rungs import Caps, most_threads, rungs
+from recovery.host.space import Need
+from recovery.scenarios import find_scenario
+from recovery.scenarios.experiment import Host
+
+SMALL, LARGE = Host(2, 4 << 30), Host(96, 512 << 30)
+VERSIONS = ("5.7.22", "8.0.31")
+every_one = pytest.mark.parametrize("name", names())
+
+
+def prices(*seconds: float) -> tuple[Price, ...]:
+    return tuple(Price(one, bytes=int(one)) for one in seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30m", 1800), ("2h", 7200), ("90", 5400), ("1h30m", 5400), ("45s", 45), ("0.5h", 1800), ("10 min", 600)],
+)
+def test_a_plain_number_is_minutes(text: str, seconds: float) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "soon", "-5m", "30x", "m", "9999h"])
+def test_no_budget(text: str) -> None:
+    with pytest.raises(UsageError, match="BUDGET="):
+        parse_budget(text)
+
+
+def test_first_one_step_each_then_an_interval_then_whoever_has_least() -> None:
+    whole = Price(1000, bytes=1000)
+    assert allot([prices(10, 30, 500), prices(20, 60, 200)], whole) == (2, 2)
+    assert allot([prices(10, 30, 500, 950), prices(20, 60, 600)], whole) == (2, 1), "500 before 600"
+    assert allot([prices(100, 950), prices(200, 300)], whole) == (0, 1), "who does not fit holds up nobody"
+    assert allot([prices(10), prices(2000), prices(30)], whole) == (0, None, 0)
+    assert allot([prices(990), prices(20)], whole) == (None, 0), "the cheapest first"
+
+
+def test_a_disk_that_is_too_small_is_told_from_a_time_that_is_too_short() -> None:
+    ladders = [(Price(10, bytes=10), Price(20, bytes=5000)), (Price(10, bytes=10), Price(2000, bytes=20))]
+    whole = Price(1000, bytes=1000, inodes=1)
+    assert (steps := allot(ladders, whole)) == (0, 0)
+    assert held_by_disk(ladders, steps, whole) == (True, False)
+
+
+@given(st.lists(st.lists(st.floats(1, 1e5), min_size=1, max_size=6), min_size=1, max_size=5), st.floats(1, 1e6))
+def test_it_is_never_more_than_there_is(seconds: list[list[float]], budget: float) -> None:
+    ladders = [prices(*sorted(one)) for one in seconds]
+    steps = allot(ladders, Price(budget, bytes=10**9))
+    taken = [ladder[step].seconds for ladder, step in zip(ladders, steps, strict=True) if step is not None]
+    assert sum(taken) <= budget * (1 + 1e-9)
+    if any(step is None for step in steps):
+        spare = budget - sum(taken)
+        left = [ladder[0].seconds for ladder, step in zip(ladders, steps, strict=True) if step is None]
+        assert min(left) > spare * (1 - 1e-9)
+
+
+@every_one
+@pytest.mark.parametrize("host", [SMALL, LARGE], ids=["small", "large"])
+def test_the_second_scale_has_runs_for_an_interval(name: str, host: Host) -> None:
+    first, second, *more = rungs(name, host, Caps())
+    assert first.runs == 1
+    assert second.runs == 3
+    assert more
+    assert all(one.runs >= 3 for one in more)
+    assert more[-1] == rungs(name, host, Caps())[-1]
+
+
+@every_one
+def test_the_user_s_caps_hold_at_every_scale(name: str) -> None:
+    for one in rungs(name, SMALL, Caps(tables=400, seconds=4, runs=2)):
+        given = dict(pairwise(one.words))
+        assert int(given["--runs"]) <= 2
+        assert int(given.get("--seconds", "4")) <= 4
+        if name in ("crash-recovery", "metadata", "interference"):
+            assert int(given["--tables"]) * int(given.get("--schemas", "1")) <= 400
+
+
+def test_the_smallest_is_the_smallest() -> None:
+    for name in names():
+        assert rungs(name, SMALL, Caps(smallest=True)) == rungs(name, SMALL, Caps())[:1]
+
+
+def test_clients_follow_the_cpus_up_to_what_was_published() -> None:
+    assert [most_threads(Host(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
+
+
+def asked(budget_s: float, tmp_path: Path, **more: object) -> Asked:
+    shared = ("--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"))
+    return replace(Asked(budget_s, VERSIONS, shared=shared, data=tmp_path / "data"), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget_s", [600, 1800, 7200, 86_400])
+def test_the_plan_fits_its_budget(budget_s: float, tmp_path: Path) -> None:
+    found = chosen(asked(budget_s, tmp_path))
+    assert [one.name for one in found] == list(names())
+    assert sum(one.expected_s or 0 for one in found) <= OF_THE_BUDGET * budget_s
+    assert all(one.left_out or (one.request and one.scale) for one in found)
+
+
+def test_half_an_hour_is_enough_for_three_runs_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
+    found = chosen(asked(1800, tmp_path))
+    assert [one.request.runs >= 3 if one.request else None for one in found] == [True] * 5
+
+
+def test_what_does_not_fit_says_so(tmp_path: Path) -> None:
+    found = chosen(asked(100, tmp_path))
+    left = [one for one in found if one.left_out]
+    assert left
+    assert all("its smallest scale" in str(one.left_out) and one.request is None for one in left)
+
+
+def test_a_session_is_repeated_by_its_own_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_NOTE", "what the environment says is for the command that was called")
+    monkeypatch.setenv("RECOVERY_SECONDS", "7")
+    requests = [one.request for one in chosen(asked(1800, tmp_path)) if one.request]
+    monkeypatch.delenv("RECOVERY_NOTE")
+    monkeypatch.delenv("RECOVERY_SECONDS")
+    for request in requests:
+        program, name, *words = shlex.split(request.command)
+        assert (program, name) == ("recovery", request.scenario)
+        assert "--note" not in words
+        assert run([name, *words, "--dry-run"]) == 0
+    assert [request.scenario for request in requests] == list(names())
+
+
+@every_one
+def test_every_scale_is_one_that_its_command_takes(name: str, tmp_path: Path) -> None:
+    """From the smallest to all of it."""
+    for budget_s in (60.0, 300.0, 1000.0, 3000.0, 10_000.0, 2_000_000.0):
+        (one,) = chosen(asked(budget_s, tmp_path, names=(name,)))
+        assert one.left_out or one.request
+
+
+def test_versions_are_those_at_hand_or_those_that_are_named() -> None:
+    assert asked_versions(("5.6.24 8.0.15", "mariadb-10.11.5")) == ("5.6.24", "8.0.15", "mariadb-10.11.5")
+    assert asked_versions(()) == VERSIONS
+
+
+def test_what_was_published_is_of_scenarios_that_there_are() -> None:
+    for one in publications():
+        assert find_scenario(one.name).name == one.name
+        assert all(len(figure.values) == len(one.versions) for figure in one.figure)
+        for claim in one.claim:
+            forms = (claim.published, claim.direction, claim.level)
+            assert sum(form is not None for form in forms) == 1, claim.what
+            assert set(claim.needs) <= {"cpus", "tables", "rows", "memory_bytes"}
+
+
+def test_seconds_where_minutes_would_say_nothing() -> None:
+    assert [span_text(one) for one in (5, 119, 130, 7200)] == ["5 s", "119 s", "2 minutes", "2.0 hours"]
