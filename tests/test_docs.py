@@ -36,6 +36,7 @@ ELSEWHERE = {
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
     "bench": "tests/real/test_selfbench_real.py",
+    "experiments": "tests/real/test_budget_real.py",
 }
 
 
