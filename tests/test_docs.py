@@ -20,14 +20,6 @@ COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd
 TABLES, SHARES_DATA = 300, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
-# Of the experiments, which multiply.
-_LOAD = {"TABLES": "2", "ROWS": "200", "SECONDS": "1", "WARMUP": "1", "THREADS": "2", "VERSION": "8.0.31"}
-SMALLER = {
-    "metadata": {"TABLES": "60", "SCHEMAS": "2", "VERSION": "8.0.31", "PUBLISHED_BUILD": "10"},
-    "interference": _LOAD | {"TABLES": "40", "LOAD_TABLES": "5", "VERSION": "5.7.22"},
-    "table-cache": _LOAD | {"LOAD_TABLES": "2", "WORKLOAD": "point-select", "VERSION": "5.6.24"},
-    "write-scaling": _LOAD | {"WORKLOAD": "update-nokey"},
-}
 # What this machine cannot have, or what another test runs.
 ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
@@ -37,6 +29,11 @@ ELSEWHERE = {
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
     "bench": "tests/real/test_selfbench_real.py",
     "experiments": "tests/real/test_budget_real.py",
+    # Their cells multiply.
+    "metadata": "tests/real/test_experiments_real.py",
+    "interference": "tests/real/test_experiments_real.py",
+    "table-cache": "tests/real/test_budget_real.py",
+    "write-scaling": "tests/real/test_experiments_real.py",
 }
 
 
@@ -114,7 +111,6 @@ class Reader:
             small["DATA"] = str(self.data)
         if words[0] == "dd":
             words.append("count=256")  # of some thousand
-        small |= next((smaller for target, smaller in SMALLER.items() if target in words), {})
         environment = dict(self.environment)
         if words[0] == "make":
             words += [f"{name}={value}" for name, value in small.items()]

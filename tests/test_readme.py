@@ -21,7 +21,13 @@ COMMANDS = [
 ]
 # What this machine cannot have: the vendor's archive, a server of the user's own at that path, and his image.
 ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld", "IMAGE=my/mysql:patched"} | {
-    *("metadata", "interference", "table-cache", "write-scaling", "experiments")  # on a page of docs/, with its tests
+    *(
+        "metadata",
+        "interference",
+        "table-cache",
+        "write-scaling",
+        "experiments",
+    )  # tests/real/test_experiments_real.py, test_budget_real.py
 }
 
 
