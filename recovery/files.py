@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from recovery.errors import RecoveryError
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """The new content is on the disk on return; the old one is still there after an OSError."""
@@ -21,6 +23,18 @@ def write_atomically(path: Path, data: bytes) -> None:
             draft.unlink()
         raise
     sync_folder(path.parent)
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """One that was not there before: with a number at its end, where others have begun in the same second."""
+    for number in range(1, 1000):
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
 
 
 def sync_folder(folder: Path) -> None:

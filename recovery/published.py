@@ -16,7 +16,7 @@ from recovery import stored, summary
 from recovery.fit import Fit
 from recovery.measured import Around, Chain, Floor, Phase, Series, Timeline, Wait, Watched
 from recovery.measures import Held, Middle
-from recovery.store import FORMAT
+from recovery.readback import FORMAT
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -9,21 +9,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from recovery import __version__
 from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.files import sync_folder, write_atomically
+from recovery.files import new_folder, sync_folder, write_atomically
 from recovery.findings import findings
 from recovery.host import flock
 from recovery.measures import Held, Middle, contrasts, is_work, stored_measures
+from recovery.readback import FORMAT, read_back
 from recovery.stored import Finding, Run, Session
 from recovery.summary import Summary, summarised
 
-FORMAT = 1
 REPORT = "report.json"
 LATEST = "latest"
 STACKS = "stacks"
@@ -40,7 +40,6 @@ _SUMMARIES = TypeAdapter(tuple[Summary, ...])
 _MEASURES = TypeAdapter(tuple[Middle, ...])
 _CONTRASTS = TypeAdapter(tuple[Held, ...])
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
-_Stored = TypeVar("_Stored")
 
 
 class SessionStore:
@@ -57,7 +56,9 @@ class SessionStore:
         """Make a folder that was not there before, and point `latest` at it."""
         with keeping_in(results):
             results.mkdir(parents=True, exist_ok=True)
-            store = cls(_new_folder(results, session.scenario), _stamped(session))
+            store = cls(
+                new_folder(results, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"), _stamped(session)
+            )
             with suppress(OSError):  # a filesystem without locks
                 store._lock = flock.take(store.folder / LOCK, mode=0o644)
             store.logs.mkdir()
@@ -117,13 +118,13 @@ def load(folder: Path) -> Session:
     path = folder / REPORT
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
-    session = _read(path, _SESSION)
+    session = read_back(path, _SESSION)
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}
-    late = [run for file in (folder / "runs").glob("*.json") if (run := _read(file, _RUN)).number not in known]
+    late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in known]
     return replace(session, runs=tuple(sorted((*session.runs, *late), key=lambda run: run.number)))
 
 
@@ -154,18 +155,6 @@ def check_results_folder(results: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def _new_folder(results: Path, scenario: str) -> Path:
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{scenario}"
-    for number in range(1, 1000):
-        folder = results / (name if number == 1 else f"{name}-{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return folder
-    raise RecoveryError(f"{results} is full of sessions called {name}", "try again in a second")
-
-
 def _stamped(session: Session) -> Session:
     return session if session.tool_version else replace(session, tool_version=__version__)
 
@@ -182,31 +171,6 @@ def _json(stored: dict[str, Any]) -> bytes:
     text = json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
     # A file name that is no UTF-8 must not cost the session its results.
     return text.encode("utf-8", errors="replace")
-
-
-def _read(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
-    """One stored file of this format; keys that we don't know are a later tool's, and are left alone."""
-    try:
-        stored = json.loads(path.read_bytes())
-        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
-            raise ValueError("it has no format number")
-        if stored["format"] > FORMAT:
-            raise RecoveryError(
-                f"{path} was written by a newer version of this tool (format {stored['format']})",
-                f"update the tool: this one reads format {FORMAT}",
-            )
-        return adapter.validate_python(stored)
-    except OSError as error:
-        raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
-    except (ValueError, RecursionError) as error:
-        raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error)
 
 
 def _session_names(results: Path) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
-BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work"}
+BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
     "progress", "whereabouts", "quantities", "measures", "cells",

@@ -14,8 +14,9 @@ from schema_check import complaints
 from recovery.cli import run
 from recovery.errors import RecoveryError
 from recovery.published import schema, schema_text
+from recovery.readback import FORMAT
 from recovery.report import markdown, text
-from recovery.store import FORMAT, load, to_json
+from recovery.store import load, to_json
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = sorted(

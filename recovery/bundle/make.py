@@ -15,10 +15,11 @@ from recovery.bundle.known import of_host
 from recovery.bundle.masking import Mask, told
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import write_atomically
+from recovery.readback import FORMAT
 from recovery.report.tables import figures_of, tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
-from recovery.store import FORMAT, REPORT, STACKS, load, to_json
+from recovery.store import REPORT, STACKS, load, to_json
 from recovery.stored import Session
 
 TEXT = "report.txt"

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from recovery import __version__
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.answers import Answer, answers
 from recovery.experiments.literature import Publication, publications
-from recovery.files import sync_folder, write_atomically
+from recovery.files import new_folder, sync_folder, write_atomically
 from recovery.measures import Middle, middles
+from recovery.readback import FORMAT, read_back
 from recovery.store import keeping_in, load
 from recovery.stored import Session
 
-FORMAT = 1
 STORED = "experiments.json"
 _SUFFIX = "-experiments"
 
@@ -87,15 +87,9 @@ def create(results: Path) -> Path:
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
     with keeping_in(results):
         results.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            folder = results / (name if number == 1 else f"{name}-{number}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            sync_folder(results)
-            return folder
-    raise RecoveryError(f"{results} is full of folders called {name}", "try again in a second")
+        folder = new_folder(results, name)
+        sync_folder(results)
+    return folder
 
 
 def chapters(journey: Journey, folder: Path) -> tuple[Chapter, ...]:
@@ -136,19 +130,6 @@ def _figures(chapter: Chapter) -> dict[str, Any]:
 
 def read(folder: Path) -> Journey:
     path = folder / STORED
-    try:
-        stored = json.loads(path.read_bytes())
-        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
-            raise ValueError("it has no format number")
-        if stored["format"] > FORMAT:
-            raise RecoveryError(
-                f"{path} was written by a newer version of this tool (format {stored['format']})",
-                f"update the tool: this one reads format {FORMAT}",
-            )
-        return _JOURNEY.validate_python(stored)
-    except FileNotFoundError as error:
-        raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}") from error
-    except OSError as error:
-        raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
-    except (ValueError, ValidationError, RecursionError) as error:
-        raise RecoveryError(f"{path} is damaged", "restore the file, or measure again") from error
+    if not path.is_file():
+        raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}")
+    return read_back(path, _JOURNEY)

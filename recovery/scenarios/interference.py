@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.builds.tools import SYSBENCH
 from recovery.load.polling import FOREIGN_KEYS
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Schema, Work
-from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
-    DATABASE,
-    ROW_BYTES,
     TABLES,
     THREADS,
     WORKLOAD,
     Way,
+    by_sysbench,
     options_of,
-    settings,
     works_of,
 )
 from recovery.scenarios.scenario import Scenario
@@ -70,13 +67,5 @@ INTERFERENCE = Scenario(
     (Cache.WARM,),
     measure,
     counts,
-    Experiment(
-        figure="qps",
-        works=works,
-        settings=settings,
-        schema=Schema(tables=10_000, rows=100, database=DATABASE, more_row_bytes=ROW_BYTES, foreign_keys=20),
-        template="sysbench.sql.j2",
-        programs=(SYSBENCH,),
-        bases={POLL: OFF},
-    ),
+    by_sysbench(works, tables=10_000, rows=100, foreign_keys=20, bases={POLL: OFF}),
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import product
 
+from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
 from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
-from recovery.scenarios.experiment import Asked, Host
+from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.work import Load
 
 Pairs = tuple[tuple[str, str], ...]
+Works = Callable[[Asked, Schema, Host], tuple[Work, ...]]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 DATABASE = "sbtest"
@@ -110,6 +112,19 @@ def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
         # Of waits, and of the redo log.
         "loose_innodb_monitor_enable": "latch,log_lsn_checkpoint_age",
     }
+
+
+def by_sysbench(works: Works, *, tables: int, rows: int, bases: Mapping[str, str], foreign_keys: int = 0) -> Experiment:
+    """What all loads have in common: it is queries a second that they are about, over tables of sysbench's."""
+    return Experiment(
+        figure="qps",
+        works=works,
+        settings=settings,
+        schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
+        template="sysbench.sql.j2",
+        programs=(SYSBENCH,),
+        bases=bases,
+    )
 
 
 def powers_of_two(most: int) -> tuple[int, ...]:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.builds.tools import SYSBENCH
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Schema, Work
-from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
-    DATABASE,
-    ROW_BYTES,
     TABLES,
     THREADS,
     WORKLOAD,
     Way,
+    by_sysbench,
     options_of,
     powers_of_two,
-    settings,
     works_of,
 )
 from recovery.scenarios.scenario import Scenario
@@ -58,13 +55,5 @@ TABLE_CACHE = Scenario(
     (Cache.WARM,),
     measure,
     counts,
-    Experiment(
-        figure="qps",
-        works=works,
-        settings=settings,
-        schema=Schema(tables=3, rows=100_000, database=DATABASE, more_row_bytes=ROW_BYTES),
-        template="sysbench.sql.j2",
-        programs=(SYSBENCH,),
-        bases={INSTANCES: "1", TABLES: "1"},
-    ),
+    by_sysbench(works, tables=3, rows=100_000, bases={INSTANCES: "1", TABLES: "1"}),
 )

@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
-from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Layout, Schema, Work
-from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
-    DATABASE,
     PAGES,
     QUESTION,
-    ROW_BYTES,
     THREADS,
     WORKLOAD,
     Pairs,
     Values,
     Way,
+    by_sysbench,
     options_of,
     pool_bytes,
     powers_of_two,
-    settings,
     works_of,
 )
 from recovery.scenarios.scenario import Scenario
@@ -163,13 +160,10 @@ WRITE_SCALING = Scenario(
     (Cache.WARM,),
     measure,
     counts,
-    Experiment(
-        figure="qps",
-        works=works,
-        settings=settings,
-        schema=Schema(tables=8, rows=250_000, database=DATABASE, more_row_bytes=ROW_BYTES),
-        template="sysbench.sql.j2",
-        programs=(SYSBENCH,),
+    by_sysbench(
+        works,
+        tables=8,
+        rows=250_000,
         bases={
             _FLUSH: "1",
             _PAGE: "16k",

@@ -96,6 +96,23 @@ def along(points: Sequence[tuple[float, float]], *, size: tuple[float, float], *
     return element("path", d=d, vector_effect="non-scaling-stroke", **attributes) if size[0] and points else Markup("")
 
 
+def field(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Markup:
+    """Units of its own across, which are stretched to the picture's width."""
+    return element(
+        "svg", *inner, x="0", y=y, width="100%", height=size[1], viewBox=f"0 0 {size[0]:g} {size[1]:g}",
+        preserveAspectRatio="none",
+    )  # fmt: skip
+
+
+def frame(axis: Axis, top: float, height: float, *, told: str) -> list[Markup]:
+    """Of a panel: what its upper line is, that line, and the one below."""
+    return [
+        text(START, top - 7, told, dx=2, class_="tick"),
+        line((axis.start, top), (axis.end, top), class_="grid"),
+        line((axis.start, top + height), (axis.end, top + height), class_="ground"),
+    ]
+
+
 def hatches(key: str, *, css: str = "hatch-line") -> Markup:
     """For kinds that the colours do not suffice for, and warm starts: lines across."""
     stripes = element("path", d="M0 0V6", class_=css)

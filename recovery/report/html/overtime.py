@@ -154,23 +154,9 @@ def _panel(across: Ruler, y: float, names: tuple[str, ...], looks: Sequence[tupl
     up = ruler(max((value for _, points in curves for _, value in points), default=0.0) or 1.0, start=_PANEL, end=0.0)
     top = y + _HEAD
     title = "CPUs in use" if len(names) > 1 else about.title
-    field = drawn.element(
-        "svg",
-        *(_curve(across, up, points, f"curve {css}") for css, points in curves),
-        x="0",
-        y=top,
-        width="100%",
-        height=_PANEL,
-        viewBox=f"0 0 {_FIELD:g} {_PANEL:g}",
-        preserveAspectRatio="none",
-    )
-    upper = said.cell(about, up.most)
-    return [
-        drawn.text(drawn.START, top - 7, f"{title}; the upper line is {upper}", dx=2, class_="tick"),
-        drawn.line((across.start, top), (across.end, top), class_="grid"),
-        drawn.line((across.start, top + _PANEL), (across.end, top + _PANEL), class_="ground"),
-        field,
-    ]
+    inner = [_curve(across, up, points, f"curve {css}") for css, points in curves]
+    told = f"{title}; the upper line is {said.cell(about, up.most)}"
+    return [*drawn.frame(across, top, _PANEL, told=told), drawn.field(inner, top, size=(_FIELD, _PANEL))]
 
 
 def _css_of_cpu(name: str) -> str:

@@ -96,24 +96,10 @@ def _panel(across: Axis, y: float, name: str, lines: Sequence[tuple[Rates, str]]
     most = max((rate for found, _ in lines for *_, rate in found), default=0.0)
     up = axis(most or 1.0, start=_PANEL, end=0.0)
     top = y + _HEAD
-    parts = [
-        drawn.text(drawn.START, top - 7, f"{name}; the upper line is {up.most:,.6g}", dx=2, class_="tick"),
-        drawn.line((across.start, top), (across.end, top), class_="grid"),
-        drawn.line((across.start, top + _PANEL), (across.end, top + _PANEL), class_="ground"),
-    ]
     x = _stretched(across)
     inner = [_drawn(found, x, up, css) for found, css in lines if found]
-    field = drawn.element(
-        "svg",
-        *inner,
-        x="0",
-        y=top,
-        width="100%",
-        height=_PANEL,
-        viewBox=f"0 0 {_FIELD:g} {_PANEL:g}",
-        preserveAspectRatio="none",
-    )
-    return [*parts, field]
+    told = f"{name}; the upper line is {up.most:,.6g}"
+    return [*drawn.frame(across, top, _PANEL, told=told), drawn.field(inner, top, size=(_FIELD, _PANEL))]
 
 
 def _stretched(across: Axis) -> Callable[[float], float]:
