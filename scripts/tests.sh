@@ -1,19 +1,55 @@
 #!/bin/sh
-# Every test: `tests.sh VENV`. The fast ones run beside those that boot servers, which wait more than they compute.
+# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: three lanes of them run at once, and
+# the fast tests beside. Then come those that others would disturb: all that are not marked `beside`.
 set -u
 pytest="$1/bin/python -m pytest"
-fast=$(mktemp)
-beside=
-trap 'kill $beside 2>/dev/null; rm -f "$fast"' EXIT
-trap 'exit 130' INT TERM HUP
+folder=$(mktemp -d)
+running=
+failed=0
 
-$pytest -m "not real and not containers" >"$fast" 2>&1 &
-beside=$!
-$pytest -m "real or containers"
-booted=$?
-wait "$beside"
-quick=$?
-beside=
-printf '\nThe tests that boot no server:\n'
-cat "$fast"
-[ "$booted" -eq 0 ] && [ "$quick" -eq 0 ]
+# Ctrl-C reaches the lanes, too, and a second signal would cut short how they clear up.
+interrupted() {
+    { sleep 30 && kill $running; } 2>/dev/null &
+    wait $running
+    kill $!
+    running=
+    exit 130
+}
+trap interrupted INT
+trap 'exit 130' TERM HUP
+trap '[ -z "$running" ] || { kill $running 2>/dev/null; wait $running; }; rm -rf "$folder"' EXIT
+
+# A lane finds the data directories that an earlier one has left in the same folder.
+begin() { # DATA MARKS OPTION...
+    mkdir -p "$folder/$1"
+    data=$folder/$1 marks=$2
+    shift 2
+    TESTS_DATA=$data $pytest -m "$marks" "$@" &
+    running="$running $!"
+}
+
+end() { # PROCESS
+    wait "$1" || failed=1
+}
+
+together="beside and not alone"
+begin none "not real and not containers" >"$folder/fast.out" 2>&1
+fast=$!
+# One lane for all that makes and removes images.
+begin engine "containers and $together" >"$folder/engine.out" 2>&1
+engine=$!
+begin pages "real and not containers and $together" tests/test_docs.py >"$folder/pages.out" 2>&1
+pages=$!
+begin local "real and not containers and $together" --ignore=tests/test_docs.py
+end $!
+for lane in "engine $engine" "pages $pages" "fast $fast"; do
+    end "${lane#* }"
+    printf '\nThe lane "%s":\n' "${lane% *}"
+    cat "$folder/${lane% *}.out"
+done
+printf '\nThose that run alone:\n'
+running=
+begin local "(real or containers) and not ($together)"
+end $!
+running=
+exit "$failed"
