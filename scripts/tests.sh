@@ -33,23 +33,25 @@ end() { # PROCESS
 }
 
 together="beside and not alone"
+# A part of the local ones, so that both lanes take about as long; the other lane has all that is not listed here.
+pages="tests/test_docs.py tests/real/test_trace_real.py tests/real/test_scale_real.py"
 begin none "not real and not containers" >"$folder/fast.out" 2>&1
 fast=$!
 # One lane for all that makes and removes images.
 begin engine "containers and $together" >"$folder/engine.out" 2>&1
 engine=$!
-begin pages "real and not containers and $together" tests/test_docs.py >"$folder/pages.out" 2>&1
-pages=$!
-begin local "real and not containers and $together" --ignore=tests/test_docs.py
+begin pages "real and not containers and $together" $pages >"$folder/pages.out" 2>&1
+paged=$!
+begin rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages)
 end $!
-for lane in "engine $engine" "pages $pages" "fast $fast"; do
+for lane in "engine $engine" "pages $paged" "fast $fast"; do
     end "${lane#* }"
     printf '\nThe lane "%s":\n' "${lane% *}"
     cat "$folder/${lane% *}.out"
 done
 printf '\nThose that run alone:\n'
 running=
-begin local "(real or containers) and not ($together)"
+begin pages "(real or containers) and not ($together)"
 end $!
 running=
 exit "$failed"
