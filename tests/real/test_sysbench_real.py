@@ -30,7 +30,7 @@ from recovery.server.server import Server
 from recovery.versions import parse_version
 from recovery.work import Load, Poll
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")
 TABLES, ROWS = 120, 1200
 LOAD = Load("oltp_read_write", threads=2, tables=4, rows=ROWS, seconds=1, warmup_s=0)
