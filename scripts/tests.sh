@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: three lanes of them run at once, and
-# the fast tests beside. Then come those that others would disturb: all that are not marked `beside`.
+# the fast tests beside. Then come those that others would disturb: of those with servers all that are not marked
+# `beside`, and whatever is marked `alone`.
 set -u
 pytest="$1/bin/python -m pytest"
 folder=$(mktemp -d)
@@ -35,7 +36,7 @@ end() { # PROCESS
 together="beside and not alone"
 # A part of the local ones, so that both lanes take about as long; the other lane has all that is not listed here.
 pages="tests/test_docs.py tests/real/test_trace_real.py tests/real/test_scale_real.py"
-begin none "not real and not containers" >"$folder/fast.out" 2>&1
+begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
 fast=$!
 # One lane for all that makes and removes images.
 begin engine "containers and $together" >"$folder/engine.out" 2>&1
@@ -51,7 +52,7 @@ for lane in "engine $engine" "pages $paged" "fast $fast"; do
 done
 printf '\nThose that run alone:\n'
 running=
-begin pages "(real or containers) and not ($together)"
+begin pages "alone or ((real or containers) and not beside)"
 end $!
 running=
 exit "$failed"
