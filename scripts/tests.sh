@@ -8,17 +8,18 @@ folder=$(mktemp -d)
 running=
 failed=0
 
-# Ctrl-C reaches the lanes, too, and a second signal would cut short how they clear up.
+# Until they have ended: a test of interrupted builds may take the first signal for its own.
 interrupted() {
-    { sleep 30 && kill $running; } 2>/dev/null &
-    wait $running
+    trap '' INT TERM HUP
+    { while sleep 20; do kill $running; done; } 2>/dev/null &
+    [ -z "$running" ] || wait $running
     kill $!
-    running=
     exit 130
 }
+# Ctrl-C reaches the lanes, too, and a second signal at once would cut short how they clear up.
 trap interrupted INT
-trap 'exit 130' TERM HUP
-trap '[ -z "$running" ] || { kill $running 2>/dev/null; wait $running; }; rm -rf "$folder"' EXIT
+trap 'kill $running 2>/dev/null; interrupted' TERM HUP
+trap 'rm -rf "$folder"' EXIT
 
 # A lane finds the data directories that an earlier one has left in the same folder.
 begin() { # DATA MARKS OPTION...
