@@ -1,19 +1,59 @@
 #!/bin/sh
-# Every test: `tests.sh VENV`. The fast ones run beside those that boot servers, which wait more than they compute.
+# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: three lanes of them run at once, and
+# the fast tests beside. Then come those that others would disturb: of those with servers all that are not marked
+# `beside`, and whatever is marked `alone`.
 set -u
 pytest="$1/bin/python -m pytest"
-fast=$(mktemp)
-beside=
-trap 'kill $beside 2>/dev/null; rm -f "$fast"' EXIT
-trap 'exit 130' INT TERM HUP
+folder=$(mktemp -d)
+running=
+failed=0
 
-$pytest -m "not real and not containers" >"$fast" 2>&1 &
-beside=$!
-$pytest -m "real or containers"
-booted=$?
-wait "$beside"
-quick=$?
-beside=
-printf '\nThe tests that boot no server:\n'
-cat "$fast"
-[ "$booted" -eq 0 ] && [ "$quick" -eq 0 ]
+# Until they have ended: a test of interrupted builds may take the first signal for its own.
+interrupted() {
+    trap '' INT TERM HUP
+    { while sleep 20; do kill $running; done; } 2>/dev/null &
+    [ -z "$running" ] || wait $running
+    kill $!
+    exit 130
+}
+# Ctrl-C reaches the lanes, too, and a second signal at once would cut short how they clear up.
+trap interrupted INT
+trap 'kill $running 2>/dev/null; interrupted' TERM HUP
+trap 'rm -rf "$folder"' EXIT
+
+# A lane finds the data directories that an earlier one has left in the same folder.
+begin() { # DATA MARKS OPTION...
+    mkdir -p "$folder/$1"
+    data=$folder/$1 marks=$2
+    shift 2
+    TESTS_DATA=$data $pytest -m "$marks" "$@" &
+    running="$running $!"
+}
+
+end() { # PROCESS
+    wait "$1" || failed=1
+}
+
+together="beside and not alone"
+# A part of the local ones, so that both lanes take about as long; the other lane has all that is not listed here.
+pages="tests/test_docs.py tests/real/test_trace_real.py tests/real/test_scale_real.py"
+begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
+fast=$!
+# One lane for all that makes and removes images.
+begin engine "containers and $together" >"$folder/engine.out" 2>&1
+engine=$!
+begin pages "real and not containers and $together" $pages >"$folder/pages.out" 2>&1
+paged=$!
+begin rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages)
+end $!
+for lane in "engine $engine" "pages $paged" "fast $fast"; do
+    end "${lane#* }"
+    printf '\nThe lane "%s":\n' "${lane% *}"
+    cat "$folder/${lane% *}.out"
+done
+printf '\nThose that run alone:\n'
+running=
+begin pages "alone or ((real or containers) and not beside)"
+end $!
+running=
+exit "$failed"

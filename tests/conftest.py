@@ -40,8 +40,10 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For files of tests that say SHARES_DATA: with as many tables as the others they find what those have built."""
-    return tmp_path_factory.mktemp("shared")
+    """For files of tests that say SHARES_DATA: with as many tables as the others they find what those have built, also
+    in an earlier process where TESTS_DATA names its folder. Two at once would be in each other's way."""
+    given = os.environ.get("TESTS_DATA")
+    return Path(given) if given else tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +54,10 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def at(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> list[str]:
-    """Options of the command: how many tables, and where all of it lies."""
-    return ["--tables", str(request.module.TABLES), "--data", str(data), "--results", str(tmp_path / "results")]
+    """Options of the command: how many tables, and where all of it lies. How fast the storage is that the tests are on
+    is of no interest to most of them."""
+    folders = ["--data", str(data), "--no-probe", "--results", str(tmp_path / "results")]
+    return ["--tables", str(request.module.TABLES), *folders]
 
 
 @pytest.fixture(autouse=True)

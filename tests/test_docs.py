@@ -81,11 +81,17 @@ def volume(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | Non
     subprocess.run(["losetup", "-d", device], check=True)
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all pages, as their reader's: those that go on from an earlier session do so from another page's."""
+    return tmp_path_factory.mktemp("pages") / "results"
+
+
 class Reader:
     """Types what the page shows, with the tables, the folders and the device of the test."""
 
-    def __init__(self, tmp_path: Path, data: Path, volume: str | None) -> None:
-        self.results = tmp_path / "results"
+    def __init__(self, tmp_path: Path, data: Path, results: Path, volume: str | None) -> None:
+        self.results = results
         self.mounted = tmp_path / "mounted"
         self.volume = volume
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
@@ -105,7 +111,7 @@ class Reader:
             self.types("make cold-recovery")  # these go on from an earlier session
         small = {
             "TABLES": "60 120" if "scale" in words else str(TABLES),
-            "RUNS": "1", "RESULTS": str(self.results), "ENGINE": "local",
+            "RUNS": "1", "RESULTS": str(self.results), "ENGINE": "local", "NO_PROBE": "1",
         }  # fmt: skip
         if self.volume is None:  # on the page about a volume each command says where the data is to be
             small["DATA"] = str(self.data)
@@ -138,10 +144,11 @@ class Reader:
 
 
 @pytest.mark.real
+@pytest.mark.beside
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.name))
-def test_the_commands_of(page: Path, volume: str | None, data: Path, tmp_path: Path) -> None:
-    reader = Reader(tmp_path, data, volume)
+def test_the_commands_of(page: Path, volume: str | None, data: Path, results: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path, data, results, volume)
     for command in commands(page):
         if "READ_IOPS" in command or "MEMORY" in command:
             need_limits()

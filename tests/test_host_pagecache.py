@@ -19,6 +19,7 @@ from recovery.host.probes import cachestat_works
 from recovery.host.residency import Probe
 from recovery.host.storage import device_of
 
+pytestmark = pytest.mark.alone  # others empty the cache as well
 PAGE = 16384
 ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")

@@ -40,7 +40,7 @@ from recovery.server.options import test_settings as experiment_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
-pytestmark = pytest.mark.containers
+pytestmark = [pytest.mark.containers, pytest.mark.beside]
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +183,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.alone  # any session would remove it
 def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
     datadir: Path, build: Build, client: docker.DockerClient, tmp_path: Path
 ) -> None:
@@ -245,6 +246,7 @@ def test_ctrl_c_while_a_container_is_made_leaves_none(
     assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
 
 
+@pytest.mark.alone  # others drop them as well
 def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient, tmp_path: Path) -> None:
     assert build.image is not None
     (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))

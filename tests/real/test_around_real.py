@@ -147,6 +147,7 @@ def test_a_server_that_is_not_held_back_shows_none(server: Server) -> None:
 
 def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--note", "io2, <b>5000</b> IOPS", *at]
+    asked.remove("--no-probe")
     assert run(asked) == 0
     report = stored(tmp_path)
     (one,) = report["runs"]

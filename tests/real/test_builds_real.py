@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from recovery.cli import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.beside]
 
 TRUE_NAME = "mysql-5.7.22-linux-glibc2.12-x86_64.tar.gz"
 FALSE_NAME = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"
@@ -271,17 +272,21 @@ def test_libraries_are_fetched_beside_the_server(server: Build, fresh_cache: Pat
     assert all(folder.is_relative_to(fresh_cache) for folder in build.library_dirs)
 
 
-def test_a_plain_user_with_empty_package_lists(tmp_path: Path) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A plain user's. Not among pytest's folders: each pytest that begins closes them to others than root."""
+    with tempfile.TemporaryDirectory(prefix="nobody-") as folder:
+        yield Path(folder)
+
+
+def test_a_plain_user_with_empty_package_lists(home: Path) -> None:
     """What a fresh machine looks like to somebody who may not refresh the host's lists."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
-    home = tmp_path / "home"
     (home / "lists/partial").mkdir(parents=True)
     (home / "apt.conf").write_text(f'Dir::State::Lists "{home}/lists";\n')
     for path in (home, *home.rglob("*")):
         os.chown(path, 65534, 65534)
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(path.stat().st_mode | 0o055)
     # Only system paths: the checkout and its environment may lie where nobody else can read.
     script = shutil.copytree(Path(libraries.__file__).parent.parent, home / "recovery")
     packages = script / "builds" / "packages.py"

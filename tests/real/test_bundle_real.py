@@ -15,7 +15,7 @@ from recovery.cli import run
 from recovery.published import schema
 from recovery.store import load
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.beside]
 
 TABLES = 300
 SHARES_DATA = True

@@ -20,8 +20,9 @@ from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.host.datadir import DataDirs
 from recovery.host.space import Need
+from recovery.versions import can, parse_version
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.beside]
 
 SEVERAL_TIMES = "5.7.22"
 CATALOG = [str(row.version) for row in catalog.rows()]
@@ -38,6 +39,7 @@ EVERY_FILE = {
 """The phases in which a server goes over all files at a crash start."""
 
 
+@pytest.mark.alone  # warm has read less than cold
 @pytest.mark.parametrize("version", CATALOG)
 def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> None:
     runs = 2 if version == SEVERAL_TIMES else 1
@@ -69,6 +71,8 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
     if cold["cold_means"] == "drop_caches":
         assert cold["read_bytes"] > warm["read_bytes"]
     assert warm["warmups"] is not None
+    assert (warm["ready_lag_s"] is not None) == can(parse_version(version), "microsecond_stamps")
+    assert 0 <= (warm["ready_lag_s"] or 0) < 0.05
     summaries = {one["variant"]: one for one in report["summaries"]}
     assert summaries["cold"]["count"] == summaries["warm"]["count"] == runs
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
@@ -242,6 +246,7 @@ def test_two_timed_runs_do_not_overlap(at: list[str], capsys: pytest.CaptureFixt
         assert first.wait(60) == 130
 
 
+@pytest.mark.alone  # any session would end the server that is left
 def test_a_killed_run_is_settled_by_the_next(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = _command("cold-recovery", "--version", "8.0.31", "--runs", "50", *at)
     _read_until(process, "[1/50]")

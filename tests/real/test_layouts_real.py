@@ -13,7 +13,11 @@ from recovery.builds.libraries import fetch_package_file
 from recovery.cli import run
 from recovery.host.datadir import DataDirs
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.beside,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify"),
+]
 
 TABLES = 120
 INSERTS = 40

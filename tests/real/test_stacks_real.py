@@ -13,7 +13,11 @@ from recovery.cli import run
 from recovery.folded import read
 from recovery.stacks.programs import PROGRAMS
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.beside,
+    pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process"),
+]
 
 TABLES = 300
 SHARES_DATA = True

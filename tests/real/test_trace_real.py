@@ -13,7 +13,11 @@ from recovery.builds import catalog
 from recovery.cli import run
 from recovery.host import fanotify
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.beside,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify"),
+]
 
 TABLES = 1100
 FEW = 300
