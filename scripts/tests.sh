@@ -13,7 +13,7 @@ interrupted() {
     trap '' INT TERM HUP
     { while sleep 20; do kill $running; done; } 2>/dev/null &
     [ -z "$running" ] || wait $running
-    kill $!
+    kill -KILL $!  # it ignores the other signals as we do
     exit 130
 }
 # Ctrl-C reaches the lanes, too, and a second signal at once would cut short how they clear up.
