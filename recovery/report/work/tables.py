@@ -19,28 +19,36 @@ _MOST_RUNS = 24
 
 def work_figures(session: Session) -> tuple[Table, ...]:
     """What was measured."""
-    built = building_table(session) if quantity(session.figure).unit == "s" else None
     waits = waits_table(session)
     return (
-        *middle_tables(session),
-        *version_tables(session),
-        *axis_tables(session),
-        *(() if built is None else (built,)),
+        *_first(session),
         *inside_tables(session),
         *(() if waits is None else (waits,)),
         *stacks_tables(session),
         runs_table(session),
-        *not_counted(session),
-        *findings_tables(session),
+        *_last(session),
     )
 
 
 def work_in_short(session: Session) -> tuple[Table, ...]:
     """For a terminal: what went on inside would fill many screens, and is in the files."""
-    left = {*inside_tables(session), waits_table(session), *stacks_tables(session)}
-    if len(session.runs) > _MOST_RUNS:
-        left.add(runs_table(session))
-    return tuple(table for table in work_figures(session) if table not in left)
+    runs = (runs_table(session),) if len(session.runs) <= _MOST_RUNS else ()
+    return (*_first(session), *runs, *_last(session))
+
+
+def _first(session: Session) -> tuple[Table, ...]:
+    """The figure, and what it is held against."""
+    built = building_table(session) if quantity(session.figure).unit == "s" else None
+    return (
+        *middle_tables(session),
+        *version_tables(session),
+        *axis_tables(session),
+        *(() if built is None else (built,)),
+    )
+
+
+def _last(session: Session) -> tuple[Table, ...]:
+    return (*not_counted(session), *findings_tables(session))
 
 
 def work_about(session: Session) -> tuple[Table, ...]:
