@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: three lanes of them run at once, and
+# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: four lanes of them run at once, and
 # the fast tests beside. Then come those that others would disturb: of those with servers all that are not marked
 # `beside`, and whatever is marked `alone`.
 set -u
@@ -35,8 +35,9 @@ end() { # PROCESS
 }
 
 together="beside and not alone"
-# A part of the local ones, so that both lanes take about as long; the other lane has all that is not listed here.
+# Parts of the local ones, so that the lanes take about as long; the last lane has all that is not listed here.
 pages="tests/test_docs.py tests/real/test_trace_real.py tests/real/test_scale_real.py"
+work="tests/real/test_experiments_real.py tests/real/test_budget_real.py"
 begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
 fast=$!
 # One lane for all that makes and removes images.
@@ -44,9 +45,11 @@ begin engine "containers and $together" >"$folder/engine.out" 2>&1
 engine=$!
 begin pages "real and not containers and $together" $pages >"$folder/pages.out" 2>&1
 paged=$!
-begin rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages)
+begin work "real and not containers and $together" $work >"$folder/work.out" 2>&1
+worked=$!
+begin rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages $work)
 end $!
-for lane in "engine $engine" "pages $paged" "fast $fast"; do
+for lane in "engine $engine" "pages $paged" "work $worked" "fast $fast"; do
     end "${lane#* }"
     printf '\nThe lane "%s":\n' "${lane% *}"
     cat "$folder/${lane% *}.out"

@@ -14,7 +14,7 @@ import pytest
 
 from recovery.cli import run
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.beside]
 TABLES = 40
 
 

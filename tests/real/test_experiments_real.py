@@ -20,7 +20,7 @@ from recovery.load.rawlooks import read_raw
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.beside]
 TABLES = 60
 SCHEMAS = 3
 
