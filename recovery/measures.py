@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
 from recovery.stored import STARTUP, Axis, Run, Session, Verdict
 from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
@@ -122,12 +123,15 @@ def against_baseline(session: Session, name: str | None = None) -> tuple[Middle,
 
 
 def along(session: Session, axis: Axis) -> tuple[Held, ...]:
-    """Each variant over the one that has the axis' base, and is alike on all others; none where there is no base."""
+    """Each variant over the one that has the axis' base, and is alike on all others; none where there is no base,
+    nor where the server made no difference between them."""
     pairs = _pairs(session, axis)
     cells = by_cell(session)
     found = []
     for version in session.versions:
         for variant, base in pairs:
+            if are_one(session, version, (variant, base)):
+                continue
             ratio = _ratio(taken(cells[version, variant], session.figure), taken(cells[version, base], session.figure))
             if ratio is not None:
                 found.append(Held(axis.name, version, variant, base, ratio.value, ratio.error, ratio.differs))

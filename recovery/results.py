@@ -18,6 +18,7 @@ from recovery.scenarios.experiment import Asked
 from recovery.scenarios.outcome import Outcome, Worked
 from recovery.scenarios.scenario import Scenario
 from recovery.stored import Axis, Run, Session, Verdict
+from recovery.work import Load
 
 
 def empty_run(trial: Trial) -> Run:
@@ -203,7 +204,7 @@ def session_of(
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
-            **_work_settings(request.work),
+            **_work_settings(request.work, plan),
         },
         versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
@@ -216,7 +217,7 @@ def session_of(
     )
 
 
-def _work_settings(work: Asked | None) -> dict[str, str | int | float | bool | None]:
+def _work_settings(work: Asked | None, plan: Plan) -> dict[str, str | int | float | bool | None]:
     """Those that say how an experiment was laid out; what its variants are made of is in the axes."""
     if work is None:
         return {}
@@ -224,7 +225,8 @@ def _work_settings(work: Asked | None) -> dict[str, str | int | float | bool | N
     return {
         "seconds": work.seconds,
         "warmup_s": work.warmup_s,
-        "client_cpus": work.client_cpus,
+        # Only a load's clients are put on CPUs of their own.
+        "client_cpus": work.client_cpus if any(isinstance(one.variant.task, Load) for one in plan.trials) else None,
         "options": options or None,
         "pollers": work.pollers,
         "every_s": work.every_s,

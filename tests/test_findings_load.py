@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from at_work import FORMS, interference, metadata, write_scaling
 
 from recovery.findings import findings
 from recovery.measured import Around, Series, Watched
+from recovery.measures import contrasts
+from recovery.model import Schema
+from recovery.plan import make_plan
+from recovery.request import Request
+from recovery.results import session_of
+from recovery.scenarios import find_scenario
+from recovery.scenarios.experiment import Asked, Host
 from recovery.stored import Finding, Run, Session
+from recovery.versions import parse_version
 
 
 def kinds(session: Session) -> list[str]:
@@ -57,6 +66,8 @@ def test_clients_without_a_cpu_left() -> None:
     )
     shared = changed(SMALL, measured(client_cpus=1.5, server_cpus=2.4), numbers=(1, 5, 9))
     assert "share the CPUs" in one(shared, "client-was-the-bottleneck").text
+    starved = changed(SMALL, measured(client_cpus=0.6, server_cpus=0.1, others_cpus=3.2), numbers=(1, 5, 9))
+    assert "share the CPUs" in one(starved, "client-was-the-bottleneck").text, "more than the server, whoever else runs"
     left = changed(SMALL, measured(client_cpus=1.5, server_cpus=1.0), numbers=every)
     assert "client-was-the-bottleneck" not in kinds(left)
 
@@ -120,3 +131,88 @@ def test_what_holds_for_many_cells_is_said_once() -> None:
     found = one(noisy, "other-cpu-load")
     assert found.about == "20 cells"
     assert found.text.endswith("; 15 more.")
+
+
+def lowered(*values: str, effective: str) -> Session:
+    """A table cache of other values asked for, and the same in effect for all of them."""
+    session = interference(caches=values)
+    servers = {
+        f"5.7.22 table_open_cache={value}": {
+            "options": f"max_connections=1000 table_open_cache={value}",
+            "@table_open_cache": effective,
+            "@open_files_limit": "4096",
+        }
+        for value in values
+    }
+    return replace(session, servers=servers, axes=(replace(session.axes[0], base=values[0]), session.axes[1]))
+
+
+def test_an_option_that_is_not_in_effect_is_told_once_for_all_its_cells() -> None:
+    found = one(lowered("4000", effective="1533"), "option-not-in-effect")
+    assert found.about == "5.7.22 table_open_cache=4000"
+    assert found.text == "table_open_cache=4000 was asked for, and 1533 is in effect."
+    assert "4096 here" in found.hint
+    assert "option-not-in-effect" not in kinds(lowered("4000", effective="4000"))
+
+
+def test_two_cells_with_the_same_in_effect_are_not_held_against_each_other() -> None:
+    session = lowered("4000", "20000", effective="1533")
+    told = [each.text for each in findings(session) if each.kind == "option-not-in-effect"]
+    assert len(told) == 2
+    assert all("one experiment, and no effect is told" in text for text in told)
+    assert {held.axis for held in contrasts(session) if held.version == "5.7.22"} == {"poll"}
+    assert {held.axis for held in contrasts(session) if held.version == "8.0.31"} == {"poll", "table_open_cache"}
+
+
+def test_a_load_that_reads_what_was_to_be_in_memory() -> None:
+    read = measured(buffer_pool_reads_per_s=2000.0)
+    found = one(changed(SMALL, read), "not-in-memory")
+    assert (found.about, "0.043 pages a query" in found.text) == ("5.7.22 poll=off", True)
+    assert "not-in-memory" not in kinds(changed(SMALL, measured(buffer_pool_reads_per_s=20.0)))
+    asked = replace(SMALL, settings={**SMALL.settings, "memory_ratio": 4.0})
+    assert "not-in-memory" not in kinds(changed(asked, read)), "that was asked for"
+    larger = write_scaling()
+    of = {run.number: larger.cells[run.variant]["question"] for run in larger.runs}
+    numbers = tuple(number for number, question in of.items() if question in ("larger-than-memory", "compression"))
+    assert "not-in-memory" not in kinds(changed(larger, read, numbers=numbers)), "that is the question"
+    by_the_process = changed(SMALL, measured(read_bytes_per_s=4e7))
+    assert "not-in-memory" in kinds(by_the_process), "a server that does not count them"
+    assert "not-in-memory" not in kinds(changed(metadata(), measured(buffer_pool_reads_per_s=1e6, qps=1.0)))
+
+
+def test_a_pool_that_is_smaller_than_the_tables() -> None:
+    small = {"5.7.22": {"@innodb_buffer_pool_size": str(10 << 30), "data_bytes": str(20 << 30), "tables": "1000"}}
+    session = replace(SMALL, servers=small)
+    found = next(each for each in findings(session) if each.kind == "not-in-memory")
+    assert "10.7 GB, the tables' files 20.9 GB" in found.text
+    few = {name: {**cell, "tables": "100"} for name, cell in session.cells.items()}
+    assert "not-in-memory" not in kinds(replace(session, cells=few)), "a tenth of the tables fits"
+
+
+def test_a_dump_is_one_thread() -> None:
+    dumped = changed(
+        metadata(), lambda run: measured(client_cpus=0.9)(replace(run, clients={"dump": "mariadb-dump"})),
+        numbers=tuple(run.number for run in metadata().runs if run.variant == "dump" and run.version == "5.7.22"),
+    )  # fmt: skip
+    pinned = replace(dumped, settings={**dumped.settings, "client_cpus": 4})
+    assert "of 1 that they could use" in one(pinned, "client-was-the-bottleneck").text
+    asked = changed(metadata(), measured(client_cpus=0.9), numbers=tuple(range(1, 31)))
+    idle = replace(asked, settings={**asked.settings, "client_cpus": 1})
+    assert "client-was-the-bottleneck" not in kinds(idle), "who asks is pinned nowhere"
+
+
+@pytest.mark.parametrize(("name", "stored"), [("table-cache", 3), ("metadata", None)])
+def test_only_who_is_pinned_is_stored_as_that(name: str, stored: int | None, tmp_path: Path) -> None:
+    scenario, work = find_scenario(name), Asked(threads=(1,), client_cpus=3)
+    assert scenario.experiment is not None
+    schema = Schema(10, rows=10)
+    works = scenario.experiment.works(work, schema, Host(12, 8 << 30))
+    request = Request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, work=work)
+    plan = make_plan([parse_version("5.7.22")], request.measured, repeats=1, alternating=True)
+    session = session_of(request, scenario, plan, environment={}, engine="local", tool_version="1")
+    assert session.settings["client_cpus"] == stored
+
+
+def test_a_question_that_takes_longer_than_the_load() -> None:
+    slow = changed(SMALL, measured(elapsed_s=2.0, poll_mean_ms=5000.0, polls_per_s=0.2), numbers=(3,))
+    assert "A question took 5.0 s" in one(slow, "polls-did-not-run").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
@@ -30,6 +31,8 @@ _FEW_BYTES = 64 * MIB
 _OTHERS_READ, _OTHERS_WRITTEN = 0.1, 1.0
 """Of what the server did itself: to write, a file system has more to do than what it was given."""
 _POLLS = "polls_per_s"
+_DUMP = "dump"
+"""Among the clients of a run."""
 
 
 def busy_clients(session: Session) -> Iterator[Finding]:
@@ -46,7 +49,7 @@ def busy_clients(session: Session) -> Iterator[Finding]:
                 "Give the clients more CPUs or more threads, or a host of their own; until then this is a lower bound "
                 "of what the server can do.",
             )  # fmt: skip
-        elif cpus and used > _SHARE * cpus and _idle(runs, cpus) < _IDLE * cpus:
+        elif cpus and used > min(_SHARE * cpus, _of_server(runs)) and _idle(runs, cpus) < _IDLE * cpus:
             yield doubt(
                 "client-was-the-bottleneck", about,
                 f"The clients used {used:.1f} of the host's {cpus:g} CPUs, and none was idle: client and server share "
@@ -57,7 +60,12 @@ def busy_clients(session: Session) -> Iterator[Finding]:
 
 
 def _client_cpus(session: Session, runs: Sequence[Run]) -> float | None:
-    """What they may use at once: a CPU a thread, and no more than they are pinned to."""
+    """What they may use at once: a CPU a thread, and no more than they are pinned to. A dump is one thread, and pinned
+    nowhere."""
+    if any(_DUMP in run.clients for run in runs):
+        return 1.0
+    if quantity(session.figure).unit != "/s":
+        return None
     cell = session.cells.get(runs[0].variant, {})
     threads = number(cell.get("threads")) or number(session.settings.get("threads"))
     pinned = _pinned(session.settings.get("client_cpus"))
@@ -72,6 +80,12 @@ def _pinned(told: str | float | bool | None) -> float | None:
     if not all(one.isdecimal() for part in ends for one in part):
         return None
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
+
+
+def _of_server(runs: Sequence[Run]) -> float:
+    """CPUs that it used; clients at work usually use a third of that. No end where nobody told."""
+    used = mean(run.measures.get("server_cpus") for run in runs)
+    return math.inf if used is None else used
 
 
 def _idle(runs: Sequence[Run], cpus: float) -> float:
@@ -133,13 +147,28 @@ def no_polls(session: Session) -> Iterator[Finding]:
     polled = {axis.name for axis in session.axes if axis.name == "poll" and is_switch(axis)}
     for about, runs in cells(session):
         cell = session.cells.get(runs[0].variant, {})
-        asked = any(cell.get(name, "off") == "on" for name in polled)
+        if not any(cell.get(name, "off") == "on" for name in polled):
+            continue
         silent = [run for run in runs if not run.measures.get(_POLLS)]
-        if asked and silent:
+        if silent:
             yield doubt(
                 "polls-did-not-run", about, f"Nothing was answered beside the load in {numbered(silent)}.",
                 "This cell measured the load alone: see the questions that were asked, and the server's log.",
             )  # fmt: skip
+        slow = [run for run in runs if (run.measures.get("poll_mean_ms") or 0) > 1000 * _measured_s(run)]
+        if slow:
+            took = max(run.measures["poll_mean_ms"] for run in slow) / 1000
+            yield doubt(
+                "polls-did-not-run", about,
+                f"A question took {took:.1f} s, longer than the load that it was asked beside: {numbered(slow)}.",
+                "This cell measured the beginning of one question: load for longer (SECONDS=), or ask something that "
+                "is answered sooner.",
+            )  # fmt: skip
+
+
+def _measured_s(run: Run) -> float:
+    """How long the load went on; no end where that was not stored."""
+    return run.measures.get("elapsed_s") or math.inf
 
 
 def many_errors(session: Session) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recovery.effect import Lowered, given, lowered, same
 from recovery.findings.doubt import Check, cells, doubt, number, numbered, server_of
 from recovery.phases import named_share
 from recovery.stored import Finding, Session
@@ -69,26 +70,33 @@ def busy_client(session: Session) -> Iterator[Finding]:
 
 
 def options_not_in_effect(session: Session) -> Iterator[Finding]:
-    """Servers lower what their host does not allow, and leave alone what they do not know."""
+    """Of those that are compared; what holds for all cells alike is told with the server."""
     wished = {axis.name for axis in session.axes}
+    told: dict[tuple[str, Lowered], Finding] = {}
     for name, known in session.servers.items():
-        given = dict(pair.partition("=")[::2] for pair in known.get("options", "").split())
-        for option in sorted(wished & given.keys()):
-            effective = known.get(f"@{option}")
-            if effective is not None and _as_number(effective) != _as_number(given[option]):
-                yield doubt(
-                    "option-not-in-effect", name,
-                    f"{option}={given[option]} was asked for, and {effective} is in effect.",
-                    "Read these cells as what is in effect; more open files (ulimit -n), or another value, may help.",
+        version = name.partition(" ")[0]
+        for one in lowered(known):
+            if one.option in wished and (version, one) not in told:
+                files = known.get("@open_files_limit")
+                told[version, one] = doubt(
+                    "option-not-in-effect", f"{version} {one.option}={one.asked}",
+                    f"{one}{_as_in(session, version, one)}.",
+                    "Read these cells as what is in effect; more open files (ulimit -n"
+                    f"{f': {files} here' if files else ''}), or another value, may help.",
                 )  # fmt: skip
+    yield from told.values()
 
 
-def _as_number(text: str) -> float | str:
-    """`16k` and 16384 are the same, and so are ON and 1."""
-    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-    lowered = {"on": "1", "off": "0"}.get(text.lower(), text.lower())
-    value = number(lowered[:-1] if lowered[-1:] in units else lowered)
-    return lowered.replace("_", "-") if value is None else value * units.get(lowered[-1:], 1)
+def _as_in(session: Session, version: str, one: Lowered) -> str:
+    """Other values of the same option that came to the same."""
+    here = [known for name, known in session.servers.items() if name.partition(" ")[0] == version]
+    others = {
+        given(known)[one.option] for known in here
+        if one.option in given(known) and same(known.get(f"@{one.option}", ""), one.effective)
+    } - {one.asked}  # fmt: skip
+    if not others:
+        return ""
+    return f", as where {' or '.join(sorted(others))} was: one experiment, and no effect is told between them"
 
 
 CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client, options_not_in_effect)
