@@ -16,6 +16,7 @@ from recovery.builds.tools import Tool, provide
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.forecast import ahead_of
+from recovery.foreseen import foresee
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
 from recovery.host.dropping import Dropper, cold_means
@@ -113,6 +114,7 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
 
 def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
+    foresee(request, say=narrator.warn)
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]

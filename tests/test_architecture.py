@@ -16,11 +16,14 @@ FILES = sorted((ROOT / "recovery").rglob("*.py"))
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
-    "progress", "whereabouts", "quantities", "measures", "cells",
+    "progress", "whereabouts", "quantities", "measures", "cells", "effect",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
-PLANS = {"keeping", "plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate", "forecast"}
+PLANS = {
+    "keeping", "plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate", "forecast",
+    "foreseen",
+}  # fmt: skip
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
 """Measures the tool itself: it uses the house, and only the front door leads to it."""
@@ -61,7 +64,8 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
-    "findings/load", "report/about", "report/work/against", "report/work/answer", "report/work/building",
+    "findings/load", "findings/memory", "effect", "server/tablecache",
+    "report/about", "report/work/against", "report/work/answer", "report/work/building",
     "report/work/inside", "report/work/waits",
     "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",
     "progress", "whereabouts", "report/watching",

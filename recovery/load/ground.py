@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
+from recovery.effect import given, lowered, one_experiment
 from recovery.errors import HostUnfitError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
 from recovery.host.keys import make_keys
@@ -89,10 +91,12 @@ class Ground:
 
     def try_settings(self) -> None:
         """On the empty directory, where a start takes a second."""
+        found: list[dict[str, str]] = []
         try:
             for number, settings in enumerate(filter(None, self.tried), 1):
                 with self.server(merge(test_settings(self.build.version), settings)) as server:
                     server.start(log_name=f"settings-{number}.log")
+                    found.append(_in_effect(server, settings))
                     server.stop()
         except ServerFailedError as error:
             self.target.wipe()
@@ -100,6 +104,30 @@ class Ground:
                 f"with the options asked for, {error.message}",
                 "see --set and --variant, and the server's manual of this version",
             ) from error
+        self._compare(found)
+
+    def _compare(self, found: Sequence[Mapping[str, str]]) -> None:
+        """Two that a server starts with alike would be measured as two; one that it lowers is told."""
+        for one, other in combinations(found, 2):
+            if alike := one_experiment(one, other):
+                self.target.wipe()
+                told = " and ".join(map(str, alike))
+                raise UsageError(
+                    f"{self.build.version} makes no difference between two of the settings asked for: {told} in both",
+                    f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
+                    "(ulimit -n)",
+                )
+        vary = {name for one, other in combinations(map(given, found), 2) for name, _ in one.items() ^ other.items()}
+        for less in dict.fromkeys(less for known in found for less in lowered(known) if less.option in vary):
+            self.say(f"{self.build.version}: {less}")
+
+
+def _in_effect(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
+    """As a session stores it."""
+    names = [name.removeprefix("loose_") for name in settings]
+    told = server.variables((*names, "open_files_limit"))
+    options = " ".join(f"{name}={value}" for name, value in settings.items())
+    return {"options": options} | {f"@{name}": value for name, value in told.items()}
 
 
 def _not_found(log: Path) -> str | None:

@@ -19,7 +19,7 @@ from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tab
 from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
 from recovery.scenarios.conditions import Conditions, Contents
-from recovery.scenarios.description import describe, of_build, of_tables
+from recovery.scenarios.description import check_differs, describe, of_build, of_tables
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
 from recovery.server.options import lasting, timed_only
@@ -84,6 +84,9 @@ class Bench:
         except ServerFailedError as error:
             error.hint = error.hint or f"if its files are damaged, {removal(self.datadir.path)}"
             raise
+        if self._variant.task is not None and self._variant.settings:
+            self.describe()
+            check_differs(self._variant.label, self._described)
 
     def timed_start(self, log_name: str) -> Startup:
         sampling = self.sampling()

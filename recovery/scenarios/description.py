@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from recovery.effect import one_experiment
+from recovery.errors import TrialVoidError
 from recovery.host.storage import device_of
 from recovery.model import Build, Schema
 from recovery.server.options import base_settings, merge
@@ -75,3 +77,17 @@ def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
     wished = (name.removeprefix("loose_") for name in (*server.settings, *given))
     effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE, *wished)).items()}
     return {"options": told, **effective}
+
+
+def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> None:
+    """A variant whose options come out as those of one described before it has been measured already."""
+    mine = described[label]
+    for other, known in described.items():
+        if other == label:
+            return
+        if alike := one_experiment(mine, known):
+            raise TrialVoidError(
+                f"{' and '.join(map(str, alike))}, as it is in {other or 'the one without'}: one experiment, not two",
+                f"give values that the server does not change; {mine.get('@open_files_limit', 'few')} open files are "
+                "allowed it (ulimit -n)",
+            )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from recovery.model import Schema, Work
+from recovery.server.runfiles import open_files_limit
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Host:
 
     cpus: int
     memory_bytes: int
+    open_files: int = field(default_factory=open_files_limit)
+    """That a server may have."""
 
 
 @dataclass(frozen=True)

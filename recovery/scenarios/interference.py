@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from recovery.errors import UsageError
 from recovery.load.polling import FOREIGN_KEYS
 from recovery.load.workloads import script_of
 from recovery.model import Cache, Schema, Work
@@ -16,30 +17,38 @@ from recovery.scenarios.loadable import (
     Way,
     by_sysbench,
     options_of,
+    settings,
     works_of,
 )
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
+from recovery.server.tablecache import entries_for, most_open
 from recovery.work import Load, Poll
 
 POLL = "poll"
 OFF, ON = "off", "on"
 _THREADS = 10
-_LOAD_TABLES = 1000
-_OPTIONS = (("table_open_cache", ("2000", "16000")),)
-"""Fewer than the load needs (threads x tables), and more: the published effect depends on it."""
+_LOAD_TABLES = 500
+"""Of which the table cache must hold sixteen times as many: by default it has so many instances."""
+_CACHE = "table_open_cache"
+_MORE = 1.125
+"""Times what the load needs: the published effect depends on whether the cache holds it."""
 
 
-def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
-    return works_of(_ways(asked, schema))
+def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
+    most = most_open(host.open_files, connections=int(settings(asked, schema, host)["max_connections"]))
+    return works_of(_ways(asked, schema, most))
 
 
-def _ways(asked: Asked, schema: Schema) -> Iterator[Way]:
+def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
+    clients = asked.threads or (_THREADS,)
+    used = asked.load_tables or (min(_usual_tables(clients, most), schema.tables),)
+    caches = dict(asked.options).get(_CACHE) or _caches(clients, used, most)
     crossed = product(
         asked.workloads or ("read-only",),
-        asked.threads or (_THREADS,),
-        asked.load_tables or (min(_LOAD_TABLES, schema.tables),),
-        options_of(asked, _OPTIONS),
+        clients,
+        used,
+        options_of(asked, ((_CACHE, caches),)),
         (OFF, ON),
     )
     for workload, threads, tables, options, poll in crossed:
@@ -54,6 +63,25 @@ def _ways(asked: Asked, schema: Schema) -> Iterator[Way]:
         )
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield Way(load, axes, options)
+
+
+def _usual_tables(threads: tuple[int, ...], most: int) -> int:
+    """As many as a cache can hold for them."""
+    return max(1, min(_LOAD_TABLES, int(most / _MORE) // entries_for(1, threads=max(threads))))
+
+
+def _caches(threads: tuple[int, ...], tables: tuple[int, ...], most: int) -> tuple[str, str]:
+    """One that does not hold what the load uses, and one that does."""
+    needed = entries_for(max(tables), threads=max(threads))
+    if needed > most:
+        raise UsageError(
+            f"{max(threads)} clients over {max(tables):,} tables need {needed:,} entries in the table cache, and the "
+            f"files that a server may open here (ulimit -n) suffice for {most:,}",
+            f"give fewer LOAD_TABLES= or THREADS=, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
+        )
+    # Too few also for a server that has one instance, and each of the others gives a thread all of its own.
+    fewer = min(needed // 4, max(threads) * max(tables) // 2)
+    return str(max(1, fewer)), str(min(most, int(_MORE * needed)))
 
 
 def _statements(asked: Asked) -> tuple[str, ...]:

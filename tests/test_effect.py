@@ -1,0 +1,135 @@
+"""Is an option told that is not in effect, and are two experiments that are one?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from at_work import write_scaling
+
+from recovery.effect import lowered, one_experiment, same, server_of_cell
+from recovery.errors import TrialVoidError, UsageError
+from recovery.foreseen import foresee
+from recovery.model import Schema, Variant
+from recovery.request import Request
+from recovery.scenarios.description import check_differs
+from recovery.scenarios.experiment import Asked, Host
+from recovery.scenarios.interference import INTERFERENCE
+from recovery.server.tablecache import entries_for, files_for, most_open
+
+LIMIT = 20_000
+
+
+def known(option: str, effective: str) -> dict[str, str]:
+    name = option.partition("=")[0]
+    return {"options": f"max_connections=1000 {option}", f"@{name}": effective, "@max_connections": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [("16k", "16384", True), ("ON", "1", True), ("fcfs", "FCFS", True), ("READ-COMMITTED", "read_committed", True),
+     ("1g", "1024M", True), ("400", "4000", False), ("on", "off", False), ("", "1", False)],
+)  # fmt: skip
+def test_values_that_are_spelled_otherwise_are_the_same(one: str, other: str, *, alike: bool) -> None:
+    assert same(one, other) is alike
+
+
+def test_what_is_not_in_effect_is_told_with_both_values() -> None:
+    (found,) = lowered(known("table_open_cache=16000", "9495"))
+    assert str(found) == "table_open_cache=16000 was asked for, and 9495 is in effect"
+    assert list(lowered(known("loose_innodb_page_size=16k", "16384"))) == []
+    assert list(lowered({"options": "loose_no_such_option=5"})) == [], "one that the server does not have"
+
+
+def test_two_of_the_same_effect_are_one_experiment() -> None:
+    first, second = known("table_open_cache=16000", "9495"), known("table_open_cache=32000", "9495")
+    assert [one.asked for one in one_experiment(first, second)] == ["16000"]
+    assert one_experiment(first, known("table_open_cache=400", "400")) == ()
+    assert one_experiment(first, first) == (), "nothing else was asked for"
+    assert one_experiment({}, {}) == ()
+    untold = {"options": "a=1"}, {"options": "a=2"}
+    assert one_experiment(*untold) == (), "of which the server says nothing"
+    at_its_default = {"options": "max_connections=1000", "@table_open_cache": "2000", "@max_connections": "1000"}
+    assert one_experiment(known("table_open_cache=2000", "2000"), at_its_default) == (), "another load, maybe"
+
+
+def test_the_later_of_two_that_are_one_is_void() -> None:
+    described = {"a": known("table_open_cache=16000", "9495"), "b": known("table_open_cache=32000", "9495")}
+    check_differs("a", described)
+    with pytest.raises(TrialVoidError, match="32000 was asked for, and 9495 is in effect, as it is in a") as error:
+        check_differs("b", described)
+    assert "ulimit -n" in error.value.hint
+
+
+def test_the_server_of_a_cell_is_the_one_with_its_options() -> None:
+    session = write_scaling()
+    flush = "innodb_flush_log_at_trx_commit"
+    servers = {"5.7.22": {"which": "plain"}, f"5.7.22 {flush}=0": {"which": "lazy", "options": f"{flush}=0"}}
+    session = replace(session, servers=servers)
+    of = {
+        cell.get(flush): server_of_cell(session, "5.7.22", variant)["which"]
+        for variant, cell in session.cells.items()
+    }  # fmt: skip
+    assert (of["0"], of["2"], of[None]) == ("lazy", "plain", "plain")
+    assert server_of_cell(session, "8.0.31", session.variants[0]) == {}
+
+
+def test_as_many_tables_stay_open_as_files_allow() -> None:
+    """As 10.11.5 says it; 5.7.22 and 8.0.31 say ten more."""
+    assert most_open(LIMIT, connections=1000) == 9485
+    assert most_open(4096, connections=1000) == 1533
+    assert most_open(1024, connections=1000) == 400
+    assert files_for(9485, connections=1000) == LIMIT
+
+
+def request(tmp_path_factory: pytest.TempPathFactory, *values: str) -> Request:
+    folder = tmp_path_factory.mktemp("request")
+    own = (("max_connections", "1000"),)
+    asked = Asked(options=(("table_open_cache", values),))
+    assert INTERFERENCE.experiment is not None
+    works = INTERFERENCE.experiment.works(asked, Schema(100, rows=10), Host(2, 8 << 30, open_files=LIMIT))
+    found = Request("interference", works, ("5.7.22",), Schema(100), 1, folder, folder, settings=own)
+    assert all(isinstance(one, Variant) for one in found.measured)
+    return found
+
+
+def test_a_cache_that_cannot_be_is_told_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said: list[str] = []
+    foresee(request(tmp_path_factory, "2000", "9000"), say=said.append, open_files=LIMIT)
+    assert said == []
+    foresee(request(tmp_path_factory, "2000", "16000"), say=said.append, open_files=LIMIT)
+    (line,) = said
+    assert "table_open_cache=16000 will not be in effect" in line
+    assert "about 9,485" in line
+    assert "33,030 files" in line
+
+
+def test_two_caches_that_would_be_one_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UsageError, match="table_open_cache=16000 and 32000 would be measured as one"):
+        foresee(request(tmp_path_factory, "2000", "16000", "32000"), say=lambda _: None, open_files=LIMIT)
+    said: list[str] = []
+    older = replace(request(tmp_path_factory, "16000", "32000"), versions=("5.7.22", "mariadb-10.2.11"))
+    foresee(older, say=said.append, open_files=LIMIT)
+    assert ["most servers" in line for line in said] == [True, True], "one of them leaves it as it is"
+
+
+@pytest.mark.parametrize(("files", "threads"), [(LIMIT, 10), (LIMIT, 1), (LIMIT, 64), (5000, 10), (1024, 10)])
+def test_the_usual_caches_of_interference_are_one_too_small_and_one_that_can_be(files: int, threads: int) -> None:
+    experiment = INTERFERENCE.experiment
+    assert experiment is not None
+    works = experiment.works(Asked(threads=(threads,)), experiment.schema, Host(2, 8 << 30, open_files=files))
+    fewer, more = (int(value) for value in dict.fromkeys(dict(work.axes)["table_open_cache"] for work in works))
+    (tables,) = {int(dict(work.axes)["tables"]) for work in works}
+    assert fewer < threads * tables, "too few even in one instance"
+    assert entries_for(tables, threads=threads) <= more <= most_open(files, connections=1000)
+
+
+def test_interference_over_more_tables_than_a_cache_can_hold_is_refused_with_what_fits() -> None:
+    experiment = INTERFERENCE.experiment
+    assert experiment is not None
+    host = Host(2, 8 << 30, open_files=LIMIT)
+    with pytest.raises(UsageError, match="16,000 entries in the table cache") as error:
+        experiment.works(Asked(load_tables=(1000,)), experiment.schema, host)
+    assert "OPTION=table_open_cache=2371,9485" in error.value.hint
+    chosen = Asked(load_tables=(1000,), options=(("table_open_cache", ("400",)),))
+    assert len(experiment.works(chosen, experiment.schema, host)) == 2, "who names the values gets them"
