@@ -14,6 +14,9 @@ _LARGER = frozenset({"larger-than-memory", "compression"})
 """Questions that are about data which the buffer pool does not hold."""
 _READS = 0.01
 """Pages that were not in the pool, for each query."""
+_FEW = 20.0
+"""Pages a second that hold up nobody: a server that has just been started reads some of its own, however few queries
+there are."""
 _PAGE_BYTES = 16 << 10
 _NO_TABLES_BYTES = 512 * MIB
 """Of a data directory: the logs and the server's own tables."""
@@ -53,7 +56,9 @@ def _read_share(run: Run) -> float | None:
     qps, pages = run.measures.get("qps"), run.measures.get("buffer_pool_reads_per_s")
     if pages is None and (read := run.measures.get("read_bytes_per_s")) is not None:
         pages = read / _PAGE_BYTES
-    return pages / qps if qps and pages is not None else None
+    if not qps or pages is None:
+        return None
+    return pages / qps if pages > _FEW else 0.0
 
 
 def _pool_bytes(session: Session, run: Run) -> float | None:
