@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from keptwarm import kept_warm
 
 from recovery.cli import run
 from recovery.load.rawlooks import read_raw
@@ -71,6 +72,20 @@ def test_questions_and_dumps(at: list[str], tmp_path: Path, capsys: pytest.Captu
     assert session.servers["8.0.31"]["@information_schema_stats_expiry"] == "0"
     assert "extrapolated" in told
     assert re.search(r"8\.0\.31 needs .* for Q1", told)
+
+
+@pytest.mark.parametrize(("version", "files"), [("5.7.22", "*/mysql/s_*/*.frm"), ("8.0.31", "*/mysql/mysql.ibd")])
+def test_a_dictionary_that_stays_warm_is_found(
+    version: str, files: str, at: list[str], data: Path, tmp_path: Path
+) -> None:
+    """Its tables are cold, and the server runs."""
+    command = ["metadata", "--version", version, "--tables", str(TABLES), "--schemas", str(SCHEMAS), *at]
+    assert run(command) == 0
+    with kept_warm(data.glob(files)):
+        assert run(command) == 1
+    session = stored(tmp_path)
+    assert {one.verdict for one in session.runs} == {Verdict.VOID}
+    assert all("bytes of the dictionary in" in str(one.reason) for one in session.runs)
 
 
 def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
