@@ -29,6 +29,7 @@ from recovery.host.randomreads import LEFT_OUT, effort_for, probe
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.keeping import keep
+from recovery.leftout import left_out, refuse_nothing
 from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
@@ -99,6 +100,8 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
     variants = request.measured
+    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
+    refuse_nothing(versions, variants, baseline=baseline)
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
@@ -141,6 +144,8 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             narrator.doing("trying the storage")
             tried = probe(request.data, effort_for(request.most_tables)) if request.probe else LEFT_OUT
             prepared = replace(prepare(request, builds), dropper=dropper, storage=tried.facts())
+            for told in left_out(prepared.plan.versions, request.measured):
+                narrator.warn(told)
             narrator.planned(ahead_of(request, prepared.plan, prepared.stages))
             scratch = tempfolders.make()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)

@@ -11,11 +11,10 @@ from recovery.builds.tools import DUMP
 from recovery.load.clients import Client
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.done import Done
+from recovery.scenarios.scratch import SCRATCH
 from recovery.scenarios.watch import Watch
 from recovery.work import Ask, Create, Dump
 
-SCRATCH = "published_build"
-"""The schema that holds tables while their making is timed."""
 _ROWS_AT_ONCE = 1000
 _LOOK_S = 60.0
 

@@ -88,6 +88,30 @@ def test_a_dictionary_that_stays_warm_is_found(
     assert all("bytes of the dictionary in" in str(one.reason) for one in session.runs)
 
 
+@pytest.mark.parametrize("status", ["in_use", "whole"])
+def test_what_a_killed_run_has_left_is_gone_before_anything_is_measured(
+    status: str, at: list[str], data: Path, tmp_path: Path
+) -> None:
+    """Tables whose making was timed: who counts all tables would count them, also where the ledger knows of nothing."""
+    command = ["metadata", "--version", "8.0.31", "--tables", "20", "--schemas", str(SCHEMAS), *at]
+    process = begun([*command, "--published-build", "100000"], until="mysqld")
+    limit_s = time.monotonic() + 120
+    while not any(data.glob("*/mysql/published_build/table_5.ibd")):
+        assert time.monotonic() < limit_s
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.communicate(timeout=30)
+    (ledger,) = data.glob("*/state.json")
+    ledger.write_text(ledger.read_text().replace('"in_use"', f'"{status}"'))
+    assert run(command) == 0
+    assert not any(data.glob("*/mysql/published_build"))
+    session = stored(tmp_path)
+    the_servers_own = 4
+    assert cell(session, "8.0.31", question="Q1").measures["rows"] == SCHEMAS + the_servers_own
+    assert {one.verdict for one in session.runs} == {Verdict.MEASURED}
+
+
 def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
     sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
