@@ -36,7 +36,7 @@ def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
     program = bench.conditions.programs[DUMP]
     command = [
         str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
-        *task.options, "--databases", *bench.schema.database_names,
+        *program.options, *task.options, "--databases", *bench.schema.database_names,
     ]  # fmt: skip
     with (
         watch.clients_at_work(),
