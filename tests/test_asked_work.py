@@ -11,10 +11,11 @@ from recovery.commands.asked import make_request
 from recovery.commands.measure import commands
 from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS
+from recovery.model import NO_LIMITS, Build
 from recovery.plan import make_plan
 from recovery.request import Request
 from recovery.results import session_of
+from recovery.runner import prepare
 from recovery.scenarios import find_scenario
 from recovery.versions import parse_version
 
@@ -144,6 +145,14 @@ def test_a_question_that_no_version_can_be_asked_is_refused(parts: str, who: str
     assert f"{parts} needs {who} or later" in error.hint
     assert asked("write-scaling", versions=("5.7.22",), parts=f"{parts} scaling").works
     assert asked("write-scaling", versions=("8.0",), **SPINNING).works, "which 8.0 it is, it tells when it is there"
+
+
+def test_a_server_that_tells_its_version_late_is_refused_before_anything_is_built() -> None:
+    request = asked("write-scaling", image="mine", **SPINNING)
+    assert request.versions == ()
+    build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
+    with pytest.raises(UsageError, match=r"5\.7\.22 cannot be asked redo-spinning"):
+        prepare(request, (build,))
 
 
 def test_the_baseline_is_one_that_is_measured() -> None:

@@ -47,6 +47,7 @@ MARIADBS = "mysqldump  Ver 10.19 Distrib 10.11.19-MariaDB, for debian-linux-gnu 
 NEWER_MARIADBS = "mysqldump from 11.4.2-MariaDB, client 10.19 for Linux (x86_64)"
 MYSQLS_OLD = "mysqldump  Ver 10.13 Distrib 5.7.22, for linux-glibc2.12 (x86_64)"
 MYSQLS = "mysqldump  Ver 8.0.31 for Linux on x86_64 (MySQL Community Server - GPL)"
+MYSQLS_NEW = "mysqldump  Ver 9.7.4-2 for Linux on x86_64 ((Debian))"
 FIRST_OF_MYSQLS = "mysqldump  Ver 10.13 Distrib 8.0.3-rc, for Linux (x86_64)"
 PERCONAS = "mysqldump  Ver 8.4.0-1 for Linux on x86_64 (Percona Server (GPL), Release 1)"
 
@@ -72,8 +73,8 @@ def test_mariadbs_own_is_taken_first(bin_folder: Path) -> None:
     assert (said_by(DUMP)[0].path, said_by(DUMP)[0].options) == (path, ())
 
 
-@pytest.mark.parametrize("body", [f"echo '{MYSQLS_OLD}'", "exit 3"])
-def test_an_old_dump_client_of_mysql_is_none(bin_folder: Path, body: str) -> None:
+@pytest.mark.parametrize("body", [f"echo '{MYSQLS_OLD}'", f"echo '{MYSQLS_NEW}'", "exit 3"])
+def test_a_dump_client_that_cannot_dump_all_servers_is_none(bin_folder: Path, body: str) -> None:
     program(bin_folder, "mysqldump", body)
     with pytest.raises(HostUnfitError, match="mariadb-dump is missing"):
         provide(DUMP, offline=True, say=lambda _: None)

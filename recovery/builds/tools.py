@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +29,9 @@ _MYSQLS_DUMP = "mysqldump"
 """As MySQL calls its own, and MariaDB once called its."""
 _PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
 _OF_MYSQL = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
-_ASKS_FOR_STATISTICS = 8
-"""MySQL's own dump client does, from this version on, and fails where a server has none, unless it is told not to."""
+_SERIES_FOR_ALL = 8
+"""MySQL's own dump client of 8.x asks for statistics, and fails where a server has none, unless it is told not to. One
+before it does not know what newer servers have, and one since 9.0 cannot log in to old ones any more."""
 _WITHOUT_STATISTICS = "--column-statistics=0"
 _ASK_LIMIT_S = 30
 
@@ -50,6 +51,10 @@ def provide(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     return _found(tool) or _installed(tool, offline=offline, say=say)
 
 
+def provide_all(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
+    return {tool: provide(tool, offline=offline, say=say) for tool in tools}
+
+
 def _found(tool: str) -> Tool | None:
     for name in _PROGRAMS.get(tool, (tool,)):
         if (way := shutil.which(name)) is None:
@@ -62,8 +67,7 @@ def _found(tool: str) -> Tool | None:
 
 
 def _mysqldump(path: Path) -> Tool | None:
-    """MariaDB's, which dumps servers of all flavors; or MySQL's own, where it is as new as they come: an older one does
-    not know what newer servers have."""
+    """MariaDB's, which dumps servers of all flavors; or MySQL's own of the one series that does."""
     try:
         version = _version(path)
     except HostUnfitError:
@@ -71,8 +75,8 @@ def _mysqldump(path: Path) -> Tool | None:
     if "MariaDB" in version:
         return Tool(path.name, path, version)
     found = _OF_MYSQL.search(version)
-    new = found is not None and int(found[1]) >= _ASKS_FOR_STATISTICS
-    return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if new else None
+    dumps_all = found is not None and int(found[1]) == _SERIES_FOR_ALL
+    return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
 
 
 def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:

@@ -46,6 +46,8 @@ class Bench:
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self.tell: Callable[[str], None] = lambda _: None
         """Hears of every step, in words, before it is taken."""
+        self.notes: list[str] = []
+        """What a reader must know of all the trials here."""
         self._variant = _PLAIN
         self._sampled = False
         self._seen: Callable[[], Samples] | None = None
@@ -124,6 +126,10 @@ class Bench:
         self._ended()
         self.at_rest = True
         return ended
+
+    def note(self, told: str) -> None:
+        if told not in self.notes:
+            self.notes.append(told)
 
     def touched(self) -> Touched | None:
         """By the timed start before the last stop; None where starts are not traced."""

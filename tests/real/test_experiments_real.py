@@ -17,7 +17,9 @@ import pytest
 from keptwarm import kept_warm
 
 from recovery.cli import run
+from recovery.host import pinning
 from recovery.load.rawlooks import read_raw
+from recovery.scenarios import loads
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
@@ -161,6 +163,29 @@ def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     # Again over the same directory, which is used as it is.
     assert run([*command, "--threads", "1"]) == 0
     assert stored(tmp_path).runs[0].verdict is Verdict.MEASURED
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
+    there: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a host with as many as it takes to divide them; and where the kernel refuses."""
+    monkeypatch.setattr(pinning, "ENOUGH", 2)
+    if len(pinning.own_cpus()) < 2:
+        pytest.skip("one CPU cannot be divided")
+    no_cpus = frozenset(range(8000, 8004))
+    monkeypatch.setattr(loads, "own_cpus", pinning.own_cpus if there else lambda: no_cpus)
+    sizes = ["--tables", "1", "--rows", "100", "--threads", "2", "--seconds", "2", "--warmup", "0"]
+    options = ["--question", "one-user", "--workload", "point-select"]
+    assert run(["write-scaling", "--version", "5.7.22", *sizes, *options, *at]) == 0
+    session = stored(tmp_path)
+    refused = [note for note in session.notes if "share all CPUs" in note]
+    assert len(refused) == (0 if there else 1)
+    (one,) = session.runs
+    assert one.verdict is Verdict.MEASURED
+    apart = pinning.split(pinning.own_cpus())
+    assert apart is not None
+    assert one.measures["server_cpus"] <= 1.1 * len(apart.server if there else pinning.own_cpus())
 
 
 def begun(command: list[str], until: str) -> subprocess.Popen[str]:
