@@ -52,6 +52,8 @@ class Plan:
     trials: tuple[Trial, ...]
     alternating: bool
     """Blocks over several data directories take turns, so that a drift of the host hits all of them alike."""
+    versions: tuple[Version, ...] = ()
+    """As they were asked for, in this order; one of them may have no trial."""
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -154,4 +156,5 @@ def make_plan(
             for number, (version, variant, repeat) in enumerate(steps, start=1)
         ),
         alternating,
+        tuple(versions),
     )

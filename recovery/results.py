@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recovery.host.floor import Reads
+from recovery.leftout import left_out
 from recovery.limited import stored, words
 from recovery.measured import Floor, Samples, Touched
-from recovery.model import Limits, Trial
+from recovery.model import Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
 from recovery.scenarios.experiment import Asked
@@ -134,10 +135,10 @@ def _rate(count: int | None, seconds: float) -> float | None:
     return None if count is None or seconds <= 0 else round(count / seconds, 1)
 
 
-def _notes(limits: Limits, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = []
-    if limits:
-        notes.append(f"The server was limited to {words(limits)}.")
+def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
+    notes = list(left_out(plan.versions, request.measured))
+    if request.limits:
+        notes.append(f"The server was limited to {words(request.limits)}.")
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None:
         notes.append(
@@ -152,7 +153,7 @@ def _versions(plan: Plan) -> tuple[str, ...]:
 
 def _baseline(request: Request, plan: Plan) -> str | None:
     """As the server calls itself that was asked for under this name: 9.7 may have become 9.7.4."""
-    return None if request.baseline is None else _versions(plan)[request.versions.index(request.baseline)]
+    return None if request.baseline is None else str(plan.versions[request.versions.index(request.baseline)])
 
 
 def session_of(
@@ -209,7 +210,7 @@ def session_of(
         versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
-        notes=_notes(request.limits, environment),
+        notes=_notes(request, plan, environment),
         tool_version=tool_version,
         figure=scenario.figure,
         axes=_axes(scenario, plan),

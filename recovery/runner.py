@@ -12,7 +12,7 @@ from pathlib import Path
 
 import recovery
 from recovery.builds.resolve import known_wanted
-from recovery.builds.tools import Tool, provide
+from recovery.builds.tools import provide, provide_all
 from recovery.engines import Engine, Say
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.forecast import ahead_of
@@ -30,6 +30,7 @@ from recovery.host.randomreads import LEFT_OUT, effort_for, probe
 from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.keeping import keep
+from recovery.leftout import left_out, refuse_nothing
 from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
@@ -66,12 +67,6 @@ def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say
     return dropper
 
 
-def _programs(scenario: Scenario, request: Request, say: Say) -> dict[str, Tool]:
-    """That put a server to work; one that is missing is installed, where that may be."""
-    names = scenario.experiment.programs if scenario.experiment else ()
-    return {name: provide(name, offline=request.offline, say=say) for name in names}
-
-
 def limits_not_held(group: Group | None, run: Run) -> str | None:
     """Why this run did not measure what was asked."""
     if group is None:
@@ -100,6 +95,8 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
     variants = request.measured
+    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
+    refuse_nothing(versions, variants, baseline=baseline)
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
@@ -138,10 +135,14 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             narrator.doing("getting the servers")
             builds = resolve_builds(request, engine, narrator.warn)
             dropper = _dropper(request, engine, builds, narrator.warn)
-            programs_at_work = _programs(find_scenario(request.scenario), request, narrator.warn)
+            experiment = find_scenario(request.scenario).experiment
+            at_work = experiment.programs if experiment else ()
+            programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
             # Before anything is built: later the storage would still be at work for us.
             narrator.doing("trying the storage")
             tried = probe(request.data, effort_for(request.most_tables)) if request.probe else LEFT_OUT
+            for told in left_out([build.version for build in builds], request.measured):
+                narrator.warn(told)
             prepared = replace(prepare(request, builds), dropper=dropper, storage=tried.facts())
             narrator.planned(ahead_of(request, prepared.plan, prepared.stages))
             scratch = tempfolders.make()
@@ -251,6 +252,8 @@ class _Loop:
             run = judged(trial, run, verdict, reason)
         run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
         self.store.append(replace(run, started_at=started_at))
+        for told in bench.notes:
+            self._note(told)
         self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if not run.verdict.as_asked:
@@ -290,6 +293,7 @@ class _Loop:
             self._note(f"{trial.version}: the trials left were not run: {error.message}")
 
     def _note(self, note: str) -> None:
-        """For the report, and for who looks on."""
-        self.session = replace(self.session, notes=(*self.session.notes, note))
-        self.narrator.warn(note)
+        """For the report, and for who looks on: once."""
+        if note not in self.session.notes:
+            self.session = replace(self.session, notes=(*self.session.notes, note))
+            self.narrator.warn(note)

@@ -94,5 +94,19 @@ def can(version: Version, capability: str) -> bool:
     return (since is None or version.numbers >= since) and (until is None or version.numbers < until)
 
 
+def who_can(capability: str) -> str:
+    """In words: `MySQL 8.0.11 or later`."""
+    span = CAPABILITIES[capability]
+    both = (("MySQL", span.mysql), ("MariaDB", span.mariadb))
+    return " or ".join(f"{name}{_words(*range_)}" for name, range_ in both if range_ is not None)
+
+
+def _words(since: tuple[int, ...] | None, until: tuple[int, ...] | None) -> str:
+    first, last = (".".join(map(str, numbers or ())) for numbers in (since, until))
+    if not last:
+        return f" {first} or later" if first else ""
+    return f" {first} or later, before {last}" if first else f" before {last}"
+
+
 def dies_with(version: Version, tables: int) -> bool:
     return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers in DIES_OVER_8000_TABLES

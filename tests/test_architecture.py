@@ -21,8 +21,8 @@ FIGURES = {
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {
-    "keeping", "plan", "runner", "request", "results", "stages", "engines", "stagehand", "estimate", "forecast",
-    "foreseen",
+    "keeping", "plan", "leftout", "foreseen", "runner", "request", "results", "stages", "engines", "stagehand",
+    "estimate", "forecast",
 }  # fmt: skip
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
@@ -55,8 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 PURE = [
-    "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "results", "estimate",
-    "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
+    "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
+    "estimate", "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

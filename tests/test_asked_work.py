@@ -11,8 +11,13 @@ from recovery.commands.asked import make_request
 from recovery.commands.measure import commands
 from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS
+from recovery.model import NO_LIMITS, Build
+from recovery.plan import make_plan
 from recovery.request import Request
+from recovery.results import session_of
+from recovery.runner import prepare
+from recovery.scenarios import find_scenario
+from recovery.versions import parse_version
 
 EVERY: dict[str, Any] = {
     **dict.fromkeys(
@@ -77,14 +82,105 @@ def test_a_file_of_questions(tmp_path: Path) -> None:
     (tmp_path / "empty.sql").write_text("-- nothing\n")
     assert "holds no statement" in refused("metadata", queries=tmp_path / "empty.sql").message
     file.write_text("-- a/b\nselect 1;\n")
-    assert "'a/b' is no name" in refused("metadata", queries=file).message
-    assert "cannot be read" in refused("metadata", queries=tmp_path / "missing.sql").message
+    assert "mine.sql, line 1: 'a/b' is no name" in refused("metadata", queries=file).message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-- one\nselect 1;\n\n-- two\nselect 2;\n-- One\nselect 3;", "line 6: 'One' is the name of two"),
+        ("select 1;\n-- query-1\nselect 2;", "line 2: 'query-1' is the name of two questions: line 1 has"),
+        ("select 0;\n-- Q1\nselect 1;", "line 2: 'Q1' is the name of two questions: the experiment has"),
+        ("-- dump\nselect 1;", "line 1: 'dump' is the name of two"),
+        ("-- dump-skip-lock-tables\nselect 1;", "line 1: 'dump-skip-lock-tables' is the name of two"),
+        ("-- published-build\nselect 1;", "line 1: 'published-build' is the name of two"),
+    ],
+)  # fmt: skip
+def test_two_questions_of_one_name_are_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text(text)
+    assert words in refused("metadata", queries=tmp_path / "mine.sql").message
+
+
+def test_a_poller_has_no_names_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_bytes(
+        b"\xef\xbb\xbf-- Q1\r\nselect 1;\r\n-- select 2;\nselect 2;".replace(b"-- select 2;\n", b"")
+    )
+    request = asked("interference", queries=tmp_path / "mine.sql")
+    assert request.work is not None
+    assert request.work.queries == (("Q1", "select 1"), ("query-2", "select 2"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "holds no statement"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        (b"a\0b;", "is no text"),
+    ],
+)
+def test_a_file_of_no_questions_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.sql"
+    if content is not None:
+        path.write_bytes(content)
+    for scenario in ("metadata", "interference"):
+        error = refused(scenario, queries=path)
+        assert words in error.message
+        assert error.hint
+    assert "cannot be read: Is a directory" in refused("metadata", queries=tmp_path).message
+
+
+def test_a_variant_and_a_question_make_no_name_that_is_there() -> None:
+    error = refused("metadata", variants=("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M"))
+    assert "two of what is measured are called 'dump-skip-lock-tables-x'" in error.message
+
+
+SPINNING: dict[str, Any] = {"parts": "redo-spinning"}
+
+
+@pytest.mark.parametrize(("parts", "who"), [("redo-spinning", "MySQL 8.0.11"), ("lock-schedule", "MariaDB 10.2.3")])
+def test_a_question_that_no_version_can_be_asked_is_refused(parts: str, who: str) -> None:
+    error = refused("write-scaling", versions=("5.7.22", "5.6.24"), parts=parts)
+    assert error.message == f"5.7.22 and 5.6.24 cannot be asked {parts}, and nothing else was wanted"
+    assert f"{parts} needs {who} or later" in error.hint
+    assert asked("write-scaling", versions=("5.7.22",), parts=f"{parts} scaling").works
+    assert asked("write-scaling", versions=("8.0",), **SPINNING).works, "which 8.0 it is, it tells when it is there"
+
+
+def test_a_server_that_tells_its_version_late_is_refused_before_anything_is_built() -> None:
+    request = asked("write-scaling", image="mine", **SPINNING)
+    assert request.versions == ()
+    build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
+    with pytest.raises(UsageError, match=r"5\.7\.22 cannot be asked redo-spinning"):
+        prepare(request, (build,))
+
+
+def test_the_baseline_is_one_that_is_measured() -> None:
+    versions = ("5.7.22", "8.0.31")
+    error = refused("write-scaling", versions=versions, baseline="5.7.22", **SPINNING)
+    assert "the baseline 5.7.22 is measured at nothing: it cannot be asked redo-spinning" in error.message
+    request = asked("write-scaling", versions=versions, baseline="8.0.31", **SPINNING)
+    plan = make_plan([parse_version(one) for one in versions], request.measured, repeats=1, alternating=True)
+    session = session_of(
+        request, find_scenario("write-scaling"), plan, environment={}, engine="local", tool_version="1"
+    )
+    assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
+    assert session.notes == ("redo-spinning is not asked of 5.7.22: it needs MySQL 8.0.11 or later.",)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"seconds": "0"}, "SECONDS=0 makes no sense"),
+        ({"runs": "0"}, "RUNS=0 makes no sense"),
+        ({"tables": "0"}, "TABLES=0 makes no sense"),
+        ({"threads": ","}, "THREADS=, names nothing"),
+        ({"workload": ","}, "WORKLOAD=, names nothing"),
+        ({"load_tables": "0"}, "LOAD_TABLES=0 makes no sense"),
+        ({"memory_ratio": "0"}, "MEMORY_RATIO=0 makes no sense"),
+        ({"options": ("=5",)}, "is no name of a server option"),
+        ({"workload": "/tmp"}, "there is no script /tmp"),
+        ({"workload": "nowhere.lua"}, "there is no script nowhere.lua"),
         ({"seconds": "x"}, "SECONDS=x makes no sense"),
         ({"warmup": "-1"}, "WARMUP=-1 makes no sense"),
         ({"threads": "0"}, "THREADS=0 makes no sense"),
@@ -101,7 +197,29 @@ def test_a_file_of_questions(tmp_path: Path) -> None:
     ],
 )
 def test_nonsense_is_refused(given: dict[str, Any], words: str) -> None:
-    assert words in refused("table-cache", **given).message
+    error = refused("table-cache", **given)
+    assert words in error.message
+    assert error.hint
+    assert "\n" not in error.message + error.hint
+
+
+@pytest.mark.parametrize(
+    ("scenario", "given", "words"),
+    [
+        ("interference", {"pollers": "0"}, "POLLERS=0 makes no sense"),
+        ("interference", {"every": "-1"}, "EVERY=-1 makes no sense"),
+        ("interference", {"every": "inf"}, "EVERY=inf makes no sense"),
+        ("metadata", {"published_build": "0"}, "PUBLISHED_BUILD=0 makes no sense"),
+        ("metadata", {"schemas": "0"}, "SCHEMAS=0 makes no sense"),
+        ("metadata", {"baseline": "5.6.24"}, "the baseline 5.6.24 is not measured"),
+        ("write-scaling", {"parts": "speed"}, "no question 'speed'"),
+        ("write-scaling", {"parts": ","}, "QUESTION=, names nothing"),
+    ],
+)
+def test_nonsense_of_one_experiment_is_refused(scenario: str, given: dict[str, Any], words: str) -> None:
+    error = refused(scenario, **given)
+    assert words in error.message
+    assert error.hint
 
 
 def test_foreign_keys_need_tables() -> None:

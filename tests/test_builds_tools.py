@@ -43,9 +43,50 @@ def test_one_that_is_there(bin_folder: Path) -> None:
     assert said_by(SYSBENCH) == (Tool("sysbench", path, "sysbench 1.0.20"), [])
 
 
-def test_a_dump_client_of_mysql(bin_folder: Path) -> None:
-    path = program(bin_folder, "mysqldump", "echo 'mysqldump  Ver 8.0.31 for Linux'")
-    assert said_by(DUMP)[0] == Tool("mysqldump", path, "mysqldump Ver 8.0.31 for Linux")
+MARIADBS = "mysqldump  Ver 10.19 Distrib 10.11.19-MariaDB, for debian-linux-gnu (x86_64)"
+NEWER_MARIADBS = "mysqldump from 11.4.2-MariaDB, client 10.19 for Linux (x86_64)"
+MYSQLS_OLD = "mysqldump  Ver 10.13 Distrib 5.7.22, for linux-glibc2.12 (x86_64)"
+MYSQLS = "mysqldump  Ver 8.0.31 for Linux on x86_64 (MySQL Community Server - GPL)"
+MYSQLS_NEW = "mysqldump  Ver 9.7.4-2 for Linux on x86_64 ((Debian))"
+FIRST_OF_MYSQLS = "mysqldump  Ver 10.13 Distrib 8.0.3-rc, for Linux (x86_64)"
+PERCONAS = "mysqldump  Ver 8.4.0-1 for Linux on x86_64 (Percona Server (GPL), Release 1)"
+
+
+@pytest.mark.parametrize(
+    ("says", "options"),
+    [
+        (MARIADBS, ()),
+        (NEWER_MARIADBS, ()),
+        (MYSQLS, ("--column-statistics=0",)),
+        (FIRST_OF_MYSQLS, ("--column-statistics=0",)),
+        (PERCONAS, ("--column-statistics=0",)),
+    ],
+)
+def test_a_dump_client_is_told_what_it_needs(bin_folder: Path, says: str, options: tuple[str, ...]) -> None:
+    path = program(bin_folder, "mysqldump", f"echo '{says}'")
+    assert said_by(DUMP)[0] == Tool("mysqldump", path, " ".join(says.split()), options)
+
+
+def test_mariadbs_own_is_taken_first(bin_folder: Path) -> None:
+    program(bin_folder, "mysqldump", f"echo '{MYSQLS}'")
+    path = program(bin_folder, "mariadb-dump", f"echo '{MARIADBS}'")
+    assert (said_by(DUMP)[0].path, said_by(DUMP)[0].options) == (path, ())
+
+
+@pytest.mark.parametrize("body", [f"echo '{MYSQLS_OLD}'", f"echo '{MYSQLS_NEW}'", "exit 3"])
+def test_a_dump_client_that_cannot_dump_all_servers_is_none(bin_folder: Path, body: str) -> None:
+    program(bin_folder, "mysqldump", body)
+    with pytest.raises(HostUnfitError, match="mariadb-dump is missing"):
+        provide(DUMP, offline=True, say=lambda _: None)
+
+
+@needs_root
+def test_beside_an_old_dump_client_another_is_installed(bin_folder: Path) -> None:
+    program(bin_folder, "mysqldump", f"echo '{MYSQLS_OLD}'")
+    made = f"printf '#!/bin/sh\\necho \"{MARIADBS}\"\\n'"
+    program(bin_folder, "apt-get", f'd="${{0%/*}}/mariadb-dump"; {made} >"$d"; chmod 755 "$d"')
+    tool, said = said_by(DUMP)
+    assert (tool.name, said) == ("mariadb-dump", ["installing mariadb-dump (package mariadb-client)"])
 
 
 def test_one_that_cannot_tell_its_version(bin_folder: Path) -> None:
@@ -104,6 +145,26 @@ def test_none_is_installed_offline(bin_folder: Path) -> None:
     assert not (bin_folder / "apt-get.called").exists()
 
 
-def test_none_is_installed_without_apt_get(bin_folder: Path) -> None:
-    with pytest.raises(HostUnfitError, match="only root can install it, with apt-get"):
+@pytest.mark.parametrize(
+    ("manager", "commands"),
+    [
+        ("apt-get", ["apt-get install sysbench", "apt-get install mariadb-client", "apt-get install linux-perf"]),
+        ("dnf", ["dnf install sysbench", "dnf install mariadb", "dnf install perf"]),
+        ("yum", ["yum install sysbench", "yum install mariadb", "yum install perf"]),
+        ("zypper", ["zypper install sysbench", "zypper install mariadb-client", "zypper install perf"]),
+        ("pacman", ["pacman -S sysbench", "pacman -S mariadb-clients", "pacman -S perf"]),
+        ("apk", ["apk add sysbench", "apk add mariadb-client", "apk add perf"]),
+    ],
+)
+def test_the_hint_names_the_manager_that_is_there(bin_folder: Path, manager: str, commands: list[str]) -> None:
+    program(bin_folder, manager, "exit 1")
+    for tool, command in zip((SYSBENCH, DUMP, PERF), commands, strict=True):
+        with pytest.raises(HostUnfitError) as caught:
+            provide(tool, offline=True, say=lambda _: None)
+        assert caught.value.hint == f"install it: {command}"
+
+
+def test_where_no_manager_is_known_the_package_is_named(bin_folder: Path) -> None:
+    with pytest.raises(HostUnfitError, match="only root has it installed, and only by apt-get") as caught:
         provide(SYSBENCH, offline=False, say=lambda _: None)
+    assert "the package sysbench" in caught.value.hint

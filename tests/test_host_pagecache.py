@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from keptwarm import kept_warm
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.host import pagecache, tree
@@ -18,9 +19,12 @@ from recovery.host.dropping import Dropper, OwnDropper, cold_means, own_dropper
 from recovery.host.probes import cachestat_works
 from recovery.host.residency import Probe
 from recovery.host.storage import device_of
+from recovery.host.tablefiles import table_files
+from recovery.model import Layout, Schema
 
 pytestmark = pytest.mark.alone  # others empty the cache as well
 PAGE = 16384
+MIB = 1 << 20
 ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 DROPPERS = [pytest.param(None, id="fadvise"), pytest.param(OwnDropper(), id="drop", marks=needs_root)]
@@ -90,25 +94,60 @@ def test_mincore_and_cachestat_agree(folder: Path) -> None:
     assert by_cachestat == PAGE
 
 
-@pytest.fixture
-def locked_file(folder: Path) -> Iterator[Path]:
-    """32 MiB that no means can drop."""
-    size = 32 * 1024 * 1024
-    write(folder / "locked.ibd", size)
-    libc = ctypes.CDLL(None, use_errno=True)
-    with (folder / "locked.ibd").open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
-        view = (ctypes.c_char * size).from_buffer(mapped)
-        if libc.mlock(ctypes.byref(view), ctypes.c_size_t(size)) != 0:
-            pytest.skip("pages cannot be locked here")
-        yield folder
-        libc.munlock(ctypes.byref(view), ctypes.c_size_t(size))
-        del view
+@contextmanager
+def locked(path: Path, size: int) -> Iterator[None]:
+    path.parent.mkdir(exist_ok=True)
+    write(path, size)
+    with kept_warm([path]):
+        yield
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_what_stays_in_the_cache_voids_the_trial(locked_file: Path, dropper: Dropper | None) -> None:
-    with pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"):
-        pagecache.make_cold(locked_file, dropper)
+def test_what_stays_in_the_cache_voids_the_trial(folder: Path, dropper: Dropper | None) -> None:
+    with (
+        locked(folder / "locked.ibd", 32 * MIB),
+        pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"),
+    ):
+        pagecache.make_cold(folder, dropper)
+
+
+TABLES = Schema(40)
+
+
+@pytest.mark.parametrize("dropper", DROPPERS)
+def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: Dropper | None) -> None:
+    write(folder / "mysql.ibd", 2 * MIB)
+    proof = pagecache.make_tables_cold(folder, table_files(folder, TABLES), dropper)
+    assert (proof.resident_bytes, proof.means) == (0, cold_means(dropper))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mysql.ibd", "ibdata1", "undo_001", "undo001", "discovery/table_1.frm", "mysql/innodb_table_stats.ibd"],
+)
+def test_a_warm_dictionary_voids_the_trial(folder: Path, name: str) -> None:
+    """However little that is beside the tables."""
+    with (folder / "discovery/table_0.ibd").open("r+b") as file:
+        file.truncate(1 << 32)
+    with locked(folder / name, 2 * MIB), pytest.raises(TrialVoidError, match=r"2,097,152 of .* of the dictionary in"):
+        pagecache.make_tables_cold(folder, table_files(folder, TABLES), None)
+
+
+def test_the_definitions_of_tables_in_one_file_are_looked_at(folder: Path) -> None:
+    files = table_files(folder, replace(TABLES, layout=Layout.GENERAL))
+    with locked(folder / "discovery/table_1.frm", 2 * MIB), pytest.raises(TrialVoidError, match="of the dictionary"):
+        pagecache.make_tables_cold(folder, files, None)
+
+
+def test_warm_tables_void_the_trial(folder: Path) -> None:
+    with locked(folder / "discovery/warm.ibd", 32 * MIB), pytest.raises(TrialVoidError, match="33,554,432 of"):
+        pagecache.make_tables_cold(folder, table_files(folder, TABLES), None)
+
+
+@pytest.mark.parametrize("name", ["ib_logfile0", "#innodb_redo/#ib_redo7", "ibtmp1"])
+def test_what_a_server_writes_by_itself_may_be_warm(folder: Path, name: str) -> None:
+    with locked(folder / name, 32 * MIB):
+        assert pagecache.make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
 
 
 def test_memory_cannot_be_made_cold() -> None:

@@ -35,6 +35,7 @@ class FakeBench:
         build = cast(Build, SimpleNamespace(version=VERSION))
         self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, group=None, close=lambda: None)
         self.description = {"source": "a fake"}
+        self.notes: list[str] = []
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
@@ -164,6 +165,14 @@ def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: P
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
+
+
+def test_what_a_bench_notes_is_told_and_stored_once(tmp_path: Path) -> None:
+    loop, bench, _ = session_of(tmp_path, ["good", "good"])
+    bench.notes.append("Server and clients share all CPUs.")
+    loop.run()
+    assert stored(tmp_path).notes.count("Server and clients share all CPUs.") == 1
+    assert cast(SilentNarrator, loop.narrator).said.count("Server and clients share all CPUs.") == 1
 
 
 @pytest.mark.parametrize(

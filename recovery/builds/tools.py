@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.builds import packages
+from recovery.builds.managers import advice
 from recovery.errors import HostUnfitError, RecoveryError
 
 SYSBENCH, DUMP, PERF = "sysbench", "mariadb-dump", "perf"
@@ -18,8 +20,19 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     PERF: ("linux-perf", "linux-tools-generic"),
 }
 """That hold a program: Debian's name first, then Ubuntu's where it is another."""
-# MariaDB's client dumps servers of all flavors; MySQL's own of 8.0 and later asks older ones for what they do not have.
-_PROGRAMS = {DUMP: ("mariadb-dump", "mysqldump")}
+_ELSEWHERE: dict[str, dict[str, str]] = {
+    DUMP: {"dnf": "mariadb", "yum": "mariadb", "pacman": "mariadb-clients"},
+    PERF: dict.fromkeys(("dnf", "yum", "zypper", "pacman", "apk"), "perf"),
+}
+"""How other managers of packages call them, where they do not call them as Debian does."""
+_MYSQLS_DUMP = "mysqldump"
+"""As MySQL calls its own, and MariaDB once called its."""
+_PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
+_OF_MYSQL = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
+_SERIES_FOR_ALL = 8
+"""MySQL's own dump client of 8.x asks for statistics, and fails where a server has none, unless it is told not to. One
+before it does not know what newer servers have, and one since 9.0 cannot log in to old ones any more."""
+_WITHOUT_STATISTICS = "--column-statistics=0"
 _ASK_LIMIT_S = 30
 
 
@@ -29,24 +42,48 @@ class Tool:
     path: Path
     version: str
     """As it says it itself: `sysbench 1.0.20`."""
+    options: tuple[str, ...] = ()
+    """Without which it is of no use here."""
 
 
 def provide(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     """One of the names above. HostUnfitError, with the command that installs it, where it cannot be had."""
-    found = _found(tool) or _installed(tool, offline=offline, say=say)
-    return Tool(found.name, found, _version(found))
+    return _found(tool) or _installed(tool, offline=offline, say=say)
 
 
-def _found(tool: str) -> Path | None:
-    ways = map(shutil.which, _PROGRAMS.get(tool, (tool,)))
-    return next((Path(way) for way in ways if way is not None), None)
+def provide_all(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
+    return {tool: provide(tool, offline=offline, say=say) for tool in tools}
 
 
-def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Path:
+def _found(tool: str) -> Tool | None:
+    for name in _PROGRAMS.get(tool, (tool,)):
+        if (way := shutil.which(name)) is None:
+            continue
+        if name != _MYSQLS_DUMP:
+            return Tool(name, Path(way), _version(Path(way)))
+        if (dump := _mysqldump(Path(way))) is not None:
+            return dump
+    return None
+
+
+def _mysqldump(path: Path) -> Tool | None:
+    """MariaDB's, which dumps servers of all flavors; or MySQL's own of the one series that does."""
+    try:
+        version = _version(path)
+    except HostUnfitError:
+        return None
+    if "MariaDB" in version:
+        return Tool(path.name, path, version)
+    found = _OF_MYSQL.search(version)
+    dumps_all = found is not None and int(found[1]) == _SERIES_FOR_ALL
+    return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
+
+
+def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     if offline:
         raise _missing(tool, "nothing may be fetched while offline")
     if not packages.can_install():
-        raise _missing(tool, "only root can install it, with apt-get")
+        raise _missing(tool, "only root has it installed, and only by apt-get")
     failures = []
     for package in PACKAGES[tool]:
         say(f"installing {tool} (package {package})")
@@ -62,7 +99,7 @@ def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Path:
 
 
 def _missing(tool: str, why: str) -> HostUnfitError:
-    return HostUnfitError(f"{tool} is missing ({why})", f"install it: apt-get install {PACKAGES[tool][0]}")
+    return HostUnfitError(f"{tool} is missing ({why})", advice(PACKAGES[tool][0], _ELSEWHERE.get(tool, {})))
 
 
 def _version(program: Path) -> str:

@@ -14,6 +14,7 @@ from recovery.commands.gone_on import Given, gone_on_with
 from recovery.commands.options import repeat_command
 from recovery.commands.work_options import repeated_work
 from recovery.errors import UsageError
+from recovery.leftout import refuse_nothing
 from recovery.limited import parse_limits, repeated
 from recovery.model import Cache, Layout, Limits, Schema, Work, starts
 from recovery.paths import DEFAULT_RESULTS, default_data_dir
@@ -149,12 +150,30 @@ def _check_together(request: Request) -> None:
             "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
         )
     check_layouts(request)
+    _check_names(request)
+    _check_anything(request)
     every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
             "--trace looks into the files after a shutdown, and innodb_fast_shutdown=2 leaves changes out of them",
             "leave one of them out",
         )
+
+
+def _check_names(request: Request) -> None:
+    """What has one name is told as one."""
+    names = [variant.name for variant in request.measured]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
+
+
+def _check_anything(request: Request) -> None:
+    """A server that tells its release only when it is there is judged then."""
+    releases = {text: known_wanted(text).release for text in request.versions}
+    known = {text: release for text, release in releases.items() if release is not None}
+    if known and len(known) == len(releases):
+        refuse_nothing(tuple(known.values()), request.measured, baseline=known.get(request.baseline or ""))
 
 
 def _engine(given: Given) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import math
+from collections.abc import Mapping
 from typing import Any
 
+from recovery.commands.queries import read_queries
 from recovery.errors import UsageError
 from recovery.host import pinning
 from recovery.host.machine import memory_bytes
-from recovery.load.script import read_template
-from recovery.load.statements import split
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
 from recovery.request import MOST_SCHEMAS, MOST_TABLES, positive
@@ -21,10 +19,8 @@ from recovery.server.options import check_user_settings
 _MOST_SECONDS = 86_400
 _MOST_THREADS = 10_000
 _MOST_ROWS = 1_000_000_000
-_MOST_RATIO = 1000.0
+_LEAST_RATIO, _MOST_RATIO = 0.001, 1000.0
 _MOST_EVERY_S = 3600.0
-_NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
@@ -33,14 +29,14 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
         seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
         warmup_s=_warmup(given.get("warmup")),
         threads=_numbers("THREADS", given.get("threads"), _MOST_THREADS),
-        workloads=_words(given.get("workload")),
-        parts=_words(given.get("parts")),
+        workloads=_words("WORKLOAD", given.get("workload")),
+        parts=_words("QUESTION", given.get("parts")),
         load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MOST_TABLES),
         options=tuple(map(_option, given.get("options") or ())),
-        queries=tuple(_queries(given["queries"])) if given.get("queries") else (),
+        queries=tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
         pollers=positive("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
         every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
-        memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO) or None,
+        memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
         published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
         client_cpus=None if apart is None else len(apart.clients),
     )
@@ -94,23 +90,26 @@ def _optional(name: str, text: str | None, most: int) -> int | None:
     return None if text is None else positive(name, text, most)
 
 
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((text or "").replace(",", " ").split()))
+def _words(name: str, text: str | None) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys((text or "").replace(",", " ").split()))
+    if text is not None and not found:
+        raise UsageError(f"{name}={text} names nothing", "give it a value, or leave it out")
+    return found
 
 
 def _numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
-    return tuple(sorted({positive(name, word, most) for word in _words(text)}))
+    return tuple(sorted({positive(name, word, most) for word in _words(name, text)}))
 
 
-def _decimal(name: str, text: str | None, most: float) -> float | None:
+def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> float | None:
     if text is None:
         return None
     try:
         value = float(text)
     except ValueError:
-        value = -1.0
-    if not 0 <= value <= most:
-        raise UsageError(f"{name}={text} makes no sense", f"give a number from 0 to {most:,.0f}")
+        value = math.nan
+    if not least <= value <= most:
+        raise UsageError(f"{name}={text} makes no sense", f"give a number from {least:g} to {most:,.0f}")
     return value
 
 
@@ -122,20 +121,3 @@ def _option(text: str) -> tuple[str, tuple[str, ...]]:
         raise UsageError(f"--option {text} names no values", "write it like --option table_open_cache=400,4000")
     (checked,) = check_user_settings({name: found[0]})
     return checked, found
-
-
-def _queries(path: Path) -> Iterator[tuple[str, str]]:
-    """Each statement under the name in the comment right above it, or under its number."""
-    text = read_template(path)
-    found = list(split([text]))
-    if not found:
-        raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
-    at = 0
-    for number, statement in enumerate(found, 1):
-        here = text.index(statement[:20], at)
-        names = _NAME.findall(text, at, here)
-        name = names[-1] if names else f"query-{number}"
-        if not _PLAIN.fullmatch(name):
-            raise UsageError(f"{path}: '{name}' is no name of a question", "use letters, digits, dots and dashes")
-        at = here + len(statement)
-        yield name, statement

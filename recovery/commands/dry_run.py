@@ -18,6 +18,7 @@ from recovery.estimate import duration_text, seconds_for
 from recovery.host.datadir import DataDirs
 from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
+from recovery.leftout import left_out
 from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Layout, Schema, Version
@@ -55,6 +56,8 @@ def _plan(request: Request) -> Iterator[str]:
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  {name} is asked for its version at the start"
+    for told in left_out([version for version in versions if version not in names], variants):
+        yield f"  {told}"
     schemas = [place.schema(request.schema) for place in places]
     needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]
     for place, schema, need in zip(places, schemas, needs, strict=True):

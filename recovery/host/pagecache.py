@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,14 @@ _CACHED_ELSEWHERE = frozenset({"zfs"})
 """They keep a cache of their own, which no means here can see."""
 _TOLERATED_SHARE = 0.05
 _TOLERATED_BYTES = 16 * 1024 * 1024
+_SHARE_OF_A_DICTIONARY = 0.01
+_BYTES_OF_A_DICTIONARY = 1024 * 1024
+"""A server that has nothing to do may still write a page of it now and then."""
+_DICTIONARY = re.compile(
+    r"mysql\.ibd|ibdata\d+|undo_?\d+|.*\.ibu|innodb_(?:table|index)_stats\.ibd|.*\.(?:frm|par)|db\.opt"
+)
+"""Files, wherever they lie, in which a server keeps what it knows of its tables, and older versions of that. 8.0 has
+`mysql.ibd`; those before it, and MariaDB, a file for each table beside it."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +107,30 @@ def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
 
 
 def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) -> ColdProof:
-    """The same under a server that runs and has nothing to do, of its tables and its dictionary: its redo log is its
-    own, and may be written at any time."""
+    """The same under a server that runs and has nothing to do, of its tables and its dictionary, each by itself: among
+    very many tables a warm dictionary is next to nothing. Its redo log is its own, and may be written at any time."""
     started = time.monotonic()
+    filesystem = device_of(data).filesystem
     means = _empty(data, dropper, Caches.PAGES)
-    left = _residency(_tables_and_dictionary(data, tables), filesystem=device_of(data).filesystem)
-    _demand_cold(data, left)
+    of_tables = _residency(_tables(tables), filesystem=filesystem)
+    _demand_cold(data, of_tables)
+    dictionary = _residency(_dictionary(data), filesystem=filesystem)
+    tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
+    _demand_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
     if dropper is not None and means == dropper.means:
         dropper.drop(Caches.EVERYTHING)
-    return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
+    left = (of_tables.resident_bytes, dictionary.resident_bytes)
+    resident = None if None in left else sum(filter(None, left))
+    return ColdProof(means=means, resident_bytes=resident, seconds=time.monotonic() - started)
 
 
-def _tables_and_dictionary(data: Path, tables: TableFiles) -> Iterator[tuple[int, str]]:
+def _tables(tables: TableFiles) -> Iterator[tuple[int, str]]:
     for folder in tables.folders:
         yield from ((fd, name) for fd, name in tree.files(folder) if tables.holds(name))
-    yield from ((fd, name) for fd, name in _outside_databases(data) if name.endswith(".ibd") or name == "ibdata1")
+
+
+def _dictionary(data: Path) -> Iterator[tuple[int, str]]:
+    return ((fd, name) for fd, name in tree.files(data) if _DICTIONARY.fullmatch(name))
 
 
 def _evict(folder: Path) -> None:
@@ -143,11 +161,13 @@ def _outside_databases(folder: Path) -> Iterator[tuple[int, str]]:
         os.close(folder_fd)
 
 
-def _demand_cold(folder: Path, left: Residency) -> None:
+def _demand_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:
+    if tolerated is None:
+        tolerated = max(_TOLERATED_BYTES, _TOLERATED_SHARE * left.total_bytes)
     resident = left.resident_bytes
-    if resident is None or resident <= max(_TOLERATED_BYTES, _TOLERATED_SHARE * left.total_bytes):
+    if resident is None or resident <= tolerated:
         return
     raise TrialVoidError(
-        f"{resident:,} of {left.total_bytes:,} bytes of {folder} stay in the page cache (dirty or locked pages)",
+        f"{resident:,} of {left.total_bytes:,} bytes of {what}{folder} stay in the page cache (dirty or locked pages)",
         "end what still writes or maps files there; `recovery doctor` lists servers that run",
     )

@@ -36,8 +36,31 @@ def own_cpus() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0))
 
 
-def pin(pid: int, cpus: frozenset[int]) -> None:
-    """Every thread it has; those it makes later inherit it."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(ProcessLookupError):
-            os.sched_setaffinity(int(task.name), cpus)
+def pin(pid: int, cpus: frozenset[int]) -> str | None:
+    """Every thread it has; those it makes later inherit it. None, or why that may not be: a process of another user,
+    or CPUs that its control group does not have. What was pinned by then goes free again."""
+    before = None
+    for task in _tasks(pid):
+        try:
+            before = before or os.sched_getaffinity(task)
+            os.sched_setaffinity(task, cpus)
+        except ProcessLookupError:
+            continue
+        except OSError as error:
+            if before is not None:
+                _free(pid, before)
+            return f"a process cannot be put on CPUs of its own ({error.strerror})"
+    return None
+
+
+def _free(pid: int, cpus: set[int]) -> None:
+    for task in _tasks(pid):
+        with suppress(OSError):
+            os.sched_setaffinity(task, cpus)
+
+
+def _tasks(pid: int) -> list[int]:
+    try:
+        return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []

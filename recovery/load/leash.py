@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 
@@ -19,7 +20,8 @@ def become(owner: int, cpus: str, command: list[str]) -> None:
     if os.getppid() != owner:  # it died before it could be told
         os._exit(1)
     if cpus:
-        os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
+        with suppress(OSError):  # they were taken from the control group meanwhile: it runs where it may
+            os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
     try:
         os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
     except OSError as error:

@@ -20,6 +20,7 @@ from recovery.measured import ColdProof, Samples, Startup, Touched
 from recovery.model import Cache, Schema, Variant
 from recovery.scenarios.conditions import Conditions, Contents
 from recovery.scenarios.description import check_differs, describe, of_build, of_tables
+from recovery.scenarios.scratch import drop_left_behind, left_behind
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
 from recovery.server.options import lasting, timed_only
@@ -45,6 +46,8 @@ class Bench:
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self.tell: Callable[[str], None] = lambda _: None
         """Hears of every step, in words, before it is taken."""
+        self.notes: list[str] = []
+        """What a reader must know of all the trials here."""
         self._variant = _PLAIN
         self._sampled = False
         self._seen: Callable[[], Samples] | None = None
@@ -126,6 +129,10 @@ class Bench:
         self._ended()
         self.at_rest = True
         return ended
+
+    def note(self, told: str) -> None:
+        if told not in self.notes:
+            self.notes.append(told)
 
     def touched(self) -> Touched | None:
         """By the timed start before the last stop; None where starts are not traced."""
@@ -224,11 +231,12 @@ class Bench:
 
     def take_possession(self) -> bool:
         """Marks the directory as in use. Where an earlier owner died over it (True), or the insert script names tables
-        that were never counted, a start finds out what it holds; a directory that lost tables is refused."""
+        that were never counted, or more lies there than was counted, a start finds out what it holds; a directory that
+        lost tables is refused."""
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
-        if dirty or new_tables:
+        if dirty or new_tables or left_behind(self.datadir, self.schema):
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
@@ -249,6 +257,10 @@ class Bench:
         self.start()
         self.tell("counting rows and tables")
         with self.server.session() as connection:
+            if left_behind(self.datadir, self.schema):
+                self.tell("dropping tables that a killed run has left")
+                drop_left_behind(self.datadir, connection)
+                self.tell("counting rows and tables")
             found = count_tables(connection, self.schema.database_names)
             if found != self.datadir.state.tables:
                 raise RecoveryError(

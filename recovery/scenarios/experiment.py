@@ -61,6 +61,8 @@ class Experiment:
     """Of our templates that which makes it; None is the one for tables of a key each."""
     programs: tuple[str, ...] = ()
     """That have to be here."""
+    names: tuple[str, ...] = ()
+    """Of what it asks by itself: questions of the user's are called otherwise."""
     bases: Mapping[str, str] = field(default_factory=dict)
     """By axis, the value that the others are held against."""
     runs: int = 3

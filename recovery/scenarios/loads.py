@@ -31,8 +31,9 @@ class _Ran:
 
 def load(bench: Bench, task: Load, watch: Watch) -> Done:
     apart = split(own_cpus())
-    if apart is not None:
-        pin(bench.server.life.pid, apart.server)
+    if apart is not None and (refused := pin(bench.server.life.pid, apart.server)):
+        bench.note(f"Server and clients share all CPUs: {refused}.")
+        apart = None
     clients = _Clients(bench, task, watch, cpus=apart.clients if apart else None)
     warm = None
     if task.warmup_s:

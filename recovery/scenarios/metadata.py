@@ -15,6 +15,8 @@ from recovery.work import Ask, Create, Dump, Task
 _POOL_BYTES = 4 << 30
 """As published, on a host that has the memory."""
 _POOL_SHARE = 4
+SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
+PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
 def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
@@ -24,19 +26,19 @@ def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
 
 def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
     one = schema.database_names[0]
-    yield "Q1", Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
+    yield SIZES, Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
     # The name is one of the tool's own making.
-    yield "Q2", Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
+    yield SIZE, Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
     yield (
-        "Q3",
+        ENGINES,
         Ask("select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"),
     )
     for name, statement in asked.queries:
         yield name, Ask(statement)
-    yield "dump", Dump()
-    yield "dump-skip-lock-tables", Dump(("--skip-lock-tables",))
+    yield PLAIN_DUMP, Dump()
+    yield UNLOCKED_DUMP, Dump(("--skip-lock-tables",))
     if asked.published_build is not None:
-        yield "published-build", Create(asked.published_build)
+        yield PUBLISHED_BUILD, Create(asked.published_build)
 
 
 def settings(_: Asked, __: Schema, host: Host) -> Mapping[str, str]:
@@ -63,5 +65,6 @@ METADATA = Scenario(
         settings=settings,
         schema=Schema(tables=10_000, databases=100, columns=1, database="s"),
         programs=(DUMP,),
+        names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
     ),
 )

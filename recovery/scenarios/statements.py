@@ -11,11 +11,10 @@ from recovery.builds.tools import DUMP
 from recovery.load.clients import Client
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.done import Done
+from recovery.scenarios.scratch import SCRATCH
 from recovery.scenarios.watch import Watch
 from recovery.work import Ask, Create, Dump
 
-SCRATCH = "published_build"
-"""The schema that holds tables while their making is timed."""
 _ROWS_AT_ONCE = 1000
 _LOOK_S = 60.0
 
@@ -37,7 +36,7 @@ def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
     program = bench.conditions.programs[DUMP]
     command = [
         str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
-        *task.options, "--databases", *bench.schema.database_names,
+        *program.options, *task.options, "--databases", *bench.schema.database_names,
     ]  # fmt: skip
     with (
         watch.clients_at_work(),

@@ -14,9 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from keptwarm import kept_warm
 
 from recovery.cli import run
+from recovery.host import pinning
 from recovery.load.rawlooks import read_raw
+from recovery.scenarios import loads
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
@@ -73,6 +76,44 @@ def test_questions_and_dumps(at: list[str], tmp_path: Path, capsys: pytest.Captu
     assert re.search(r"8\.0\.31 needs .* for Q1", told)
 
 
+@pytest.mark.parametrize(("version", "files"), [("5.7.22", "*/mysql/s_*/*.frm"), ("8.0.31", "*/mysql/mysql.ibd")])
+def test_a_dictionary_that_stays_warm_is_found(
+    version: str, files: str, at: list[str], data: Path, tmp_path: Path
+) -> None:
+    """Its tables are cold, and the server runs."""
+    command = ["metadata", "--version", version, "--tables", str(TABLES), "--schemas", str(SCHEMAS), *at]
+    assert run(command) == 0
+    with kept_warm(data.glob(files)):
+        assert run(command) == 1
+    session = stored(tmp_path)
+    assert {one.verdict for one in session.runs} == {Verdict.VOID}
+    assert all("bytes of the dictionary in" in str(one.reason) for one in session.runs)
+
+
+@pytest.mark.parametrize("status", ["in_use", "whole"])
+def test_what_a_killed_run_has_left_is_gone_before_anything_is_measured(
+    status: str, at: list[str], data: Path, tmp_path: Path
+) -> None:
+    """Tables whose making was timed: who counts all tables would count them, also where the ledger knows of nothing."""
+    command = ["metadata", "--version", "8.0.31", "--tables", "20", "--schemas", str(SCHEMAS), *at]
+    process = begun([*command, "--published-build", "100000"], until="mysqld")
+    limit_s = time.monotonic() + 120
+    while not any(data.glob("*/mysql/published_build/table_5.ibd")):
+        assert time.monotonic() < limit_s
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.communicate(timeout=30)
+    (ledger,) = data.glob("*/state.json")
+    ledger.write_text(ledger.read_text().replace('"in_use"', f'"{status}"'))
+    assert run(command) == 0
+    assert not any(data.glob("*/mysql/published_build"))
+    session = stored(tmp_path)
+    the_servers_own = 4
+    assert cell(session, "8.0.31", question="Q1").measures["rows"] == SCHEMAS + the_servers_own
+    assert {one.verdict for one in session.runs} == {Verdict.MEASURED}
+
+
 def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
     sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
@@ -122,6 +163,29 @@ def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     # Again over the same directory, which is used as it is.
     assert run([*command, "--threads", "1"]) == 0
     assert stored(tmp_path).runs[0].verdict is Verdict.MEASURED
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
+    there: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a host with as many as it takes to divide them; and where the kernel refuses."""
+    monkeypatch.setattr(pinning, "ENOUGH", 2)
+    if len(pinning.own_cpus()) < 2:
+        pytest.skip("one CPU cannot be divided")
+    no_cpus = frozenset(range(8000, 8004))
+    monkeypatch.setattr(loads, "own_cpus", pinning.own_cpus if there else lambda: no_cpus)
+    sizes = ["--tables", "1", "--rows", "100", "--threads", "2", "--seconds", "2", "--warmup", "0"]
+    options = ["--question", "one-user", "--workload", "point-select"]
+    assert run(["write-scaling", "--version", "5.7.22", *sizes, *options, *at]) == 0
+    session = stored(tmp_path)
+    refused = [note for note in session.notes if "share all CPUs" in note]
+    assert len(refused) == (0 if there else 1)
+    (one,) = session.runs
+    assert one.verdict is Verdict.MEASURED
+    apart = pinning.split(pinning.own_cpus())
+    assert apart is not None
+    assert one.measures["server_cpus"] <= 1.1 * len(apart.server if there else pinning.own_cpus())
 
 
 def begun(command: list[str], until: str) -> subprocess.Popen[str]:
