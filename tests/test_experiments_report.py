@@ -13,11 +13,12 @@ from journeys import SESSIONS, journey, stored
 from test_report_page import Read
 
 from recovery.cli import run
-from recovery.experiments.answers import Answer, Word
+from recovery.experiments.answers import Answer
 from recovery.experiments.bars import Factors, ratio_bars
 from recovery.experiments.literature import publications
 from recovery.experiments.page import PAGE, write
 from recovery.experiments.told import STORED, read, save
+from recovery.experiments.verdicts import Word
 from recovery.store import REPORT
 
 

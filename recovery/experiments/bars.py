@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from recovery.experiments.answers import Answer, factor
+from recovery.experiments.answers import Answer
+from recovery.experiments.verdicts import factor
 from recovery.report.html import drawn
 from recovery.report.html.parts import Chart, Mark
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from recovery.cells import cell_words
 from recovery.experiments.allot import span_text
-from recovery.experiments.answers import Answer, Word, facts_of
+from recovery.experiments.answers import Answer, facts_of
 from recovery.experiments.literature import Publication
 from recovery.experiments.told import Chapter, Journey
+from recovery.experiments.verdicts import Word
 from recovery.findings import findings
 from recovery.quantities import quantity
 from recovery.report import figures
@@ -138,8 +139,11 @@ def _measured(chapter: Chapter) -> Iterator[str]:
         return
     took = "" if step.took_s is None else f" It took {span_text(step.took_s)}."
     yield f"Versions: {', '.join(session.versions)}. Scale: {step.scale}.{took}"
+    if step.planned:
+        yield f"Chosen anew with the time that was left of the budget; planned: {step.planned}."
     if step.error:
-        yield f"It ended early: {step.error.rstrip('.')}."
+        how = "Not all of it counts" if session.status == "finished" else "It ended early"
+        yield f"{how}: {step.error.rstrip('.')}."
     elif session.status != "finished":
         yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
     yield from _doubts(findings(session))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from recovery.experiments.answers import Word
 from recovery.experiments.bars import ratio_bars
 from recovery.experiments.chapters import QUESTION, TITLE, host_words, pages, state
 from recovery.experiments.text import render_markdown, render_text
 from recovery.experiments.told import Chapter, Journey, chapters, read, save
+from recovery.experiments.verdicts import Word
 from recovery.files import write_atomically
 from recovery.report.html.page import template
 from recovery.report.html.parts import Grid
