@@ -35,6 +35,8 @@ class Answer:
     is_ratio: bool = True
     levels: tuple[float, float] | None = None
     """Of both sides, where the base is nothing, or so close to it that a ratio would be noise."""
+    few: bool = False
+    """It cannot be told for no other reason than that there are too few runs."""
 
 
 def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
@@ -86,17 +88,19 @@ def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str,
     name = claim.figure or session.figure
     sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
     ours = ratio_95(*sides) if all(map(any, sides)) else None
-    where = _measured(session, claim, pair)
-    if claim.direction and all(sides) and not (ours and ours.differs) and (found := of_levels(asked, name, sides)):
+    least = min(map(len, sides))
+    where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
+    if claim.direction and least and not (ours and ours.differs) and (found := of_levels(asked, name, sides)):
         return Answer(
             claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
-            is_ratio=False, levels=(found.one, found.other),
+            is_ratio=False, levels=(found.one, found.other), few=few,
         )  # fmt: skip
-    word, text = of_ratio(asked, ours, least=min(map(len, sides)))
+    word, text = of_ratio(asked, ours, least=least)
     return Answer(
         claim.what, word, text, where,
         claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
         factor(ours.value) if ours else "", "" if ours is None or ours.error is None else factor(ours.error),
+        few=few and ours is not None,
     )  # fmt: skip
 
 
