@@ -9,7 +9,7 @@ from recovery.measures import is_work
 from recovery.report.html.bars import startup_chart
 from recovery.report.html.cellbars import cell_bars
 from recovery.report.html.overtime import over_time
-from recovery.report.html.parts import Part
+from recovery.report.html.parts import Chart, Fold, Part
 from recovery.report.html.scaling import scaling_charts
 from recovery.stored import Session
 
@@ -29,4 +29,23 @@ def pictures(session: Session) -> Iterator[Part]:
         if drawn is not None:
             yield drawn
     if session.scenario == _SECOND_BY_SECOND:
-        yield from over_time(session)
+        yield from _over_time(session)
+
+
+def _over_time(session: Session) -> Iterator[Part]:
+    """One of each version; the rest where it is asked for."""
+    found = over_time(session)
+    first = {
+        next((number for number, part in enumerate(found) if isinstance(part, Chart) and _is_of(version, part)), None)
+        for version in session.versions
+    }
+    yield from (part for number, part in enumerate(found) if number in first)
+    rest = tuple(part for number, part in enumerate(found) if number not in first)
+    charts = tuple(part for part in rest if not isinstance(part, Fold))
+    if charts:
+        yield Fold(f"{len(charts)} more of them over time", charts)
+    yield from (part for part in rest if isinstance(part, Fold))
+
+
+def _is_of(version: str, chart: Chart) -> bool:
+    return f"{chart.title} ".startswith(f"{version} ")
