@@ -79,7 +79,7 @@ PURE = [
     "report/html/drawn", "report/html/growth", "report/html/parts", "report/html/reads", "report/html/rows",
     "report/html/sections", "report/html/stacked", "report/html/timeline",
     "experiments/allot", "experiments/answers", "experiments/bars", "experiments/chapters", "experiments/pairs",
-    "experiments/priced", "experiments/rungs", "experiments/text",
+    "experiments/pictures", "experiments/priced", "experiments/rungs", "experiments/text", "experiments/verdicts",
 ]  # fmt: skip
 EFFECTS = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

@@ -8,9 +8,10 @@ import pytest
 from at_work import NEW, OLD, interference, metadata, table_cache
 from everything import everything
 
-from recovery.experiments.answers import Answer, Word, answers, facts_of
+from recovery.experiments.answers import Answer, answers, facts_of
 from recovery.experiments.literature import Claim, Publication, publications
 from recovery.experiments.pairs import pairs
+from recovery.experiments.verdicts import Word
 from recovery.stored import Session, Verdict
 
 
@@ -163,3 +164,71 @@ def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
     found = [one for one in answers(published("interference"), interference()) if one.what.startswith("5.7: queries/s")]
     assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
     assert [one.word for one in found] == [Word.SHOWS, Word.SHOWS, Word.NOT]
+
+
+MISSES = Claim(
+    what="misses",
+    figure="table_open_cache_misses_per_s",
+    one={"version": "5.7", "poll": "on", "table_open_cache": "400"},
+    other={"poll": "off"},
+    direction="more",
+)
+
+
+def missing(without: tuple[float, ...], with_it: tuple[float, ...], **claim: object) -> Answer:
+    session = interference(caches=("400",), runs=len(without))
+
+    def of(on: bool, repeat: int) -> float:
+        return (with_it if on else without)[repeat - 1]
+
+    polled = {variant: cell["poll"] == "on" for variant, cell in session.cells.items()}
+    runs = (replace(run, measures={str(MISSES.figure): of(polled[run.variant], run.repeat)}) for run in session.runs)
+    return told(replace(MISSES, **claim), replace(session, runs=tuple(runs)))  # type: ignore[arg-type]
+
+
+MANY = (28_000.0, 28_500.0, 27_000.0)
+NONE = (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("without", "with_it", "direction", "word", "said"),
+    [
+        (NONE, MANY, "more", Word.SHOWS, "Shows here: 27,833 misses/s against 0 misses/s; published: more."),
+        (NONE, (1.0, 900.0, 40_000.0), "more", Word.SHOWS, "Shows here: "),
+        (NONE, MANY, "less", Word.OPPOSITE, "The opposite shows here: "),
+        (MANY, NONE, "less", Word.SHOWS, "Shows here: 0 misses/s against 27,833 misses/s"),
+        (MANY, NONE, "more", Word.OPPOSITE, "The opposite shows here: "),
+        (NONE, NONE, "more", Word.NOT, "Does not show here: 0 misses/s against 0 misses/s"),
+        (NONE, (0.0, 0.2, 0.0), "more", Word.UNTOLD, "some of the runs have none"),
+        ((0.0, 0.6, 0.0), MANY, "more", Word.SHOWS, "27,833 misses/s against 0.20 misses/s"),
+        (MANY, MANY, "more", Word.NOT, "Does not show here: 1.00"),
+    ],
+)
+def test_an_effect_out_of_nothing_is_told_by_its_levels(
+    without: tuple[float, ...], with_it: tuple[float, ...], direction: str, word: Word, said: str
+) -> None:
+    answer = missing(without, with_it, direction=direction)
+    assert (answer.word, said in answer.text) == (word, True), answer.text
+
+
+def test_levels_are_kept_and_are_no_ratio() -> None:
+    answer = missing(NONE, MANY)
+    assert answer.levels == pytest.approx((27_833.3, 0.0), abs=0.1)
+    assert (answer.ours, answer.is_ratio) == (None, False)
+    assert answer.ours_words == "27,833 misses/s from 0"
+    assert answer.measured == OLD
+    assert missing((100.0, 101.0, 99.0), MANY).levels is None, "a ratio is as good"
+
+
+def test_out_of_nothing_in_one_run_is_not_told() -> None:
+    answer = missing((0.0,), (28_000.0,))
+    assert answer.word is Word.UNTOLD
+    assert "28,000 misses/s against 0 misses/s" in answer.text
+
+
+def test_nothing_at_all_refutes_nothing_where_the_scale_is_too_small() -> None:
+    assert missing(NONE, NONE, needs={"cpus": 64}).word is Word.UNTOLD
+
+
+def test_a_published_ratio_is_no_matter_of_levels() -> None:
+    assert missing(NONE, MANY, direction=None, ratio=2.0).word is Word.UNTOLD

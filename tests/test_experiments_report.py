@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from at_work import OLD
+from at_work import OLD, interference
 from everything import HOSTILE
 from journeys import SESSIONS, journey, stored
 from test_report_page import Read
 
 from recovery.cli import run
-from recovery.experiments.answers import Answer, Word
+from recovery.experiments.answers import Answer
 from recovery.experiments.bars import Factors, ratio_bars
 from recovery.experiments.literature import publications
 from recovery.experiments.page import PAGE, write
 from recovery.experiments.told import STORED, read, save
+from recovery.experiments.verdicts import Word
 from recovery.store import REPORT
 
 
@@ -50,6 +51,30 @@ def test_published_figures_stand_beside_ours(whole: Path) -> None:
         assert "had 12 CPUs, this one has 4" in told
 
 
+def test_each_question_has_its_answer_its_figures_and_its_own_charts(whole: Path) -> None:
+    written = (whole / PAGE).read_text()
+    parts = {one.name: written.split(f'<section id="{one.name}"')[1].split("</section>")[0] for one in publications()}
+    for told in parts.values():
+        assert '<p class="answer">Of ' in told
+        assert "Figures of this host" in told
+        assert "<figcaption>" in told.split("Measured here</h3>")[1], "a chart of its own"
+    assert "Second by second" in parts["interference"]
+    assert "2 more of them over time" not in parts["interference"]
+    assert "4 more of them over time" in parts["interference"], "one of each version is open"
+    assert "mean misses/s" in parts["interference"], "what is claimed of them stands beside the queries"
+    assert "Second by second" not in parts["table-cache"]
+
+
+def test_effects_that_lack_runs_alone_share_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SESSIONS, "interference", lambda: interference(caches=("400",), runs=1))
+    folder = stored(tmp_path, "interference")
+    told = " ".join((folder / "report.txt").read_text().split())
+    assert told.count("Cannot be told from so few runs") == 1
+    assert "3 effects: Cannot be told from so few runs, without an interval" in told
+    assert "1 shows, 3 cannot be told from so few runs." in told
+    assert "5,200 misses/s from 0" in told
+
+
 def test_text_is_narrow_and_plain(whole: Path) -> None:
     text = (whole / "report.txt").read_bytes().decode("ascii")
     assert max(map(len, text.splitlines())) <= 78
@@ -75,8 +100,8 @@ def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     for name in (PAGE, "report.txt", "report.md"):
         told = " ".join((folder / name).read_text().split())
         assert told.count("its smallest scale takes about 9 minutes") >= 4
-    page = Read((folder / PAGE).read_text())
-    assert page.tags["svg"] == 1
+    drawn = {one.name for one in publications() if f"ratios-{one.name}" in (folder / PAGE).read_text()}
+    assert drawn == {"interference"}
 
 
 def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +156,17 @@ def test_half_and_twice_are_as_far_from_one() -> None:
     assert Factors(0.7, 1.3).ticks() == (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
     assert Factors(0.5, 300).ticks() == (1.0, 10.0, 100.0)
     assert 1.0 in Factors(0.4, 9).ticks()
+
+
+def test_one_far_from_all_that_was_published_is_left_to_the_table() -> None:
+    far = an_answer(None, 201.0)
+    chart = ratio_bars([an_answer(0.83, 0.9), an_answer(1.0, 1.0), far], "k")
+    assert chart is not None
+    assert chart.svg.count('class="bar v0"') == 2
+    assert "too far from the others" in chart.notes[-1]
+    alone = ratio_bars([far], "k")
+    assert alone is not None
+    assert len(alone.notes) == 1
 
 
 def test_a_bar_for_each_and_none_where_there_is_nothing() -> None:

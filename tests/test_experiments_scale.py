@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from itertools import pairwise
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 from recovery.cli import run
 from recovery.commands import budgeted
-from recovery.commands.budgeted import Asked, asked_versions, chosen, parse_budget
-from recovery.errors import UsageError
-from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, span_text
+from recovery.commands.budgeted import Asked, asked_versions, chosen, parse_budget, refuse_nothing
+from recovery.errors import HostUnfitError, UsageError
+from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, pace_of, span_text
 from recovery.experiments.literature import names, publications
 from recovery.experiments.rungs import Caps, most_threads, rungs
 from recovery.host.space import Need
@@ -120,6 +121,96 @@ def test_half_an_hour_is_enough_for_three_runs_of_each(tmp_path: Path, monkeypat
     monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
     found = chosen(asked(1800, tmp_path))
     assert [one.request.runs >= 3 if one.request else None for one in found] == [True] * 5
+
+
+def test_ten_minutes_are_enough_for_a_first_look_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
+    assert all(one.request for one in chosen(asked(600, tmp_path)))
+
+
+def test_the_pace_is_of_what_is_not_a_load() -> None:
+    assert pace_of(()) == 1
+    assert pace_of([(Price(100), 250.0)]) == 2.5
+    assert pace_of([(Price(100, loads_s=60), 160.0)]) == 2.5, "its 60 seconds are as long everywhere"
+    assert pace_of([(Price(100), 50.0), (Price(100), 150.0)]) == 1
+    assert 0.5 < pace_of([(Price(100), 1.0)]) < 1, "what was built already"
+    assert Price(100, loads_s=60).at(2.5) == Price(160, loads_s=60)
+
+
+def test_who_is_slower_than_guessed_gets_smaller_scales(tmp_path: Path) -> None:
+    found, slow = chosen(asked(3600, tmp_path)), chosen(asked(3600, tmp_path, pace=3.0))
+    assert sum(one.expected_s or 0 for one in slow) <= OF_THE_BUDGET * 3600
+    assert sum(one.price.seconds for one in slow) < 0.6 * sum(one.price.seconds for one in found)
+    for one in slow:
+        assert one.expected_s is None or one.expected_s == one.price.at(3.0).seconds
+
+
+def test_what_is_left_is_what_is_planned_with(tmp_path: Path) -> None:
+    found = chosen(asked(36_000, tmp_path, left_s=300.0))
+    assert 0 < sum(one.expected_s or 0 for one in found) <= OF_THE_BUDGET * 300
+    assert any("had no room any more (5 minutes were left)" in str(one.left_out) for one in found)
+
+
+def test_a_budget_for_nothing_says_which_would_do(tmp_path: Path) -> None:
+    wanted = asked(20, tmp_path)
+    with pytest.raises(UsageError, match="in 20 s no experiment can be measured") as refused:
+        refuse_nothing(wanted, chosen(wanted))
+    least, every = (int(minutes) for minutes in re.findall(r"BUDGET=(\d+)m", refused.value.hint))
+    assert any(one.request for one in chosen(asked(60 * least, tmp_path)))
+    assert all(one.request for one in chosen(asked(60 * every, tmp_path)))
+    refuse_nothing(wanted, chosen(asked(60 * least, tmp_path)))
+
+
+def test_a_disk_for_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**6, 10))
+    with pytest.raises(HostUnfitError, match="no experiment fits the disk") as refused:
+        refuse_nothing(asked(3600, tmp_path), chosen(asked(3600, tmp_path)))
+    assert "DATA=" in refused.value.hint
+
+
+def test_nothing_is_begun_where_nothing_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results"
+    for more in ((), ("--dry-run",)):
+        where = ["--data", str(tmp_path / "data"), "--results", str(results)]
+        assert run(["experiments", "--budget", "10s", *where, *more]) == 2
+        assert "hint:  give BUDGET=" in capsys.readouterr().err
+    assert not results.exists()
+
+
+def test_instances_and_innodb_are_measured_over_one_directory(tmp_path: Path) -> None:
+    small = chosen(asked(36_000, tmp_path, caps=Caps(smallest=True), names=("table-cache", "write-scaling")))
+    one, other = (found.request.schema for found in small if found.request)
+    assert one == other
+
+
+def test_limits_and_settings_of_the_file_hold_for_every_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "recovery.toml"
+    file.write_text('read_iops = 5000\nmemory = "2g"\n[set]\ninnodb_io_capacity = "500"\n')
+    monkeypatch.setenv("RECOVERY_CONFIG", str(file))
+    assert run(["experiments", "--budget", "2h", "--dry-run", "--data", str(tmp_path)]) == 0
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("$ recovery")]
+    assert len(commands) == 5
+    for command in commands:
+        assert "--set innodb_io_capacity=500" in command
+        assert "--read-iops 5000" in command
+        assert "--memory 2g" in command
+
+
+@pytest.mark.parametrize(
+    "line", ["columns = 3", 'variant = "small:innodb_buffer_pool_size=64M"', 'question = "scaling"']
+)
+def test_what_the_file_says_of_others_is_refused(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "recovery.toml"
+    file.write_text(line)
+    monkeypatch.setenv("RECOVERY_CONFIG", str(file))
+    assert run(["experiments", "--dry-run"]) == 2
+    told = capsys.readouterr().err
+    assert f"'{line.partition(' ')[0]}' of recovery.toml says nothing to experiments" in told
+    assert "hint:  remove it there" in told
 
 
 def test_what_does_not_fit_says_so(tmp_path: Path) -> None:

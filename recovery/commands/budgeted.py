@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands import measure
 from recovery.commands.asked import make_request
 from recovery.commands.asked_work import host_for
-from recovery.errors import UsageError
+from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, span_text
 from recovery.experiments.literature import names
 from recovery.experiments.priced import price
 from recovery.experiments.rungs import Caps, Rung, rungs
-from recovery.host.space import MOST_OF_THE_ROOM, free
-from recovery.model import NO_LIMITS
+from recovery.host.space import HINT, MOST_OF_THE_ROOM, free
+from recovery.model import NO_LIMITS, Limits
 from recovery.paths import default_data_dir
 from recovery.request import Request, split_versions
 
@@ -43,6 +45,12 @@ class Asked:
     shared: tuple[str, ...] = ()
     """Options that every session gets as they were given."""
     data: Path | None = None
+    limits: Limits = NO_LIMITS
+    """Of every server; they are among the options, too."""
+    left_s: float | None = None
+    """Of the budget, once some of it has gone."""
+    pace: float = 1.0
+    """So many times as long as guessed did it take so far."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,11 @@ class Chosen:
     request: Request | None
     """None where it is left out."""
     scale: str
+    price: Price
+    """At a guess, whatever was seen of this host; of the smallest scale where it is left out."""
     expected_s: float | None
     left_out: str | None = None
+    fits_disk: bool = True
 
 
 def parse_budget(text: str) -> float:
@@ -89,36 +100,61 @@ class _Ladder:
 def chosen(asked: Asked) -> tuple[Chosen, ...]:
     """In the order of the publications."""
     releases = tuple(dict.fromkeys(known_wanted(version).like for version in asked.versions))
-    host, ladders = host_for(NO_LIMITS), []
+    host, ladders = host_for(asked.limits), []
     for name in asked.names:
         found = rungs(name, host, asked.caps)
         requests = tuple(_request(name, asked, rung) for rung in found)
         ladders.append(_Ladder(name, found, requests, tuple(price(request, releases) for request in requests)))
-    room = free(asked.data or default_data_dir())
-    whole = Price(
-        OF_THE_BUDGET * asked.budget_s, int(MOST_OF_THE_ROOM * room.bytes), int(MOST_OF_THE_ROOM * room.inodes)
-    )
-    prices = [ladder.prices for ladder in ladders]
+    whole = _whole(asked)
+    prices = [[one.at(asked.pace) for one in ladder.prices] for ladder in ladders]
     steps = allot(prices, whole)
     held = held_by_disk(prices, steps, whole)
     return tuple(
-        _chosen(ladder, step, whole, by_disk=by_disk)
+        _left_out(ladder, asked, whole) if step is None else _taken(ladder, step, asked, by_disk=by_disk)
         for ladder, step, by_disk in zip(ladders, steps, held, strict=True)
     )
 
 
-def _chosen(ladder: _Ladder, step: int | None, whole: Price, *, by_disk: bool) -> Chosen:
-    if step is None:
-        return Chosen(ladder.name, None, "", None, _left_out(ladder.rungs[0], ladder.prices[0], whole))
+def _whole(asked: Asked) -> Price:
+    room = free(asked.data or default_data_dir())
+    seconds = asked.budget_s if asked.left_s is None else asked.left_s
+    return Price(OF_THE_BUDGET * seconds, int(MOST_OF_THE_ROOM * room.bytes), int(MOST_OF_THE_ROOM * room.inodes))
+
+
+def _taken(ladder: _Ladder, step: int, asked: Asked, *, by_disk: bool) -> Chosen:
     more = "; for more of it the disk is too small" if by_disk else ""
-    return Chosen(ladder.name, ladder.requests[step], f"{ladder.rungs[step].told}{more}", ladder.prices[step].seconds)
+    cost = ladder.prices[step]
+    return Chosen(
+        ladder.name, ladder.requests[step], f"{ladder.rungs[step].told}{more}", cost, cost.at(asked.pace).seconds
+    )
 
 
-def _left_out(smallest: Rung, cost: Price, whole: Price) -> str:
-    what = f"its smallest scale ({smallest.told})"
-    if not cost.is_on_disk(whole):
-        return f"{what} needs {cost.bytes / 1e9:.1f} GB of disk, and {whole.bytes / 1e9:.1f} GB may be used"
-    return f"{what} takes about {span_text(cost.seconds)}, for which the budget has no room beside the others"
+def _left_out(ladder: _Ladder, asked: Asked, whole: Price) -> Chosen:
+    cost = ladder.prices[0]
+    what = f"its smallest scale ({ladder.rungs[0].told})"
+    fits_disk = cost.is_on_disk(whole)
+    if not fits_disk:
+        why = f"{what} needs {cost.bytes / 1e9:.1f} GB of disk, and {whole.bytes / 1e9:.1f} GB may be used"
+    else:
+        room = "has no room" if asked.left_s is None else f"had no room any more ({span_text(asked.left_s)} were left)"
+        took = span_text(cost.at(asked.pace).seconds)
+        why = f"{what} takes about {took}, for which the budget {room} beside the others"
+    return Chosen(ladder.name, None, "", cost, None, why, fits_disk)
+
+
+def refuse_nothing(asked: Asked, found: Sequence[Chosen]) -> None:
+    """A budget in which nothing can be measured: which one would do?"""
+    if any(one.request for one in found):
+        return
+    able = [one.price.seconds for one in found if one.fits_disk]
+    if not able:
+        raise HostUnfitError(f"no experiment fits the disk: {found[0].name} at {found[0].left_out}", HINT)
+    least, every = (math.ceil(seconds / OF_THE_BUDGET / 60) for seconds in (min(able), sum(able)))
+    rest = f", or BUDGET={every}m for all of them at their smallest" if every > least else ""
+    raise UsageError(
+        f"in {span_text(asked.budget_s)} no experiment can be measured, not even at its smallest scale",
+        f"give BUDGET={least}m for the shortest{rest}",
+    )
 
 
 def _request(name: str, asked: Asked, rung: Rung) -> Request:
@@ -130,6 +166,7 @@ def _request(name: str, asked: Asked, rung: Rung) -> Request:
     return make_request(name, given)
 
 
+@cache
 def _commands() -> Mapping[str, click.Command]:
     """Those that measure, deaf to the environment: what it says is for the command that was called."""
     found = {}

@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from recovery.commands.budgeted import Asked, Chosen, asked_versions, chosen, parse_budget
-from recovery.commands.journeys import Travel, begun
-from recovery.commands.options import FOLDER, OPTIONS, PREFIX, repeat_command
+from recovery.commands.budgeted import Asked, Chosen, asked_versions, chosen, parse_budget, refuse_nothing
+from recovery.commands.journeys import Travel, begun, fetch
+from recovery.commands.options import CONFIG, FOLDER, OPTIONS, PREFIX, repeat_command
 from recovery.commands.work_options import parameters_of, refuse_foreign
 from recovery.errors import UsageError
 from recovery.experiments.allot import span_text
@@ -22,15 +22,18 @@ from recovery.experiments.literature import names, publications
 from recovery.experiments.page import PAGE, write
 from recovery.experiments.rungs import Caps
 from recovery.experiments.told import chapters, read
+from recovery.limited import parse_limits
 from recovery.paths import DEFAULT_RESULTS
 from recovery.report.console import Page, print_tables
 from recovery.request import MOST_RUNS, MOST_TABLES, positive
 
 DEFAULT_BUDGET = "30m"
+_IN_THE_FILE = {"variants": "variant", "options": "option", "parts": "question"}
+"""What is called otherwise there."""
 _MOST_SECONDS = 86_400
 _PASSED_ON = (
     "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_probe", "notes", "keep",
-    "stall_s",
+    "stall_s", "settings", "read_iops", "read_bps", "memory", "cpus",
 )  # fmt: skip
 """Options that mean here what they mean to every session."""
 _SHARED = tuple(
@@ -68,6 +71,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     Each experiment is a session of its own in --results, at the scale that the budget allows; the report of all of them
     is a folder beside those. What a host of this size cannot show is said."""
     refuse_foreign(os.environ, context.command)
+    _refuse_foreign_file(context)
     if given["again"] is not None:
         return _again(given["again"].expanduser().absolute())
     asked, quiet = _asked(given), bool(given["quiet"])
@@ -79,16 +83,32 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     command = _repeat(asked, given)
     say(f"$ {command}")
     if given["dry_run"]:
-        _tell(asked, chosen(asked), Page())
+        found = chosen(asked)
+        _tell(asked, found, Page())
+        refuse_nothing(asked, found)
         return 0
     found = chosen(asked)
+    refuse_nothing(asked, found)
+    fetch(found, say)
     results = given["results"].expanduser().absolute()
-    travel = Travel(begun(command, asked.budget_s, asked.versions, found), results, say=say, quiet=quiet)
+    travel = Travel(begun(command, asked, found), asked, results, say=say, quiet=quiet)
     try:
         return travel.run(found)
     finally:
         _show(travel.folder, Page())
         say(f"stored in {travel.folder}; open its {PAGE}")
+
+
+def _refuse_foreign_file(context: click.Context) -> None:
+    """recovery.toml is for all commands, but what it says of measuring must hold for what is measured here, too."""
+    known = {parameter.name for parameter in context.command.params}
+    for name in context.default_map or {}:
+        if name not in known:
+            called = _IN_THE_FILE.get(name, name)
+            raise UsageError(
+                f"'{called}' of {CONFIG} says nothing to {context.command.name}",
+                f"remove it there, or name another file in {PREFIX}CONFIG",
+            )
 
 
 def _asked(given: dict[str, Any]) -> Asked:
@@ -108,6 +128,7 @@ def _asked(given: dict[str, Any]) -> Asked:
         ),
         shared=tuple(_shared(given)),
         data=given["data"] and given["data"].expanduser().absolute(),
+        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
 
 

@@ -4,62 +4,87 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recovery.commands.budgeted import Chosen
+from recovery.builds.tools import provide
+from recovery.commands.budgeted import Asked, Chosen, chosen
 from recovery.commands.gone_on import newest
 from recovery.commands.measure import run_and_show
 from recovery.compare import not_measured
+from recovery.engines import choose
 from recovery.errors import RecoveryError
-from recovery.experiments.allot import span_text
+from recovery.experiments.allot import Price, pace_of, span_text
 from recovery.experiments.literature import publications
 from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
+from recovery.host.lock import host_lock
+from recovery.request import Request
+from recovery.runner import resolve_builds
+from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130
+_SLOW = 1.2
+"""Times the guess: from there on it is worth telling."""
 Say = Callable[[str], None]
 
 
-def begun(command: str, budget_s: float, versions: tuple[str, ...], found: Sequence[Chosen]) -> Journey:
+def fetch(found: Sequence[Chosen], say: Say) -> None:
+    """Servers and programs, before the clock starts. Without a server nothing can be measured; who lacks a program says
+    so when its turn comes."""
+    requests = [one.request for one in found if one.request is not None]
+    programs = dict.fromkeys(name for request in requests for name in _programs(request))
+    with host_lock():
+        # Each session finds them, and then says what there is to be warned of.
+        resolve_builds(requests[0], choose(requests[0], say), lambda _: None)
+        for name in programs:
+            with suppress(RecoveryError):
+                provide(name, offline=requests[0].offline, say=say)
+
+
+def _programs(request: Request) -> tuple[str, ...]:
+    experiment = find_scenario(request.scenario).experiment
+    return experiment.programs if experiment else ()
+
+
+def begun(command: str, asked: Asked, found: Sequence[Chosen]) -> Journey:
     return Journey(
         command=command,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        budget_s=budget_s,
-        versions=versions,
-        steps=tuple(
-            Step(
-                name=one.name,
-                command=one.request.command if one.request else None,
-                scale=one.scale,
-                expected_s=one.expected_s,
-                left_out=one.left_out,
-            )
-            for one in found
-        ),
+        budget_s=asked.budget_s,
+        versions=asked.versions,
+        steps=tuple(_as_planned(Step(name=one.name), one) for one in found),
     )
+
+
+def _as_planned(step: Step, one: Chosen) -> Step:
+    command = one.request.command if one.request else None
+    return replace(step, command=command, scale=one.scale, expected_s=one.expected_s, left_out=one.left_out)
 
 
 class Travel:
     """Through all of them. What has ended is on disk, and in the reports, however the rest goes."""
 
-    def __init__(self, journey: Journey, results: Path, *, say: Say, quiet: bool) -> None:
+    def __init__(self, journey: Journey, asked: Asked, results: Path, *, say: Say, quiet: bool) -> None:
         self.journey = journey
         self.folder = create(results)
+        self._asked = asked
         self._results = results
         self._say = say
         self._quiet = quiet
         self._began_s = time.monotonic()
+        self._ended: list[tuple[Price, float]] = []
 
     def run(self, found: Sequence[Chosen]) -> int:
-        """The exit code: 1 where one of them failed."""
+        """The exit code: 1 where one of them failed, or none was measured."""
         save(self.journey, self.folder)
         status = "aborted"
         try:
-            for number, one in enumerate(found, 1):
-                self._keep(self._step(one, f"experiment {number} of {len(found)}"))
-            failed = any(step.error for step in self.journey.steps)
+            self._all(found)
+            steps = self.journey.steps
+            failed = any(step.error for step in steps) or not any(step.session for step in steps)
             status = "failed" if failed else "finished"
         except BaseException as ended:
             told = getattr(ended, "exit_code", None) == _INTERRUPTED
@@ -75,37 +100,66 @@ class Travel:
     def _spent_s(self) -> float:
         return time.monotonic() - self._began_s
 
+    def _all(self, found: Sequence[Chosen]) -> None:
+        """The first that can be measured, then the first of the others with the time that is left. One that was left
+        out may find room once others took less than was guessed."""
+        rest = list(found)
+        while able := [one for one in rest if one.request is not None]:
+            self._keep(self._measured(able[0]))
+            names = tuple(one.name for one in rest if one is not able[0])
+            rest = list(self._anew(names)) if names else []
+        for one in rest:
+            self._say(f"{self._which(one.name)}: left out: {one.left_out}")
+
+    def _anew(self, names: tuple[str, ...]) -> tuple[Chosen, ...]:
+        left_s, pace = self._asked.budget_s - self._spent_s, pace_of(self._ended)
+        found = chosen(replace(self._asked, names=names, left_s=max(0.0, left_s), pace=pace))
+        for one in found:
+            step = self._step(one.name)
+            scales = [each or "left out" for each in (step.planned or step.scale, one.scale)]
+            self._keep(replace(_as_planned(step, one), planned=scales[0] if scales[0] != scales[1] else ""))
+        if pace > _SLOW:
+            self._say(f"so far it took {pace:.1f} times as long as guessed: the rest is planned by that")
+        return found
+
     def _keep(self, step: Step) -> None:
         self.journey = self.journey.with_step(step)
         save(self.journey, self.folder)
 
-    def _step(self, one: Chosen, which: str) -> Step:
-        step = next(step for step in self.journey.steps if step.name == one.name)
-        title = next(f"{known.label} {known.title}" for known in publications() if known.name == one.name)
-        if one.request is not None and self._spent_s >= self.journey.budget_s:
-            late = f"the budget of {span_text(self.journey.budget_s)} was over before it could begin"
-            step = replace(step, left_out=late)
-        if one.request is None or step.left_out:
-            self._say(f"{which}: {title}: left out: {step.left_out}")
-            return step
-        self._say(f"{which}: {title}: {one.scale}")
+    def _step(self, name: str) -> Step:
+        return next(step for step in self.journey.steps if step.name == name)
+
+    def _which(self, name: str) -> str:
+        names = [step.name for step in self.journey.steps]
+        title = next(f"{known.label} {known.title}" for known in publications() if known.name == name)
+        return f"experiment {names.index(name) + 1} of {len(names)}: {title}"
+
+    def _measured(self, one: Chosen) -> Step:
+        assert one.request is not None
+        assert one.expected_s is not None
+        step, which = self._step(one.name), self._which(one.name)
+        planned = f" (planned: {step.planned})" if step.planned else ""
+        self._say(f"{which}: {one.scale}, about {span_text(one.expected_s)}{planned}")
         before, began_s = newest(self._results), time.monotonic()
         error: str | None = None
         try:
             error = not_measured(run_and_show(one.request, quiet=self._quiet))
         except KeyboardInterrupt:
-            self._keep(self._ended(step, before, began_s, error="it was interrupted"))
+            self._keep(self._over(step, before, began_s, error="it was interrupted"))
             raise
         except (RecoveryError, OSError) as failure:
             error = failure.message if isinstance(failure, RecoveryError) else str(failure)
             if getattr(failure, "exit_code", 1) == _INTERRUPTED:
-                self._keep(self._ended(step, before, began_s, error="it was interrupted"))
+                self._keep(self._over(step, before, began_s, error="it was interrupted"))
                 raise
         if error is not None:
-            self._say(f"{which}: {title}: {error}")
-        return self._ended(step, before, began_s, error=error)
+            self._say(f"{which}: {error}")
+        took_s = time.monotonic() - began_s
+        if error is None or took_s > one.price.seconds:
+            self._ended.append((one.price, took_s))
+        return self._over(step, before, began_s, error=error)
 
-    def _ended(self, step: Step, before: Path | None, began_s: float, *, error: str | None) -> Step:
+    def _over(self, step: Step, before: Path | None, began_s: float, *, error: str | None) -> Step:
         """With the session that was kept of it, whole or not."""
         left = newest(self._results)
         session = left.name if left is not None and left != before else None

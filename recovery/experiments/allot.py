@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from recovery.estimate import duration_text
 
@@ -12,6 +12,8 @@ OF_THE_BUDGET = 0.9
 
 
 _LEAST_IN_MINUTES_S = 120
+_FASTEST, _SLOWEST = 0.7, 20.0
+"""What a pace may be: who found everything built already is not as fast at what comes next."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,20 @@ class Price:
     seconds: float
     bytes: int = 0
     inodes: int = 0
+    loads_s: float = 0.0
+    """Of the seconds those of loads, which are as long on every host."""
 
     def __add__(self, other: Price) -> Price:
-        return Price(self.seconds + other.seconds, self.bytes + other.bytes, self.inodes + other.inodes)
+        return Price(
+            self.seconds + other.seconds,
+            self.bytes + other.bytes,
+            self.inodes + other.inodes,
+            self.loads_s + other.loads_s,
+        )
+
+    def at(self, pace: float) -> Price:
+        """Where all but the loads takes so many times as long."""
+        return replace(self, seconds=self.loads_s + pace * (self.seconds - self.loads_s))
 
     def within(self, whole: Price) -> bool:
         return self.seconds <= whole.seconds and self.is_on_disk(whole)
@@ -35,6 +48,15 @@ class Price:
 def span_text(seconds: float) -> str:
     """Of what may be shorter than a minute or two."""
     return f"{seconds:.0f} s" if seconds < _LEAST_IN_MINUTES_S else duration_text(seconds)
+
+
+def pace_of(ended: Iterable[tuple[Price, float]]) -> float:
+    """How many times as long as guessed did it take so far, apart from the loads? Of prices and the seconds taken."""
+    guessed = taken = 0.0
+    for price, seconds in ended:
+        guessed += price.seconds - price.loads_s
+        taken += max(0.0, seconds - price.loads_s)
+    return min(max(taken / guessed, _FASTEST), _SLOWEST) if guessed else 1.0
 
 
 def allot(ladders: Sequence[Sequence[Price]], whole: Price) -> tuple[int | None, ...]:

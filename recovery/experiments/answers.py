@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from recovery.cells import cell_words
 from recovery.experiments.literature import Claim, Publication
 from recovery.experiments.pairs import VERSION, Pair, pairs, series_measured
+from recovery.experiments.verdicts import Asked, Word, factor, figure_words, of_levels, of_ratio, published
 from recovery.measures import by_cell, taken
-from recovery.report.work.said import number, times
 from recovery.stored import Run, Session, Verdict
-from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
+from recovery.students import LEAST_RUNS, half_interval_95, ratio_95
 from recovery.summary import mean
-
-_NOTHING = 0.05
-"""A published ratio that is no further from 1 says that nothing changes; so does one of ours."""
-_COARSE = 0.1
-"""An interval as wide hides what would be worth telling."""
-
-
-_SPELLED = {"cpus": "CPUs"}
-
-
-class Word(StrEnum):
-    SHOWS = "shows"
-    NOT = "does not show"
-    OPPOSITE = "the opposite shows"
-    UNTOLD = "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -49,27 +33,16 @@ class Answer:
     ours_words: str = ""
     error_words: str = ""
     is_ratio: bool = True
-
-
-@dataclass(frozen=True)
-class _Asked:
-    claim: Claim
-    facts: Mapping[str, int]
-
-    @property
-    def lacks(self) -> str:
-        """Why this host, or this scale, is no place to ask; empty where it is one."""
-        missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
-        if not missing:
-            return ""
-        told = " and ".join(f"{self.facts.get(name, 0):,} {_SPELLED.get(name, name)}" for name in missing)
-        return f"{told} are too few{f': {self.claim.why}' if self.claim.why else ''}"
+    levels: tuple[float, float] | None = None
+    """Of both sides, where the base is nothing, or so close to it that a ratio would be noise."""
+    few: bool = False
+    """It cannot be told for no other reason than that there are too few runs."""
 
 
 def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
     """In the order of the claims; those about versions that nobody measured are left out."""
     facts = facts_of(session)
-    return tuple(answer for claim in publication.claim for answer in _of(session, _Asked(claim, facts)))
+    return tuple(answer for claim in publication.claim for answer in _of(session, Asked(claim, facts)))
 
 
 def facts_of(session: Session) -> dict[str, int]:
@@ -89,7 +62,7 @@ def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _of(session: Session, asked: _Asked) -> Iterator[Answer]:
+def _of(session: Session, asked: Asked) -> Iterator[Answer]:
     claim = asked.claim
     wanted = (claim.one.get(VERSION), claim.other.get(VERSION))
     if not all(series_measured(session, series) for series in wanted if series):
@@ -109,17 +82,25 @@ def _of(session: Session, asked: _Asked) -> Iterator[Answer]:
         )
 
 
-def _ratio(session: Session, asked: _Asked, pair: Pair, cells: Mapping[tuple[str, str], Sequence[Run]]) -> Answer:
+def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str, str], Sequence[Run]]) -> Answer:
     assert pair.other is not None
     claim = asked.claim
     name = claim.figure or session.figure
     sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
     ours = ratio_95(*sides) if all(map(any, sides)) else None
-    word, text = _worded(asked, ours, least=min(map(len, sides)))
+    least = min(map(len, sides))
+    where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
+    if claim.direction and least and not (ours and ours.differs) and (found := of_levels(asked, name, sides)):
+        return Answer(
+            claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
+            is_ratio=False, levels=(found.one, found.other), few=few,
+        )  # fmt: skip
+    word, text = of_ratio(asked, ours, least=least)
     return Answer(
-        claim.what, word, text, _measured(session, claim, pair),
+        claim.what, word, text, where,
         claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
         factor(ours.value) if ours else "", "" if ours is None or ours.error is None else factor(ours.error),
+        few=few and ours is not None,
     )  # fmt: skip
 
 
@@ -132,88 +113,7 @@ def _measured(session: Session, claim: Claim, pair: Pair) -> str:
     return f"{versions}, {where}" if where else versions
 
 
-def published(claim: Claim) -> str:
-    if claim.level is not None:
-        return _figure_words(claim, claim.level)
-    if claim.published is None:
-        return f"{claim.direction} than 1"
-    if claim.at_least:
-        return f"at least {factor(claim.published)}"
-    told = factor(claim.published)
-    return f"{told} to {factor(claim.up_to)}" if claim.up_to else told
-
-
-def factor(ratio: float) -> str:
-    """As exact as a reader needs it."""
-    return times(ratio) if ratio < 10 else number(ratio)
-
-
-def _figure_words(claim: Claim, value: float) -> str:
-    """`31,000 bytes`, `100 % of all`."""
-    told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number(value)
-    return f"{told} {claim.unit}".strip()
-
-
-def _worded(asked: _Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str]:
-    theirs = f"published: {published(asked.claim)}"
-    if ours is None:
-        return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
-    told = _times(ours)
-    if ours.error is None:
-        runs = "one run" if least == 1 else f"{least} runs"
-        return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
-    word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
-    lacks = asked.lacks
-    if lacks and word is Word.NOT:
-        return Word.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
-    doubt = f" A caveat: {lacks}." if lacks and word is not Word.UNTOLD else ""
-    return word, f"{text.format(ours=told, theirs=theirs)}{doubt}"
-
-
-def _is_nothing(claim: Claim) -> bool:
-    return claim.published is not None and abs(claim.published - 1) <= _NOTHING
-
-
-def _nothing_claimed(ours: Ratio) -> tuple[Word, str]:
-    assert ours.error is not None
-    if ours.differs and abs(ours.value - 1) > _NOTHING:
-        return Word.NOT, "Does not show here: {ours}, which is more than noise; {theirs}."
-    if ours.error > _COARSE:
-        return Word.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
-    return Word.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
-
-
-def _effect_claimed(claim: Claim, ours: Ratio) -> tuple[Word, str]:
-    assert ours.error is not None
-    low, high = ours.value - ours.error, ours.value + ours.error
-    least, most = claim.published, claim.up_to or claim.published
-    more = claim.direction == "more" if least is None else least > 1
-    if not ours.differs:
-        inside = least is not None and low <= least <= high
-        if inside or (least is None and ours.error > _COARSE):
-            return (
-                Word.UNTOLD,
-                "Cannot be told: the interval of {ours} holds what was published and no difference, too; {theirs}.",
-            )
-        return Word.NOT, "Does not show here: {ours}, no difference by more than noise; {theirs}."
-    if (ours.value > 1) != more:
-        return Word.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
-    if least is None or most is None:
-        return Word.SHOWS, "Shows here: {ours}; {theirs}."
-    if claim.at_least:
-        held = "as published" if high >= least else "less than was published"
-    elif low <= most and high >= least:
-        held = "as much as was published"
-    else:
-        held = "more than was published" if (ours.value > most) == more else "less than was published"
-    return Word.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
-
-
-def _times(ours: Ratio) -> str:
-    return factor(ours.value) if ours.error is None else f"{factor(ours.value)} +- {factor(ours.error)}"
-
-
-def _level(session: Session, asked: _Asked, pair: Pair, runs: Sequence[Run]) -> Answer:
+def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> Answer:
     claim = asked.claim
     values = [
         value for run in runs if run.verdict is Verdict.MEASURED if (value := _figure(session, claim, run)) is not None
@@ -223,7 +123,7 @@ def _level(session: Session, asked: _Asked, pair: Pair, runs: Sequence[Run]) -> 
     if ours is None:
         word, text = Word.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
     else:
-        told = _figure_words(claim, ours)
+        told = figure_words(claim, ours)
         if ours <= 0:
             word, text = Word.UNTOLD, f"Cannot be told: {told}, in which others on this host have a part; {theirs}."
         elif abs(ours / claim.level - 1) <= claim.within:
@@ -235,7 +135,7 @@ def _level(session: Session, asked: _Asked, pair: Pair, runs: Sequence[Run]) -> 
     error = half_interval_95(values) if len(values) >= LEAST_RUNS else None
     return Answer(
         claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
-        "" if ours is None else _figure_words(claim, ours), "" if error is None else _figure_words(claim, error),
+        "" if ours is None else figure_words(claim, ours), "" if error is None else figure_words(claim, error),
         is_ratio=False,
     )  # fmt: skip
 

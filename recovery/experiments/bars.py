@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from recovery.experiments.answers import Answer, factor
+from recovery.experiments.answers import Answer
+from recovery.experiments.verdicts import factor
 from recovery.report.html import drawn
 from recovery.report.html.parts import Chart, Mark
 
@@ -18,6 +19,8 @@ _ROOM = 1.08
 """Beyond the outermost figure."""
 _NARROW, _WIDE = 4.0, 50.0
 """From the least to the most: what decides which round numbers stand below."""
+_FAR = 4.0
+"""Times as much as the largest of the others."""
 _PUBLISHED, _OURS = "v6", "v0"
 
 
@@ -48,7 +51,8 @@ class Factors:
 
 def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
     """None where no published ratio has one of ours beside it."""
-    able = [one for one in answers if one.is_ratio and one.ours]
+    every = [one for one in answers if one.is_ratio and one.ours]
+    able = list(_alike(every))
     if not able:
         return None
     axis = _axis(able)
@@ -75,7 +79,18 @@ def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
         Mark("sign-whisker", "95 % interval"),
     )
     note = "Bars begin at 1, where nothing differs; twice as much and half as much are equally long."
-    return Chart(key, title, drawing, legend, (note,))
+    far = "What is too far from the others to be drawn beside them is in the table."
+    return Chart(key, title, drawing, legend, (note, far) if len(able) < len(every) else (note,))
+
+
+def _alike(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Where no ratio was published, one of ours that is far from all others would leave no room to tell those apart."""
+    pairs = [(one.published, one.ours) for one in answers if one.published and one.ours]
+    spans = [abs(math.log(ratio)) for pair in pairs for ratio in pair]
+    most = max(spans, default=math.inf) + math.log(_FAR)
+    for one in answers:
+        if one.published or (one.ours and abs(math.log(one.ours)) <= most):
+            yield one
 
 
 def _name(answer: Answer, all_of_them: Sequence[Answer]) -> str:

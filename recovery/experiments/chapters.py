@@ -8,15 +8,18 @@ from dataclasses import dataclass
 
 from recovery.cells import cell_words
 from recovery.experiments.allot import span_text
-from recovery.experiments.answers import Answer, Word, facts_of
+from recovery.experiments.answers import Answer, facts_of
 from recovery.experiments.literature import Publication
 from recovery.experiments.told import Chapter, Journey
+from recovery.experiments.verdicts import Word
 from recovery.findings import findings
+from recovery.measures import middles
 from recovery.quantities import quantity
 from recovery.report import figures
 from recovery.report.html.page import PAGE
 from recovery.report.work.said import column
 from recovery.stored import Finding, Session, Table
+from recovery.students import LEAST_RUNS
 from recovery.summary import measured_by
 
 _MOST_ROWS = 24
@@ -25,6 +28,12 @@ _TOLD_IN_FULL = ("short-run", "few-runs")
 _ORDER = (Word.SHOWS, Word.NOT, Word.OPPOSITE, Word.UNTOLD)
 TITLE = "Published experiments, repeated here"
 QUESTION = "What was published, and does it show on this host?"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    about: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +51,8 @@ class PageOf:
     measured_table: Table | None
     answers: tuple[Answer, ...]
     answers_table: Table | None
+    sentences: tuple[Sentence, ...]
+    """Of the answers; those that lack nothing but runs share one."""
     beyond: tuple[str, ...]
     link: str | None
     """To the session's own report, from this folder."""
@@ -73,6 +84,7 @@ def _page(chapter: Chapter, host: dict[str, int]) -> PageOf:
         measured_table=None if session is None else _measured_table(session, chapter),
         answers=chapter.answers,
         answers_table=_answers_table(chapter.answers),
+        sentences=tuple(_sentences(chapter.answers)),
         beyond=tuple(_beyond(publication, host if session is None else facts_of(session))),
         link=None if session is None else f"../{step.session}/{PAGE}",
         command=step.command,
@@ -87,6 +99,8 @@ def _short(chapter: Chapter) -> str:
         return "nothing that was published is about the versions that were measured."
     total = sum(counted.values())
     told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
+    if counted[Word.UNTOLD] == sum(one.few for one in chapter.answers) > 0:
+        told += " from so few runs"
     first = next((one for one in chapter.answers if one.ours_words), None)
     return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
 
@@ -138,8 +152,11 @@ def _measured(chapter: Chapter) -> Iterator[str]:
         return
     took = "" if step.took_s is None else f" It took {span_text(step.took_s)}."
     yield f"Versions: {', '.join(session.versions)}. Scale: {step.scale}.{took}"
+    if step.planned:
+        yield f"Chosen anew with the time that was left of the budget; planned: {step.planned}."
     if step.error:
-        yield f"It ended early: {step.error.rstrip('.')}."
+        how = "Not all of it counts" if session.status == "finished" else "It ended early"
+        yield f"{how}: {step.error.rstrip('.')}."
     elif session.status != "finished":
         yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
     yield from _doubts(findings(session))
@@ -159,6 +176,7 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
         return None
     about = quantity(session.figure)
     several = len(session.variants) > 1
+    beside = _beside(session, chapter.publication)
     rows = [
         (
             *((cell_words(session, one.variant),) if several else ()),
@@ -166,14 +184,16 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
             str(one.count),
             column(about, one.mean),
             column(about, one.interval),
+            *(column(quantity(name), means.get((one.version, one.variant))) for name, means in beside.items()),
         )
         for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
     ]
     left = len(rows) - _MOST_ROWS
     notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
-    head = (*(("what",) if several else ()), "version", "runs", f"mean {about.title}", "+-")
+    more = (f"mean {quantity(name).title}" for name in beside)
+    head = (*(("what",) if several else ()), "version", "runs", f"mean {about.title}", "+-", *more)
     return Table(
-        "Measured here",
+        "Figures of this host",
         head,
         tuple(rows[:_MOST_ROWS]),
         tuple(name not in ("what", "version") for name in head),
@@ -182,13 +202,24 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
     )
 
 
+def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
+    """Means of other figures that something was published about, where they were taken."""
+    names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in (None, session.figure))
+    found = {}
+    for name in names:
+        means = {(one.version, one.variant): one.mean for one in middles(session, name) if one.mean is not None}
+        if name and means:
+            found[name] = means
+    return found
+
+
 def _answers_table(answers: Sequence[Answer]) -> Table | None:
     if not answers:
         return None
     rows = tuple(
         tuple(
             told or figures.ABSENT
-            for told in (one.what, one.measured, one.published_words, one.ours_words, one.error_words, one.word.value)
+            for told in (one.what, one.word.value, one.published_words, one.ours_words, one.error_words, one.measured)
         )
         for one in answers
     )
@@ -196,11 +227,24 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
     note = "A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on."
     return Table(
         "Published and here",
-        ("what", "servers here", "published", "here", "+-", "here it"),
+        ("what", "here it", "published", "here", "+-", "servers here"),
         rows,
         (False, False, True, True, True, False),
         notes=(note,) if ratios else (),
     )
+
+
+def _sentences(answers: Sequence[Answer]) -> Iterator[Sentence]:
+    few = [one for one in answers if one.few]
+    for one in answers:
+        if not one.few or len(few) == 1:
+            yield Sentence(f"{one.what} ({one.measured})" if one.measured else one.what, one.text)
+    if len(few) > 1:
+        yield Sentence(
+            f"{len(few)} effects",
+            f"Cannot be told from so few runs, without an interval; the table has their figures. {LEAST_RUNS} runs of "
+            "each would tell: that takes a larger BUDGET.",
+        )
 
 
 def _beyond(publication: Publication, facts: dict[str, int]) -> Iterator[str]:

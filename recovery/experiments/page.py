@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from recovery.experiments.answers import Word
 from recovery.experiments.bars import ratio_bars
 from recovery.experiments.chapters import QUESTION, TITLE, host_words, pages, state
+from recovery.experiments.pictures import pictures
 from recovery.experiments.text import render_markdown, render_text
 from recovery.experiments.told import Chapter, Journey, chapters, read, save
+from recovery.experiments.verdicts import Word
 from recovery.files import write_atomically
 from recovery.report.html.page import template
 from recovery.report.html.parts import Grid
@@ -29,6 +30,7 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
         journey=journey,
         pages=every,
         charts={page.key: ratio_bars(page.answers, f"ratios-{page.key}") for page in every},
+        pictures={one.publication.name: tuple(pictures(one.session)) for one in found if one.session},
         tables={
             page.key: {
                 name: table and Grid(f"{name}-{page.key}", table)

@@ -10,6 +10,7 @@ from recovery.host.space import need_for
 from recovery.model import Version
 from recovery.plan import is_over, places_for
 from recovery.request import Request
+from recovery.work import Load
 
 _AROUND_SESSION_S = 12.0
 """Getting the servers and trying the storage."""
@@ -30,6 +31,8 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
         if schema.rows:
             # Each table is filled by a statement of its own, beside the one that makes it.
             seconds += build_seconds(place.version, replace(schema, rows=0))
+        loads = [variant.task for variant in here if isinstance(variant.task, Load)]
+        loads_s = request.runs * sum(load.seconds + load.warmup_s for load in loads)
         need = need_for(place.version, schema)
-        found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes)
+        found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes, loads_s)
     return found

@@ -11,6 +11,9 @@ _THREADS_FOR_EACH_CPU = 4
 _MOST_THREADS = 64
 _FLUSH = "innodb_flush_log_at_trx_commit=1"
 _INSTANCES = "table_open_cache_instances=1,16"
+_TABLES = 8
+"""Of those that InnoDB is measured with. What is about one to three of them uses the same data directory: one less is
+made."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,14 @@ def _metadata(_: Host, caps: Caps) -> Iterator[Rung]:
         (10, 100, 1), (10, 100, 3), (20, 100, 3), (50, 100, 3), (100, 100, 3), (100, 200, 3), (100, 500, 3),
         (100, 1000, 3), (100, 2000, 3), (100, 5000, 3), (100, 10_000, 3),
     )  # fmt: skip
-    for schemas, wished, runs in steps:
+    for number, (schemas, wished, runs) in enumerate(steps):
         tables = _least(wished, None if caps.tables is None else max(1, caps.tables // schemas))
+        told = f"{schemas * tables:,} tables in {schemas} schemas"
+        if number == 0:
+            yield _rung(caps, runs, told, schemas=schemas, tables=tables)
+            continue
         made = _least(schemas * tables // 10, 10_000)
-        told = f"{schemas * tables:,} tables in {schemas} schemas, {made:,} of them made by one client, too"
+        told = f"{told}, {made:,} of them made by one client, too"
         yield _rung(caps, runs, told, schemas=schemas, tables=tables, published_build=made)
 
 
@@ -90,7 +97,7 @@ def _interference(_: Host, caps: Caps) -> Iterator[Rung]:
     """The load keeps to a tenth of the tables, as published, and the cache holds it, as its published hits say; at the
     end there is a cache that does not, beside it."""
     steps = (
-        (2000, 10, 3, 1), (2000, 10, 3, 3), (5000, 10, 3, 3), (10_000, 10, 5, 3), (10_000, 20, 5, 3),
+        (1000, 5, 2, 1), (2000, 10, 3, 3), (5000, 10, 3, 3), (10_000, 10, 5, 3), (10_000, 20, 5, 3),
         (10_000, 30, 10, 3), (10_000, 60, 10, 3),
     )  # fmt: skip
     for both in (False, True):
@@ -113,7 +120,7 @@ def _load(caps: Caps, times: tuple[int, int, int], told: str, **options: object)
 def _table_cache(host: Host, caps: Caps) -> Iterator[Rung]:
     one, most = "1", str(most_threads(host))
     steps = (
-        (one, most, 10, 3, 1), (one, most, 10, 3, 3), ("1 2 3", most, 10, 3, 3), ("1 2 3", most, 30, 5, 3),
+        (one, most, 5, 2, 1), (one, most, 10, 3, 3), ("1 2 3", most, 10, 3, 3), ("1 2 3", most, 30, 5, 3),
         ("1 2 3", f"1 {most}", 30, 5, 3), ("1 2 3", f"1 {most}", 60, 10, 3),
     )  # fmt: skip
     for tables, threads, seconds, warmup, runs in steps:
@@ -121,9 +128,13 @@ def _table_cache(host: Host, caps: Caps) -> Iterator[Rung]:
         what = f"1 and 16 instances, {_listed(tables)} table{'' if tables == one else 's'} of {rows:,} rows"
         yield _load(
             caps, (seconds, warmup, runs), f"{what}, {_listed(threads)} clients, {{seconds}} s",
-            workload="read-only", load_tables=tables, threads=threads, rows=rows, option=_INSTANCES,
+            workload="read-only", load_tables=tables, threads=threads, tables=_TABLES, rows=rows, option=_INSTANCES,
         )  # fmt: skip
     yield _load(caps, (60, 10, 3), "all workloads, instances, tables and clients of the experiment, {seconds} s")
+
+
+_SMALL = 2
+"""Scales, with one run and with three."""
 
 
 def _write_scaling(host: Host, caps: Caps) -> Iterator[Rung]:
@@ -135,10 +146,14 @@ def _write_scaling(host: Host, caps: Caps) -> Iterator[Rung]:
         ("scaling", both, 10_000, 10, 3, 3),
         ("scaling", both, 100_000, 20, 5, 3), (parts, both, 100_000, 30, 5, 3), (parts, both, 250_000, 60, 10, 3),
     )  # fmt: skip
-    for question, threads, rows, seconds, warmup, runs in steps:
-        told = f"{_listed(question)}: 8 tables of {rows:,} rows, {_listed(threads)} clients, {{seconds}} s"
+    for number, (question, threads, rows, seconds, warmup, runs) in enumerate(steps):
+        # The smallest are about writing alone: most that was published is.
+        workloads = {"workload": "read-write update-nokey"} if number < _SMALL else {}
+        what = f"{_listed(question)}{', writing alone' if workloads else ''}"
+        told = f"{what}: {_TABLES} tables of {rows:,} rows, {_listed(threads)} clients, {{seconds}} s"
         yield _load(
-            caps, (seconds, warmup, runs), told, question=question, threads=threads, rows=rows, option=_FLUSH
+            caps, (seconds, warmup, runs), told, question=question, **workloads, threads=threads, tables=_TABLES,
+            rows=rows, option=_FLUSH,
         )  # fmt: skip
     yield _load(caps, (60, 10, 3), "all questions of the experiment, 8 tables of 250,000 rows, {seconds} s")
 

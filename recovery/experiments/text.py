@@ -42,16 +42,12 @@ def _page(page: PageOf) -> Iterator[str]:
     if page.answers:
         yield from _part("Does it show here?", (), page.answers_table)
         yield ""
-        for one in page.answers:
-            yield from _item(f"{_about(one.what, one.measured)}: {one.text}")
+        for one in page.sentences:
+            yield from _item(f"{one.about}: {one.text}")
     if page.beyond:
         yield from ("", "What this host cannot show")
         for told in page.beyond:
             yield from _item(told)
-
-
-def _about(what: str, measured: str) -> str:
-    return f"{what} ({measured})" if measured else what
 
 
 def _item(told: str) -> Iterator[str]:
@@ -97,7 +93,7 @@ def _markdown(page: PageOf) -> Iterator[str]:
             yield from list(table_lines(table))[2:]
     if page.answers:
         yield ""
-        yield from (f"- {escaped(_about(one.what, one.measured))}: {escaped(one.text)}" for one in page.answers)
+        yield from (f"- {escaped(one.about)}: {escaped(one.text)}" for one in page.sentences)
     if page.beyond:
         yield from ("", "### What this host cannot show", "")
         yield from (f"- {escaped(told)}" for told in page.beyond)

@@ -34,6 +34,8 @@ class Step:
     """That repeats it; None where it was left out."""
     scale: str = ""
     """In words."""
+    planned: str = ""
+    """At first, where the time that was left made it another."""
     expected_s: float | None = None
     took_s: float | None = None
     session: str | None = None
@@ -41,7 +43,7 @@ class Step:
     left_out: str | None = None
     """Why it was not even begun."""
     error: str | None = None
-    """How it ended early."""
+    """How it ended early, or why not all of it counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
