@@ -95,6 +95,8 @@ def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> N
     assert len(first.rows) <= 15
     assert "libc_pread | 81.9 % | 81.9 % |" in markdown.render(session)
     assert "__libc_pread" in text.render(session)
+    few = replace(session, runs=tuple(replace(run, hottest=(Hot("f", 19, 19, 19),)) for run in session.runs))
+    assert hottest_tables(few) == (), "of so few no share is told"
     store = SessionStore.create(tmp_path, replace(sampled(), runs=()))
     (run,) = (run for run in sampled().runs if run.chains)
     store.append(replace(run, stacks="../../etc/passwd"))

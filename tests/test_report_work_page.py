@@ -127,7 +127,18 @@ def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
     chart = next(one for title, one in writes.items() if "scaling, update-nokey" in title)
     assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]
     assert "row waits/s" not in panels(chart)
-    assert chart.notes == ("Zero in every look: row waits/s.",)
+    assert chart.notes == ("Zero while it was measured: row waits/s.",)
+
+
+def test_what_there_is_in_the_warm_up_alone_is_no_panel() -> None:
+    session = interference(caches=("400",))
+    early = Watched(
+        (-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0)))
+    )
+    chart = over_time(replace(session, runs=tuple(replace(run, watched=early) for run in session.runs)))[0]
+    assert panels(chart) == ["queries/s"]
+    assert isinstance(chart, Chart)
+    assert chart.notes == ("Zero while it was measured: opened/s.",)
 
 
 def test_what_is_never_counted_is_not_called_zero() -> None:
@@ -147,7 +158,15 @@ def test_queries_are_drawn_against_reads_with_the_most_clients() -> None:
     assert [mark.name for mark in chart.legend] == ["5.7.22, threads 8", "8.0.31, threads 8"]
     assert chart.svg.count('class="run ') == 2 * 3 * 3, "every run of each size of pages"
     assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
+    assert chart.svg.count('class="series ') == 2 * 2
     assert list(reads_charts(interference())) == []
+    whole = write_scaling()
+    cells = {
+        name: {axis: "8k-compressed" if value == "8k" else value for axis, value in cell.items()}
+        for name, cell in whole.cells.items()
+    }
+    (unordered,) = reads_charts(replace(whole, cells=cells))
+    assert 'class="series ' not in unordered.svg, "compressed pages lie between no sizes"
 
 
 def test_hottest_functions_stand_with_the_stacks() -> None:

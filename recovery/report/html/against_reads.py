@@ -22,7 +22,8 @@ from recovery.stored import Run, Session
 from recovery.summary import mean, measured_by
 
 _LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 92.0, 26.0, 250.0
-Lines = dict[str, list[tuple[str, tuple[Run, ...]]]]
+Points = list[tuple[str, tuple[Run, ...]]]
+Lines = dict[str, Points]
 """By what is no matter of pages: their sizes, and the runs with each."""
 
 
@@ -63,7 +64,10 @@ def _chart(group: Group, lines: Lines, key: str) -> Chart:
     )
     drawing = drawn.picture(key, title=title, told=f"{told}.", height=_HEIGHT + 42, parts=parts)
     legend = tuple(Mark(f"marker s{place % drawn.LINES}", name) for place, name in enumerate(lines))
-    note = "Each sign is a run; lines join the means, from one size of pages to the next. Up and to the left is better."
+    joined = (
+        "; lines join the means, from one size of pages to the next" if any(map(_are_in_order, lines.values())) else ""
+    )
+    note = f"Each sign is a run{joined}. Up and to the left is better."
     return Chart(key, title, drawing, legend, (note,))
 
 
@@ -79,13 +83,17 @@ def _axes(across: Ruler, up: Ruler) -> Iterator[Markup]:
     yield drawn.text(0, 9, quantity("qps").title, class_="tick")
 
 
-def _line(
-    rulers: tuple[Ruler, Ruler], place: int, name: str, points: list[tuple[str, tuple[Run, ...]]]
-) -> Iterator[Markup]:
+def _are_in_order(points: Points) -> bool:
+    """Sizes alone: what is compressed lies between none of them."""
+    return all(size[:-1].isdigit() for size, _ in points)
+
+
+def _line(rulers: tuple[Ruler, Ruler], place: int, name: str, points: Points) -> Iterator[Markup]:
     across, up = rulers
     css = f"s{place % drawn.LINES}"
     means = [(across.at(_mean(runs, READS)), up.at(_mean(runs, "qps"))) for _, runs in points]
-    yield from (drawn.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
+    if _are_in_order(points):
+        yield from (drawn.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for (size, runs), (x, y) in zip(points, means, strict=True):
         for run in runs:
             told = f"{name}, {size}, run {run.number}: {_told(size, (run,))}"

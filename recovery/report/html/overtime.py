@@ -116,7 +116,7 @@ def _median(session: Session, runs: Sequence[Run]) -> Run | None:
 
 def _chart(shown: _Shown, found: Chosen) -> Chart:
     chart = _drawing(shown, found.first, _key(shown), _title(shown))
-    nothing = (f"Zero in every look: {', '.join(found.nothing)}.",) if found.nothing else ()
+    nothing = (f"Zero while it was measured: {', '.join(found.nothing)}.",) if found.nothing else ()
     return replace(chart, notes=nothing)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recovery.measured import Watched
+from recovery.measured import Series, Watched
 from recovery.quantities import quantity
 
 TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
@@ -43,14 +43,14 @@ class Chosen:
     rest: tuple[Panel, ...]
     """What else was taken."""
     nothing: tuple[str, ...]
-    """Asked for, and zero in every look, as they are headed."""
+    """Asked for, and zero whenever it was looked, as they are headed."""
 
 
 def chosen(scenario: str, looks: Sequence[Watched]) -> Chosen:
-    """Of runs that are drawn over each other; what is nothing but zero needs no picture."""
+    """Of runs that are drawn over each other; what is nothing but zero, once it is measured, needs no picture."""
     asked = _ASKED.get(scenario, _USUAL)
     there = list(dict.fromkeys(series.name for one in looks for series in one.series))
-    drawn = {series.name for one in looks for series in one.series if any(series.values)}
+    drawn = {series.name for one in looks for series in one.series if _tells(one, series)}
     first = [name for name in asked if name in drawn]
     rest = [name for name in there if name in drawn and name not in asked]
     if not first:
@@ -61,6 +61,10 @@ def chosen(scenario: str, looks: Sequence[Watched]) -> Chosen:
         _panels(rest, alone=len(looks) == 1),
         tuple(quantity(name).title for name in nothing),
     )
+
+
+def _tells(looks: Watched, series: Series) -> bool:
+    return any(value for at_s, value in zip(looks.at_s, series.values, strict=False) if at_s > 0)
 
 
 def _panels(names: Sequence[str], *, alone: bool) -> tuple[Panel, ...]:

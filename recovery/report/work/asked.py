@@ -40,7 +40,7 @@ def asked_table(session: Session) -> Table | None:
         return None
     pairs = version_pairs(session.versions)
     return Table(
-        title=f"{session.title}: seconds, version beside version",
+        title=f"{session.title}: seconds, {'version beside version' if pairs else 'in short'}",
         headers=("what", *session.versions, *map(over, pairs)),
         rows=tuple(
             (row.name, *(_seconds(value, row) for value in row.seconds), *_ratios(session, row, pairs)) for row in rows
@@ -113,4 +113,5 @@ def _notes(session: Session, rows: list[_Row]) -> Iterator[str]:
         if name != "dump"
     }
     if clients:
-        yield f"Dumps of all versions by {', '.join(sorted(clients))}."
+        of_all = " of all versions" if len(clients) == 1 and len(session.versions) > 1 else ""
+        yield f"Dumps{of_all} by {', '.join(sorted(clients))}."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from recovery.cells import Group, groups
 from recovery.measures import Between, between, version_pairs
-from recovery.quantities import quantity
+from recovery.quantities import Quantity, quantity
 from recovery.report.work import keys, said
 from recovery.stored import Session, Table
 
@@ -38,14 +38,19 @@ def _table(session: Session, group: Group, found: dict[tuple[str, str, str], Bet
             for variant in rows
         ),
         numeric=(*(keys.numeric(session, group)[1:] or (False,)), *(True,) * len(pairs)),
-        notes=(
-            "Mean over mean"
-            + {None: "", True: ": above 1 is better", False: ": below 1 is better"}[about.more_is_better]
-            + "; +-: half of the ratio's 95 % interval; (=): 1 lies inside of it, so the difference is no more than "
-            "noise.",
-        ),
+        notes=(_note(about, errors=any(one.ratio_error is not None for one in found.values())),),
         keys=len(named),
     )
+
+
+def _note(about: Quantity, *, errors: bool) -> str:
+    better = "" if about.more_is_better is None else f": {'above' if about.more_is_better else 'below'} 1 is better"
+    told = (
+        "; +-: half of the ratio's 95 % interval; (=): 1 lies inside of it, so the difference is no more than noise"
+        if errors
+        else ""
+    )
+    return f"Mean over mean{better}{told}."
 
 
 def _names(session: Session, group: Group, variant: str) -> tuple[str, ...]:
