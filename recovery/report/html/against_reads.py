@@ -22,6 +22,7 @@ from recovery.stored import Run, Session
 from recovery.summary import mean, measured_by
 
 _LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 92.0, 26.0, 250.0
+_PLACES = ((0, -9, "middle"), (0, 18, "middle"), (10, 8, "start"))
 Points = list[tuple[str, tuple[Run, ...]]]
 Lines = dict[str, Points]
 """By what is no matter of pages: their sizes, and the runs with each."""
@@ -99,8 +100,9 @@ def _line(rulers: tuple[Ruler, Ruler], place: int, name: str, points: Points) ->
             told = f"{name}, {size}, run {run.number}: {_told(size, (run,))}"
             at = across.at(run.measures[READS]), up.at(run.measures["qps"])
             yield drawn.mark(*at, place, told, class_=f"run {css}")
-        # Of lines that lie near each other one is told above, one below.
-        yield drawn.text(x, y + (18 if place % 2 else -9), size, text_anchor="middle", class_="tick")
+        # Lines that lie near each other are told above, below, and beside.
+        dx, dy, anchor = _PLACES[place % len(_PLACES)]
+        yield drawn.text(x, y + dy, size, dx=dx, text_anchor=anchor, class_="tick")
 
 
 def _told(size: str, runs: tuple[Run, ...]) -> str:
