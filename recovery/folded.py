@@ -1,8 +1,23 @@
-"""How often was each chain of calls seen? As a counter, and as the lines that flame graph programs read."""
+"""How often was each chain of calls seen, and which functions were on top? As a counter, and as flame graph programs
+read it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
+
+from recovery.measured import Hot
+
+_WAITS = re.compile(
+    r"futex|cond_(?:timed|clock)?wait|io_p?getevents|getevent_thread|io_uring_(?:enter|wait)|sigwait|sigtimedwait|nanosleep"
+    r"|(?:^|_)p?poll(?:_nocancel)?$|epoll_p?wait|(?:^|_)p?select(?:64)?$|(?:^|_)accept4?$|^\[libaio"
+)
+_CONTENDS = re.compile(r"lll_lock|mutex_(?:timed)?lock")
+_INNERMOST = 3
+"""Frames in which a waiting thread's call to the kernel lies."""
+MOST_HOT = 15
+"""Functions of a run."""
 
 Folded = Counter[tuple[str, ...]]
 """By phase, thread, and functions from the outermost on."""
@@ -21,3 +36,23 @@ def read(text: str) -> Folded:
         if names and count.isdecimal():
             folded[tuple(names.split(";"))] += int(count)
     return folded
+
+
+def waits(frames: Sequence[str]) -> bool:
+    """For another thread, for work, or for a time. To wait for a mutex is to work: others hold it, and that is told."""
+    innermost = frames[-_INNERMOST:]
+    return any(map(_WAITS.search, innermost)) and not any(map(_CONTENDS.search, innermost))
+
+
+def hottest(folded: Folded) -> tuple[Hot, ...]:
+    """The functions most often on top, of threads that did not wait."""
+    on_top: Counter[str] = Counter()
+    within: Counter[str] = Counter()
+    for names, count in folded.items():
+        frames = names[2:]
+        if frames and not waits(frames):
+            on_top[frames[-1]] += count
+            within.update(dict.fromkeys(frames, count))
+    of = on_top.total()
+    ranked = sorted(on_top.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(Hot(name, count, within[name], of) for name, count in ranked[:MOST_HOT])

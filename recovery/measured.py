@@ -35,6 +35,20 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Hot:
+    """A function that a sampled server was often in."""
+
+    function: str
+    """By its name; `[file]` is one of that file, for which it has no symbol."""
+    on_top: int
+    """Samples in which it was at work itself, and not what it had called."""
+    within: int
+    """Samples in which it was anywhere in the stack."""
+    of: int
+    """All that were taken, of threads that did not wait."""
+
+
+@dataclass(frozen=True)
 class Samples:
     """What was seen of one start by looking into the server again and again."""
 

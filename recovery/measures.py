@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
@@ -71,13 +72,40 @@ class Held:
     """By more than noise: 1 is outside the ratio's interval."""
 
 
+@dataclass(frozen=True)
+class Between:
+    """The session's figure of one version over that of another, in the same variant."""
+
+    version: str
+    """As in the session's `versions`."""
+    base_version: str
+    """The one that it is held against: rather an earlier one in the order of the report."""
+    variant: str
+    """Of both, as in its `variants`."""
+    ratio: float
+    """Mean over the mean of the base version."""
+    ratio_error: float | None = None
+    """Half of its 95 % interval; None under three runs of either."""
+    differs: bool | None = None
+    """By more than noise: 1 is outside the ratio's interval."""
+
+
+LEAST_TO_PAIR = 3
+"""Versions, for ratios of more than one pair."""
+_DERIVED = {"device_reads_per_query": ("device_reads_per_s", "qps")}
+"""Figures of a run that two others make: of what, over what."""
+
+
 def is_work(session: Session) -> bool:
     """About a server that is put to work, not about its start."""
     return session.figure != STARTUP
 
 
 def value_of(run: Run, name: str) -> float | None:
-    return run.startup_s if name == STARTUP else run.measures.get(name)
+    if name not in _DERIVED:
+        return run.startup_s if name == STARTUP else run.measures.get(name)
+    what, of = (run.measures.get(part) for part in _DERIVED[name])
+    return what / of if what is not None and of else None
 
 
 def taken(runs: Iterable[Run], name: str) -> list[float]:
@@ -89,6 +117,7 @@ def taken(runs: Iterable[Run], name: str) -> list[float]:
 def names_taken(session: Session) -> tuple[str, ...]:
     """The session's figure first, then as in `quantities.py`, then what is not known there."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
+    found |= {name for name in _DERIVED if taken(session.runs, name)}
     order = (session.figure, *QUANTITIES, *sorted(found))
     return tuple(name for name in dict.fromkeys(order) if name in found)
 
@@ -141,6 +170,26 @@ def along(session: Session, axis: Axis) -> tuple[Held, ...]:
 def contrasts(session: Session) -> tuple[Held, ...]:
     """Along every axis that has a base."""
     return tuple(held for axis in session.axes for held in along(session, axis)) if is_work(session) else ()
+
+
+def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The later over the earlier: neighbours, and the last over the first. Of three versions these are all pairs."""
+    ends = [(versions[-1], versions[0])] if len(versions) >= LEAST_TO_PAIR else []
+    return (*((later, earlier) for earlier, later in pairwise(versions)), *ends)
+
+
+def between(session: Session) -> tuple[Between, ...]:
+    """Each pair of versions in each variant, where both were measured."""
+    if not is_work(session):
+        return ()
+    cells = by_cell(session)
+    found = []
+    for variant in session.variants:
+        for version, base in version_pairs(session.versions):
+            ratio = _ratio(taken(cells[version, variant], session.figure), taken(cells[base, variant], session.figure))
+            if ratio is not None:
+                found.append(Between(version, base, variant, ratio.value, ratio.error, ratio.differs))
+    return tuple(found)
 
 
 def stored_measures(session: Session) -> tuple[Middle, ...]:

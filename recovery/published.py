@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 
 from recovery import stored, summary
 from recovery.fit import Fit
-from recovery.measured import Around, Chain, Floor, Phase, Series, Timeline, Wait, Watched
-from recovery.measures import Held, Middle
+from recovery.measured import Around, Chain, Floor, Hot, Phase, Series, Timeline, Wait, Watched
+from recovery.measures import Between, Held, Middle
 from recovery.readback import FORMAT
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -74,6 +74,8 @@ class Report(stored.Session):
     variant."""
     contrasts: tuple[Held, ...] = ()
     """There beside them: the session's figure in one variant over that in another, along each axis that has a base."""
+    ratios: tuple[Between, ...] = ()
+    """There beside them: the session's figure of one version over that of another, variant by variant."""
     fits: tuple[StoredFit, ...] = ()
     """Made from the runs too, where several numbers of tables were measured."""
     findings: tuple[stored.Finding, ...] = ()
@@ -81,9 +83,9 @@ class Report(stored.Session):
 
 
 _NOUNS = (
-    *(Report, stored.Run, stored.Axis, stored.Finding, summary.Summary, Middle, Held),
+    *(Report, stored.Run, stored.Axis, stored.Finding, summary.Summary, Middle, Held, Between),
     *(StoredFit, Predicted, HeldOut),
-    *(Phase, Chain, Around, Timeline, Floor, Series, Watched, Wait),
+    *(Phase, Chain, Hot, Around, Timeline, Floor, Series, Watched, Wait),
 )
 
 

@@ -43,6 +43,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("read_bytes_per_s", "read/s", "B/s"),
         Quantity("written_bytes_per_s", "written/s", "B/s"),
         Quantity("device_reads_per_s", "reads/s", "/s", None, "that the device under the data completed"),
+        Quantity("device_reads_per_query", "reads/query", "", False, "reads of the device for each query"),
         Quantity("device_writes_per_s", "writes/s", "/s", None, "that the device under the data completed"),
         Quantity("redo_bytes_per_s", "redo/s", "B/s", None, "written to InnoDB's log, its padding included"),
         Quantity("redo_bytes_per_commit", "redo/commit", "B", False, "written to InnoDB's log, its padding included"),

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from recovery.folded import hottest, read
 from recovery.host.floor import Reads
 from recovery.leftout import left_out
 from recovery.limited import stored, words
@@ -115,7 +116,12 @@ def _touched(found: Touched | None) -> dict[str, Any]:
 def _seen(samples: Samples | None) -> dict[str, Any]:
     if samples is None:
         return {}
-    return {"sampled_by": samples.program, "samples": samples.looks, "chains": samples.chains}
+    return {
+        "sampled_by": samples.program,
+        "samples": samples.looks,
+        "chains": samples.chains,
+        "hottest": hottest(read(samples.folded)),
+    }
 
 
 def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -18,8 +18,9 @@ from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import new_folder, sync_folder, write_atomically
 from recovery.findings import findings
+from recovery.folded import hottest, read
 from recovery.host import flock
-from recovery.measures import Held, Middle, contrasts, is_work, stored_measures
+from recovery.measures import Between, Held, Middle, between, contrasts, is_work, stored_measures
 from recovery.readback import FORMAT, read_back
 from recovery.stored import Finding, Run, Session
 from recovery.summary import Summary, summarised
@@ -39,6 +40,7 @@ _RUN = TypeAdapter(Run)
 _SUMMARIES = TypeAdapter(tuple[Summary, ...])
 _MEASURES = TypeAdapter(tuple[Middle, ...])
 _CONTRASTS = TypeAdapter(tuple[Held, ...])
+_RATIOS = TypeAdapter(tuple[Between, ...])
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
@@ -108,6 +110,7 @@ def to_json(session: Session) -> bytes:
     if is_work(session):
         stored["measures"] = _MEASURES.dump_python(stored_measures(session), mode="json")
         stored["contrasts"] = _CONTRASTS.dump_python(contrasts(session), mode="json")
+        stored["ratios"] = _RATIOS.dump_python(between(session), mode="json")
     stored["fits"] = stored_fits(session)
     stored["findings"] = _FINDINGS.dump_python(findings(session), mode="json")
     return _json(stored)
@@ -125,7 +128,16 @@ def load(folder: Path) -> Session:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in known]
-    return replace(session, runs=tuple(sorted((*session.runs, *late), key=lambda run: run.number)))
+    runs = sorted((*session.runs, *late), key=lambda run: run.number)
+    return replace(session, runs=tuple(_with_hottest(folder, run) for run in runs))
+
+
+def _with_hottest(folder: Path, run: Run) -> Run:
+    """An older tool has kept the stacks alone. Only what lies in this folder is read, whatever the run says."""
+    path = folder / STACKS / PurePath(run.stacks or "").name
+    if run.hottest or run.stacks is None or not path.is_file():
+        return run
+    return replace(run, hottest=hottest(read(path.read_text(encoding="utf-8", errors="replace"))))
 
 
 def find(results: Path, name: str | None) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from recovery.measured import Around, Chain, Floor, Phase, Timeline, Wait, Watched
+from recovery.measured import Around, Chain, Floor, Hot, Phase, Timeline, Wait, Watched
 
 STARTUP = "startup_s"
 """The figure of a session in which starts are timed."""
@@ -115,6 +115,8 @@ class Run:
     """How often it looked."""
     chains: tuple[Chain, ...] = ()
     """Those seen most, phase by phase."""
+    hottest: tuple[Hot, ...] = ()
+    """The functions most often on top of these stacks."""
     stacks: str | None = None
     """All of them, folded, relative to the session's folder."""
     around: Around | None = None

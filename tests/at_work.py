@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from recovery.measured import Around, Series, Watched
+from recovery.measured import Around, Hot, Series, Watched
 from recovery.stored import Axis, Run, Session, Verdict
 
 OLD, NEW = "5.7.22", "8.0.31"
@@ -93,13 +94,20 @@ def _wavy(middle: float, share: float = 0.04) -> Callable[[float], float]:
 
 
 QUESTIONS = ("Q1", "Q2", "Q3", "dump", "dump, --skip-lock-tables")
+BUILD = "published-build"
+CLIENT = {"mariadb-dump": "from 11.8.3-MariaDB", "dump": "mariadb-dump --no-data"}
+HOT = (("my_hash_sort_utf8mb3", 180, 181), ("dd::tables::get<dd::Table>", 95, 410), ("os_file_io", 40, 40))
 
 
 @cache
-def metadata() -> Session:
+def metadata(*, profiled: bool = False) -> Session:
     seconds = {OLD: (58.3, 0.61, 14.1, 32.0, 16.1), NEW: (1.92, 0.042, 0.048, 108.2, 15.4)}
+    questions = (*QUESTIONS, BUILD) if profiled else QUESTIONS
 
     def measured(version: str, cell: Cell) -> Measures:
+        if cell["question"] == BUILD:
+            took = 9.4 if version == OLD else 11.2
+            return {"elapsed_s": took, "tables_made": 500.0, "tables_per_s": 500 / took}
         number = QUESTIONS.index(cell["question"])
         took = seconds[version][number]
         return {
@@ -107,11 +115,31 @@ def metadata() -> Session:
             **({"dump_bytes": 9.5e6} if number > 2 else {"rows": 100.0}),
         }  # fmt: skip
 
-    return a_session(
-        "elapsed_s", [{"question": name} for name in QUESTIONS], [Axis("question", QUESTIONS)], measured,
-        scenario="metadata", title="Questions to the dictionary",
+    def watched(_: str, __: Cell, found: Measures) -> Watched:
+        return looks({
+            "server_cpus": _wavy(0.9), "device_reads_per_s": _wavy(180.0, 0.4), "opened_tables_per_s": _wavy(900.0),
+            "fsyncs_per_s": lambda _: 0.0, "resident_bytes": _wavy(4e8),
+        }, seconds=max(3, round(found["elapsed_s"])), warmup=0)  # fmt: skip
+
+    session = a_session(
+        "elapsed_s", [{"question": name} for name in questions], [Axis("question", questions)], measured,
+        scenario="metadata", title="Questions to the dictionary", watched=watched if profiled else None,
         question="What does information_schema cost with many tables?",
     )  # fmt: skip
+    return _profiled(session) if profiled else session
+
+
+def _profiled(session: Session) -> Session:
+    """With a sampled run of each dump, and with servers that know how their tables were made."""
+    hot = tuple(Hot(name, on_top, within, 480) for name, on_top, within in HOT)
+    runs = [replace(run, clients=CLIENT) if "dump_bytes" in run.measures else run for run in session.runs]
+    dumps = {(run.version, run.variant): run for run in runs if run.variant == "dump"}
+    for run in dumps.values():
+        sampled = replace(run, verdict=Verdict.SAMPLED, sampled_by="perf", samples=480, hottest=hot)
+        runs.append(replace(sampled, number=len(runs) + 1))
+    made = {"tables": "100000", "build_s": "310.5"}
+    servers = {version: {**known, **made} for version, known in session.servers.items()}
+    return replace(session, runs=tuple(runs), servers=servers, planned_runs=len(runs))
 
 
 POLLS = Axis("poll", ("off", "on"), "off")
@@ -138,7 +166,8 @@ def interference(*, caches: Sequence[str] = ("400", "4000", "20000"), runs: int 
 
     def watched(version: str, cell: Cell, found: Measures) -> Watched:
         return looks({
-            "qps": _wavy(found["qps"]), "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
+            "qps": _wavy(found["qps"]), "table_open_cache_hits_per_s": _wavy(found["table_open_cache_hits_per_s"]),
+            "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
             "opened_tables_per_s": _wavy(found["opened_tables_per_s"]), "server_cpus": _wavy(2.6),
             "client_cpus": _wavy(0.9), "others_cpus": _wavy(0.01), "device_reads_per_s": _wavy(12.0, 0.6),
         })  # fmt: skip
@@ -191,11 +220,15 @@ def table_cache(*, small: bool = False) -> Session:
 
 
 _BRINGS = {"8k": 1.3, "4k": 1.7, "OFF": 1.4, "READ-COMMITTED": 1.06, "compressed": 0.7}
+_SMALL = ("scaling", "larger-than-memory", "hot-rows", "doublewrite")
+_READS = {"16k": 0.8, "8k": 0.75, "4k": 0.7}
+"""Of the device, for each query."""
+_HELD_UP = {"5.6.24": 0.14, OLD: 0.09, NEW: 0.05}
 FLUSH, DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "innodb_doublewrite"
 
 
 @cache
-def write_scaling(*, small: bool = False) -> Session:
+def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) -> Session:
     questions = ("scaling", "one-user", "larger-than-memory", "hot-rows", "doublewrite", "compression")
     axes = [
         Axis("question", questions), Axis("workload", ("point-select", "read-write", "update-nokey")),
@@ -217,12 +250,12 @@ def write_scaling(*, small: bool = False) -> Session:
         *({"question": "compression", "row_format": value} for value in axes[7].values),
     ]  # fmt: skip
     if small:
-        cells = [cell for cell in cells if cell["question"] in ("scaling", "hot-rows", "doublewrite")]
+        cells = [cell for cell in cells if cell["question"] in _SMALL]
         cells = [cell for cell in cells if cell["question"] != "scaling" or cell["workload"] != "update-nokey"]
 
     def measured(version: str, cell: Cell) -> Measures | None:
         count = float(cell.get("threads", "4"))
-        qps = 7000 * count / (1 + (0.09 if version == OLD else 0.05) * count)
+        qps = 7000 * count / (1 + _HELD_UP[version] * count)
         qps *= {"read-write": 0.5, "update-nokey": 0.3}.get(cell.get("workload", ""), 1.0)
         qps *= {"2": 1.5, "0": 1.6}.get(cell.get(FLUSH, ""), 1.0) if cell.get("workload") != "point-select" else 1.0
         qps *= math.prod(_BRINGS.get(value, 1.0) for value in cell.values())
@@ -230,13 +263,23 @@ def write_scaling(*, small: bool = False) -> Session:
             "qps": qps, "tps": qps / 10, "latency_p95_ms": 1000 * count / qps, "latency_p99_ms": 2000 * count / qps,
             "server_cpu_us_per_query": 240.0, "redo_bytes_per_commit": 812.0, "fsyncs_per_commit": 0.7,
             "row_lock_waits_per_s": 30.0 * (cell["question"] == "hot-rows"), "mutex_os_waits_per_s": 12.0 * count,
-            "device_reads_per_s": 3000.0 * (cell["question"] == "larger-than-memory"), "server_cpus": 2.0,
+            "device_reads_per_s": _READS.get(cell.get("innodb_page_size", ""), 0.0) * qps, "server_cpus": 2.0,
             "client_cpus": 0.6, "client_errors": 0.0,
         }  # fmt: skip
 
+    def watched(_: str, cell: Cell, found: Measures) -> Watched:
+        writes = cell.get("workload") != "point-select"
+        return looks({
+            "qps": _wavy(found["qps"]), "server_cpus": _wavy(2.0), "client_cpus": _wavy(0.6),
+            "redo_bytes_per_s": _wavy(81.2 * found["qps"] * writes), "fsyncs_per_s": _wavy(300.0 * writes),
+            "device_writes_per_s": _wavy(700.0 * writes), "dirty_pages": _wavy(12_000.0 * writes),
+            "checkpoint_age_bytes": lambda at: 3e6 * (at + 5) * writes, "mutex_os_waits_per_s": _wavy(40.0),
+            "row_lock_waits_per_s": _wavy(found["row_lock_waits_per_s"]),
+        })  # fmt: skip
+
     return a_session(
-        "qps", cells, axes, measured, scenario="write-scaling", title="Writes and threads",
-        question="How does InnoDB scale with threads and durability?",
+        "qps", cells, axes, measured, versions=versions, watched=watched, scenario="write-scaling",
+        title="Writes and threads", question="How does InnoDB scale with threads and durability?",
     )  # fmt: skip
 
 
@@ -247,8 +290,13 @@ FORMS: dict[str, Callable[[], Session]] = {
     "write-scaling": write_scaling,
 }
 
+MORE: dict[str, Callable[[], Session]] = {
+    "profiled": lambda: metadata(profiled=True),
+    "three-versions": lambda: write_scaling(small=True, versions=("5.6.24", OLD, NEW)),
+}
+
 SMALL: dict[str, Callable[[], Session]] = {
-    "metadata": metadata,
+    "metadata": lambda: metadata(profiled=True),
     "interference": lambda: interference(caches=("400", "4000")),
     "table-cache": lambda: table_cache(small=True),
     "write-scaling": lambda: write_scaling(small=True),

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from recovery import phases
-from recovery.measured import Around, Chain, Floor, Phase, Timeline
+from recovery.measured import Around, Chain, Floor, Hot, Phase, Timeline
 from recovery.stored import Run, Session, Verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
@@ -48,7 +48,8 @@ def everything() -> Session:
     runs.append(replace(a_run(91, ("8.0.31", "warm"), None), verdict=Verdict.VOID, reason="somebody else killed it"))
     sampled = replace(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=100)
     chain = Chain(phases.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
-    runs.append(replace(sampled, chains=(chain,), stacks="stacks/092.folded"))
+    hot = (Hot("fil_ibd_open", 80, 90, 100), Hot("[mysqld]", 20, 100, 100))
+    runs.append(replace(sampled, chains=(chain,), hottest=hot, stacks="stacks/092.folded"))
     floors = tuple(Floor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
     notes = ("io2, 5000 IOPS, as its owner says",)
     return a_session(tuple(runs), floors=floors, notes=notes, planned_runs=33)

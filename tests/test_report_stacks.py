@@ -7,17 +7,19 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.folded import Folded, written
-from recovery.measured import Chain
+from recovery.folded import Folded, hottest, written
+from recovery.measured import Chain, Hot
 from recovery.report import markdown, text
 from recovery.report.flame import flame
+from recovery.report.hottest import hottest_tables
 from recovery.report.stacks import stacks_tables
 from recovery.report.write import write_reports
 from recovery.store import SessionStore, load
 from recovery.stored import Session, Verdict
 from recovery.summary import summarise
 
-STORED = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+ROOT = Path(__file__).parent.parent
+STORED = load(ROOT / "fixtures" / "sessions" / "three-versions")
 SESSION = replace(STORED, runs=tuple(run for run in STORED.runs if run.verdict is Verdict.MEASURED))
 LONG = ("_start", "__libc_start_main", "main", *(f"f{number}" for number in range(6)), "fil_ibd_open", "__libc_pread")
 CHAINS = (
@@ -66,6 +68,39 @@ def test_the_hottest_chains_by_phase() -> None:
     assert table.rows[0][4].endswith("f5 > fil_ibd_open > __libc_pread")
     assert any("no symbol" in note for note in table.notes)
     assert any("stacks/last.svg" in note for note in table.notes)
+
+
+def test_the_functions_most_on_top() -> None:
+    folded: Folded = Counter(
+        {
+            ("dump", "other threads", "main", "parse", "hash"): 6,
+            ("dump", "other threads", "main", "parse"): 3,
+            ("dump", "other threads", "walk", "walk"): 1,
+            ("dump", "main thread", "main", "poll"): 90,
+            ("no frames",): 7,
+        }
+    )
+    assert hottest(folded) == (Hot("hash", 6, 6, 10), Hot("parse", 3, 9, 10), Hot("walk", 1, 1, 10))
+    many: Folded = Counter({("dump", "main thread", f"f{number:02}"): 1 for number in range(40)})
+    assert [one.function for one in hottest(many)] == [f"f{number:02}" for number in range(15)]
+    assert hottest(Counter()) == ()
+
+
+def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> None:
+    """Which have the stacks alone."""
+    session = load(ROOT / "docs" / "results" / "2026-11-21-stacks")
+    first = hottest_tables(session)[0]
+    assert first.title == "Hottest functions of 5.7.22 cold, run 4: 270 stacks by eu-stack"
+    assert first.rows[0] == ("__libc_pread", "81.9 %", "81.9 %")
+    assert len(first.rows) <= 15
+    assert "libc_pread | 81.9 % | 81.9 % |" in markdown.render(session)
+    assert "__libc_pread" in text.render(session)
+    few = replace(session, runs=tuple(replace(run, hottest=(Hot("f", 19, 19, 19),)) for run in session.runs))
+    assert hottest_tables(few) == (), "of so few no share is told"
+    store = SessionStore.create(tmp_path, replace(sampled(), runs=()))
+    (run,) = (run for run in sampled().runs if run.chains)
+    store.append(replace(run, stacks="../../etc/passwd"))
+    assert load(store.folder).runs[0].hottest == (), "only what lies in the folder is read"
 
 
 def test_what_perf_does_not_see_is_said() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from at_work import FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 
 from recovery.cli import run
 from recovery.compare import compare, slower_pairs, slower_than_baseline
@@ -74,6 +74,61 @@ def test_factors_against_a_base() -> None:
     assert titled(write_scaling(), "innodb_doublewrite").rows[0][-1].startswith("1.40 +- ")
 
 
+def test_the_table_as_it_was_published() -> None:
+    table = titled(MORE["profiled"](), "Questions to the dictionary: seconds, version beside version")
+    assert table.headers == ("what", OLD, NEW, "8.0.31 / 5.7.22")
+    assert [row[0] for row in table.rows] == [
+        "Q1", "Q2", "Q3", "making 500 tables one by one", "making all 100,000, fast", "making all 100,000 one by one",
+        "dump", "dump, --skip-lock-tables",
+    ]  # fmt: skip
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["Q1"] == ("58.26", "1.92", "0.033")
+    assert rows["making all 100,000 one by one"] == ("* 1,880", "* 2,240", "1.19"), "500 tables in 9.4 and in 11.2 s"
+    assert table.notes[1].startswith("*: extrapolated")
+    assert table.notes[2] == "Dumps of all versions by mariadb-dump (from 11.8.3-MariaDB)."
+    plain = titled(metadata(), "Questions to the dictionary: seconds, version")
+    assert not any("*" in cell for row in plain.rows for cell in row)
+    assert len(plain.notes) == 1
+
+
+def test_only_times_without_a_switch_stand_version_beside_version() -> None:
+    for session in (interference(), write_scaling(), replace(interference(caches=("400",)), figure="elapsed_s")):
+        assert not any("version beside version" in table.title for table in figures_of(session))
+
+
+def test_three_versions_are_told_in_pairs() -> None:
+    session = MORE["three-versions"]()
+    scaling = titled(session, "Version against version: queries/s, scaling")
+    assert scaling.headers[-3:] == ("5.7.22 / 5.6.24", "8.0.31 / 5.7.22", "8.0.31 / 5.6.24")
+    row = next(row for row in scaling.rows if row[:2] == ("read-write", "8"))
+    assert [cell[:4] for cell in row[-3:]] == ["1.23", "1.23", "1.51"]
+    assert not any(table.title.startswith("Held against") for table in figures_of(session))
+    stored = json.loads(to_json(session))["ratios"]
+    assert len(stored) == 3 * len(session.variants)
+    assert {(one["version"], one["base_version"]) for one in stored} == {(OLD, "5.6.24"), (NEW, OLD), (NEW, "5.6.24")}
+
+
+def test_more_versions_keep_their_baseline_beside_neighbours() -> None:
+    session = interference(caches=("400",))
+    fourth = ("a", OLD, "b", NEW)
+    runs = tuple(replace(run, version=version) for version in fourth for run in session.runs if run.version == OLD)
+    wide = replace(session, versions=fourth, runs=runs, servers={})
+    pairs = titled(wide, "Version against version")
+    assert pairs.headers[-4:] == ("5.7.22 / a", "b / 5.7.22", "8.0.31 / b", "8.0.31 / a")
+    assert {cell for row in pairs.rows for cell in row[1:]} == {"1.00 +- 0.016 (=)"}
+    assert titled(wide, "Held against a").rows
+
+
+def test_queries_stand_beside_the_reads_that_they_cost() -> None:
+    table = titled(write_scaling(), "Queries against the device's reads, larger-than-memory")
+    assert table.headers == ("version", "threads", "innodb page size", "queries/s", "reads/s", "reads/query")
+    rows = {row[:3]: row[3:] for row in table.rows}
+    assert rows[OLD, "8", "4k"] == ("55,312", "38,718", "0.70")
+    measures = json.loads(to_json(write_scaling()))["measures"]
+    assert {round(one["mean"], 2) for one in measures if one["name"] == "device_reads_per_query"} == {0, 0.7, 0.75, 0.8}
+    assert not any("device's reads" in table.title for table in figures_of(interference()))
+
+
 def test_better_and_worse_go_by_the_figure() -> None:
     less = {row[1]: row[-1] for row in titled(metadata(), "Held against 5.7.22").rows}
     assert (less["Q1"], less["dump"]) == ("yes, better", "yes, worse")
@@ -107,7 +162,7 @@ def test_a_session_without_runs_is_rendered() -> None:
 
 def test_variants_without_axes_are_called_by_their_names() -> None:
     bare = replace(metadata(), axes=(), cells={})
-    assert figures_of(bare)[0].headers[:3] == ("version", "variant", "runs")
+    assert figures_of(bare)[1].headers[:3] == ("version", "variant", "runs")
     assert "for Q1" in answers(bare)[0]
 
 

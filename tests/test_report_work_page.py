@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from at_work import FORMS, NEW, OLD, interference, metadata, table_cache, write_scaling
+from at_work import FORMS, MORE, NEW, OLD, interference, metadata, table_cache, write_scaling
 from everything import HOSTILE
 from test_report_page import Read
 
 from recovery.cells import groups
 from recovery.measured import Series, Watched
+from recovery.report.html.against_reads import reads_charts
 from recovery.report.html.cellbars import cell_bars
 from recovery.report.html.overtime import over_time
 from recovery.report.html.page import render
@@ -19,19 +20,17 @@ from recovery.report.html.parts import Chart, Fold, Panels
 from recovery.report.html.scaling import scaling_charts, short
 from recovery.stored import Axis
 
-every_form = pytest.mark.parametrize("name", FORMS)
 
-
-@every_form
+@pytest.mark.parametrize("name", FORMS | MORE)
 def test_the_page_is_well_formed(name: str) -> None:
-    page = Read(render(FORMS[name]()))
+    page = Read(render((FORMS | MORE)[name]()))
     assert max(page.ids.values()) == 1
     assert set(page.labels) <= set(page.ids)
     assert page.tags["svg"] > 0
     assert not {one for one in page.names if one.startswith("on")}
     assert {"script", "link", "iframe"} & set(page.tags) == set()
     told = " ".join(page.texts)
-    assert "What makes a difference" in told or name == "metadata"
+    assert "What makes a difference" in told or name in ("metadata", "profiled")
 
 
 def test_a_line_for_each_cell_and_a_panel_where_there_are_too_many() -> None:
@@ -82,14 +81,19 @@ def test_bars_where_nothing_is_scaled() -> None:
 
 def test_off_and_on_are_drawn_over_each_other() -> None:
     charts = over_time(interference())
-    assert len(charts) == 2 * 3
-    first = charts[0]
+    assert len(charts) == 2 * 2 * 3, "each with what else there is, folded"
+    first, more = charts[:2]
     assert isinstance(first, Chart)
     assert first.title == "5.7.22 table_open_cache=400"
     assert [re.sub(r"run \d+", "run", mark.name) for mark in first.legend] == [
         "poll=off, run: 46,320 queries/s", "poll=on, run: 38,492 queries/s", "warm-up, in no figure",
     ]  # fmt: skip
     assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 7
+    assert 'class="polling s1"' in first.svg
+    assert 'class="polling s0"' not in first.svg
+    assert "poll=on: 210 polls/s beside the load" in first.svg
+    assert isinstance(more, Fold)
+    assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s"
     assert "queries/s; the upper line is 50,000" in first.svg
 
 
@@ -109,6 +113,68 @@ def test_one_run_alone_has_its_cpus_together() -> None:
     assert "misses" not in chart.svg, "never anything but zero"
 
 
+def panels(chart: object) -> list[str]:
+    assert isinstance(chart, Chart)
+    return re.findall(r">([^<>]+); the upper line is", chart.svg)
+
+
+def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
+    first, more, *_ = over_time(interference())
+    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "opened/s"], "hits beside misses"
+    assert isinstance(more, Fold)
+    assert panels(more.parts[0]) == ["reads/s"]
+    writes = {one.title: one for one in over_time(write_scaling()) if isinstance(one, Chart)}
+    chart = next(one for title, one in writes.items() if "scaling, update-nokey" in title)
+    assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]
+    assert "row waits/s" not in panels(chart)
+    assert chart.notes == ("Zero while it was measured: row waits/s.",)
+
+
+def test_what_there_is_in_the_warm_up_alone_is_no_panel() -> None:
+    session = interference(caches=("400",))
+    early = Watched(
+        (-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0)))
+    )
+    chart = over_time(replace(session, runs=tuple(replace(run, watched=early) for run in session.runs)))[0]
+    assert panels(chart) == ["queries/s"]
+    assert isinstance(chart, Chart)
+    assert chart.notes == ("Zero while it was measured: opened/s.",)
+
+
+def test_what_is_never_counted_is_not_called_zero() -> None:
+    session = interference(caches=("400",))
+    silent = Watched(
+        tuple(map(float, range(4))), (Series("qps", (1.0,) * 4), Series("rwlock_os_waits_per_s", (0.0,) * 4))
+    )
+    mute = replace(session, scenario="table-cache", runs=tuple(replace(run, watched=silent) for run in session.runs))
+    chart = over_time(mute)[0]
+    assert panels(chart) == ["queries/s"]
+    assert isinstance(chart, Chart)
+    assert chart.notes == ()
+
+
+def test_queries_are_drawn_against_reads_with_the_most_clients() -> None:
+    (chart,) = reads_charts(write_scaling())
+    assert [mark.name for mark in chart.legend] == ["5.7.22, threads 8", "8.0.31, threads 8"]
+    assert chart.svg.count('class="run ') == 2 * 3 * 3, "every run of each size of pages"
+    assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
+    assert chart.svg.count('class="series ') == 2 * 2
+    assert list(reads_charts(interference())) == []
+    whole = write_scaling()
+    cells = {
+        name: {axis: "8k-compressed" if value == "8k" else value for axis, value in cell.items()}
+        for name, cell in whole.cells.items()
+    }
+    (unordered,) = reads_charts(replace(whole, cells=cells))
+    assert 'class="series ' not in unordered.svg, "compressed pages lie between no sizes"
+
+
+def test_hottest_functions_stand_with_the_stacks() -> None:
+    page = Read(render(MORE["profiled"]()))
+    assert "Hottest functions of 5.7.22 dump, run 37: 480 stacks by perf" in page.texts
+    assert "dd::tables::get<dd::Table>" in page.texts
+
+
 def test_of_many_cells_a_few_are_open() -> None:
     *opened, fold = over_time(table_cache())
     assert len(opened) == 8
@@ -122,10 +188,13 @@ def test_a_gap_in_a_series_is_a_gap() -> None:
     values = tuple(None if at == 5 else 10.0 + at for at in range(12))
     watched = Watched(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
     gapped = replace(session, runs=tuple(replace(run, watched=watched) for run in session.runs))
-    chart = over_time(gapped)[0]
+    chart, fold = over_time(gapped)[:2]
     assert isinstance(chart, Chart)
-    assert chart.svg.count('class="curve s0"') == 2 * 2
-    assert "mine per s; the upper line" in chart.svg
+    assert isinstance(fold, Fold)
+    more = fold.parts[0]
+    assert isinstance(more, Chart)
+    assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
+    assert "mine per s; the upper line" in more.svg
     short_one = Watched((0.0, 1.0), (Series("qps", (1.0, 1.0)),))
     assert over_time(replace(session, runs=tuple(replace(run, watched=short_one) for run in session.runs))) == ()
 

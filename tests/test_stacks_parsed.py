@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.errors import HostUnfitError, TrialVoidError
+from recovery.folded import waits
 from recovery.measured import Phase, Samples
 from recovery.stacks import looks, perf
 from recovery.stacks.looks import EuStack, Gdb
 from recovery.stacks.mapped import mapped_by, reads_the_same
 from recovery.stacks.programs import AUTO, programs
 from recovery.stacks.sampling import Sampling
-from recovery.stacks.snapshot import waits
 
 EU_STACK = """\
 PID 21436 - process

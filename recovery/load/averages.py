@@ -13,10 +13,6 @@ _SPINS = (
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds"),
 )
-_OS_WAITS = (
-    ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits", "metric.innodb_rwlock_sx_os_waits"),
-    ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
-)
 _SHARES = {
     # name: of what, over what
     "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
@@ -35,7 +31,6 @@ _PER_COMMIT = {
     "fsyncs_per_commit": GROWING["fsyncs_per_s"],
 }
 _RATES = GROWING | {
-    "rwlock_os_waits_per_s": _OS_WAITS,
     "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})

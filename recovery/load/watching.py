@@ -41,6 +41,12 @@ GROWING: dict[str, Sums] = {
         ("status.Handler_write", "status.Handler_update", "status.Handler_delete"),
     ),
     "row_lock_waits_per_s": (("status.Innodb_row_lock_waits",),),
+    "rwlock_os_waits_per_s": (
+        ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits", "metric.innodb_rwlock_sx_os_waits"),
+        ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
+    ),
+    # Of SHOW ENGINE INNODB MUTEX, which others need, only the first look and the last know.
+    "mutex_os_waits_per_s": (("status.Innodb_mutex_os_waits",),),
 }
 """Drawn as rates: growth a second."""
 

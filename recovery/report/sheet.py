@@ -13,7 +13,9 @@ from recovery.phases import JOIN, ORDER, in_order, seconds_by_name
 from recovery.stored import Run, Session, Verdict
 
 Cell = str | int | float | None
-_NESTED = frozenset({"phases", "beside", "chains", "around", "timeline", "measures", "watched", "waits", "clients"})
+_NESTED = frozenset(
+    {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients"}
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet would compute what begins so."""
 _EMPTY = Run(0, "", "", "", 0, Verdict.VOID)

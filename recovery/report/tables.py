@@ -9,6 +9,7 @@ from recovery.report import figures
 from recovery.report.about import about_tables, grouped, left_in_cache, not_counted, server_tables
 from recovery.report.doubts import findings_tables
 from recovery.report.floor import floor_table
+from recovery.report.hottest import hottest_tables
 from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
 from recovery.report.phases import phase_table
 from recovery.report.scale import scale_tables
@@ -41,6 +42,7 @@ def _of_starts(session: Session) -> tuple[Table, ...]:
         *timing_tables(session),
         *scale_tables(session),
         *(table for table in more if table is not None),
+        *hottest_tables(session),
         *stacks_tables(session),
         _runs(session),
         *not_counted(session),

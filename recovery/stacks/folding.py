@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from recovery.folded import Folded
+from recovery.folded import Folded, waits
 from recovery.measured import Chain, Phase
 from recovery.phases import UNNAMED
-from recovery.stacks.snapshot import Snapshot, waits
+from recovery.stacks.snapshot import Snapshot
 
 MAIN, OTHERS = "main thread", "other threads"
 MOST_CHAINS = 3

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-_WAITS = re.compile(
-    r"futex|cond_(?:timed|clock)?wait|io_p?getevents|getevent_thread|io_uring_(?:enter|wait)|sigwait|sigtimedwait|nanosleep"
-    r"|(?:^|_)p?poll(?:_nocancel)?$|epoll_p?wait|(?:^|_)p?select(?:64)?$|(?:^|_)accept4?$|^\[libaio"
-)
-_CONTENDS = re.compile(r"lll_lock|mutex_(?:timed)?lock")
-_INNERMOST = 3
-"""Frames in which a waiting thread's call to the kernel lies."""
 _OPERATOR = re.compile(r"operator\s*(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)")
 _CUT = re.compile(r"@@?(?=\w)| \[clone")
 """From here on: which edition of a library's function, which part of a function of the compiler's."""
@@ -35,12 +27,6 @@ class Snapshot:
     at_s: float
     """Seconds since the exec of the server."""
     stacks: tuple[Stack, ...]
-
-
-def waits(frames: Sequence[str]) -> bool:
-    """For another thread, for work, or for a time. To wait for a mutex is to work: others hold it, and that is told."""
-    innermost = frames[-_INNERMOST:]
-    return any(map(_WAITS.search, innermost)) and not any(map(_CONTENDS.search, innermost))
 
 
 def nameless(file: str) -> str:

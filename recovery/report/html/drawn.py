@@ -13,6 +13,8 @@ START, END = 0.6, 84.0
 """Of a horizontal axis, in percent: right of it there is room for a figure."""
 COLOURS = 8
 """So many kinds have one of their own; then the same come again, hatched."""
+LINES = 6
+"""The same of lines and signs."""
 _SHAPES = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z",
     "M-3.6-3.6h7.2v7.2h-7.2Z",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median_low
 
 from markupsafe import Markup
@@ -16,27 +16,22 @@ from recovery.report.axis import Axis as Ruler
 from recovery.report.axis import axis as ruler
 from recovery.report.axis import round_step
 from recovery.report.html import drawn
+from recovery.report.html.panels import Chosen, chosen
 from recovery.report.html.parts import Chart, Fold, Mark, Part
 from recovery.report.work import said
 from recovery.stored import Axis, Run, Session
 from recovery.summary import measured_by
 
 _PANEL, _HEAD = 64.0, 24.0
+_BAND, _ROW = 5.0, 22.0
+"""What polls run beside the load, above the panels."""
 _FIELD = 1000.0
 """Units across a panel, which is stretched."""
 _LEAST_LOOKS = 3
 _MOST_POINTS = 160
-_MOST_PANELS = 8
 _MOST_OPEN, _MOST_FOLDED = 8, 32
 _TICKS = 6
-_FIRST = (
-    "qps", "table_open_cache_misses_per_s", "opened_tables_per_s", "opened_table_definitions_per_s", "server_cpus",
-    "client_cpus", "others_cpus", "device_reads_per_s", "read_bytes_per_s", "written_bytes_per_s",
-    "buffer_pool_reads_per_s", "redo_bytes_per_s", "fsyncs_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s",
-    "rwlock_os_waits_per_s", "threads_running",
-)  # fmt: skip
-_TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
-"""In one panel, where one run is drawn alone."""
+_POLLS = "polls_per_s"
 Segment = list[tuple[float, float]]
 
 
@@ -54,14 +49,36 @@ def over_time(session: Session) -> tuple[Part, ...]:
     """Those at the end of the axis that is scaled first, since there is most to see; the others folded."""
     shown = _shown(session)
     wanted = sorted(shown, key=lambda one: not _is_last(session, one.runs[0][1].variant))[:_MOST_OPEN]
-    opened = tuple(_chart(session, one) for one in shown if one in wanted)
     rest = [one for one in shown if one not in wanted]
+    opened = tuple(part for one in shown if one in wanted for part in _parts(session, one))
     if not rest:
         return opened
-    folded = tuple(_chart(session, one) for one in rest[:_MOST_FOLDED])
+    folded = tuple(_chart(one, chosen(session.scenario, _looks(one))) for one in rest[:_MOST_FOLDED])
     left = len(rest) - len(folded)
     also = f"; {left} more are in report.json" if left else ""
     return (*opened, Fold(f"The other cells: {len(folded)}{also}", folded))
+
+
+def _parts(session: Session, shown: _Shown) -> Iterator[Part]:
+    """What the experiment asks for; what else there is, folded."""
+    found = chosen(session.scenario, _looks(shown))
+    yield _chart(shown, found)
+    if found.rest:
+        more = _drawing(shown, found.rest, f"{_key(shown)}-more", f"{_title(shown)}, further figures")
+        titles = ", ".join(quantity(names[0]).title for names in found.rest)
+        yield Fold(f"Further figures of {_title(shown)}: {titles}", (more,))
+
+
+def _key(shown: _Shown) -> str:
+    return f"over-time-{shown.runs[0][1].number}"
+
+
+def _title(shown: _Shown) -> str:
+    return f"{shown.version} {shown.name}".strip()
+
+
+def _looks(shown: _Shown) -> list[Watched]:
+    return [run.watched or Watched(()) for _, run in shown.runs]
 
 
 def _is_last(session: Session, variant: str) -> bool:
@@ -97,18 +114,21 @@ def _median(session: Session, runs: Sequence[Run]) -> Run | None:
     return next(run for run in told if value_of(run, session.figure) == middle)
 
 
-def _chart(session: Session, shown: _Shown) -> Chart:
-    key = f"over-time-{shown.runs[0][1].number}"
-    looks = [run.watched or Watched(()) for _, run in shown.runs]
+def _chart(shown: _Shown, found: Chosen) -> Chart:
+    chart = _drawing(shown, found.first, _key(shown), _title(shown))
+    nothing = (f"Zero while it was measured: {', '.join(found.nothing)}.",) if found.nothing else ()
+    return replace(chart, notes=nothing)
+
+
+def _drawing(shown: _Shown, panels: Sequence[tuple[str, ...]], key: str, title: str) -> Chart:
+    looks = _looks(shown)
     start = min(0.0, *(one.at_s[0] for one in looks))
     end = max(one.at_s[-1] for one in looks)
     across = Ruler(max(end - start, 1e-9), drawn.START, 100 - drawn.START)
-    parts: list[Markup] = []
-    y = 4.0
-    for names in _panels(session, looks):
+    parts, y = _polling(across, shown)
+    for names in panels:
         parts += _panel(across, y, names, [(one, start) for one in looks])
         y += _HEAD + _PANEL
-    title = f"{shown.version} {shown.name}".strip()
     told = "; ".join(name for name, _ in shown.runs)
     drawing = drawn.picture(
         key,
@@ -117,30 +137,31 @@ def _chart(session: Session, shown: _Shown) -> Chart:
         height=y + 26,
         parts=[*_warmup(across, start, y), *_times(across, (start, end), y), *parts],
     )
-    legend = [Mark(f"stroke s{number % 6}", name) for number, (name, _) in enumerate(shown.runs)]
-    if len(shown.runs) == 1:
-        there = {series.name for series in looks[0].series}
-        cpus = [name for name in _TOGETHER if name in there]
-        legend += [Mark(f"stroke {_css_of_cpu(name)}", quantity(name).title) for name in cpus]
-    if start < 0:
-        legend.append(Mark("swatch warming", "warm-up, in no figure"))
-    return Chart(key, title, drawing, tuple(legend))
+    return Chart(key, title, drawing, tuple(_legend(shown, panels, warm=start < 0)))
 
 
-def _panels(session: Session, looks: Sequence[Watched]) -> list[tuple[str, ...]]:
-    """Of the series that are anything but zero somewhere in the session: a flat line says so only beside others."""
-    told = {
-        series.name
-        for run in session.runs
-        if run.watched is not None
-        for series in run.watched.series
-        if any(series.values)
-    }
-    here = [series.name for one in looks for series in one.series if series.name in told]
-    ordered = [name for name in dict.fromkeys((*_FIRST, *here)) if name in here]
-    cpus = tuple(name for name in ordered if name in _TOGETHER) if len(looks) == 1 else ()
-    alone = [cpus if name in cpus else (name,) for name in ordered]
-    return list(dict.fromkeys(alone))[:_MOST_PANELS]
+def _legend(shown: _Shown, panels: Sequence[tuple[str, ...]], *, warm: bool) -> Iterator[Mark]:
+    for number, (name, _) in enumerate(shown.runs):
+        yield Mark(f"stroke s{number % 6}", name)
+    cpus = next((names for names in panels if len(names) > 1), ())
+    yield from (Mark(f"stroke {_css_of_cpu(name)}", quantity(name).title) for name in cpus)
+    if warm:
+        yield Mark("swatch warming", "warm-up, in no figure")
+
+
+def _polling(across: Ruler, shown: _Shown) -> tuple[list[Markup], float]:
+    """A band for each run beside whose load, and whose warm-up, somebody asked on and on."""
+    parts: list[Markup] = []
+    y = 4.0
+    for number, (name, run) in enumerate(shown.runs):
+        polls = run.measures.get(_POLLS)
+        if polls is None:
+            continue
+        told = f"{name.partition(', ')[0]}: {said.worded(quantity(_POLLS), polls)} beside the load"
+        parts.append(drawn.text(drawn.START, y + 11, told, dx=2, class_="tick"))
+        parts.append(drawn.box((across.start, across.end), (y + 16, y + 16 + _BAND), class_=f"polling s{number % 6}"))
+        y += _ROW
+    return parts, y
 
 
 def _panel(across: Ruler, y: float, names: tuple[str, ...], looks: Sequence[tuple[Watched, float]]) -> list[Markup]:
@@ -186,7 +207,14 @@ def _curve(across: Ruler, up: Ruler, points: Segment, css: str) -> Markup:
 
 
 def _warmup(across: Ruler, start: float, bottom: float) -> list[Markup]:
-    return [drawn.box((across.at(0), across.at(-start)), (0, bottom), class_="warming")] if start < 0 else []
+    """Until the measuring began, which a line marks."""
+    if start >= 0:
+        return []
+    x = across.at(-start)
+    return [
+        drawn.box((across.at(0), x), (0, bottom), class_="warming"),
+        drawn.line((x, 0), (x, bottom + 4), class_="began"),
+    ]
 
 
 def _times(across: Ruler, span: tuple[float, float], bottom: float) -> Iterator[Markup]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from recovery.measures import is_work
 from recovery.report.doubts import findings_tables
 from recovery.report.floor import floor_table
+from recovery.report.hottest import hottest_tables
 from recovery.report.html.about import about_parts
 from recovery.report.html.bars import startup_chart
 from recovery.report.html.growth import growth_charts
@@ -35,7 +36,7 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     timing = tuple(timing_tables(session))
     scale = scale_tables(session)
     phases, touched, floor = phase_table(session), touched_table(session), floor_table(session)
-    chains = stacks_tables(session)
+    hot, chains = hottest_tables(session), stacks_tables(session)
     if scale:
         yield Section("growth", "Growth", (*growth_charts(session), *grids("growth", *scale)))
         yield Section("startup", "Startup", grids("startup", *timing))
@@ -46,8 +47,8 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     yield Section("floor", "The floor", (*_there(floor_chart(session)), *grids("floor", floor)))
     yield Section("touched", "Files touched", grids("touched", touched), f"The documentation says: {CLAIM}.")
     yield Section("timeline", "Timeline", timelines(session), "Looks at the starting server, in its median run.")
-    yield Section("stacks", "Stacks", stack_parts(session, flames, chains))
-    placed = (*timing, *scale, *(phases, touched, floor), *chains, *findings_tables(session))
+    yield Section("stacks", "Stacks", stack_parts(session, flames, hot, chains))
+    placed = (*timing, *scale, *(phases, touched, floor), *hot, *chains, *findings_tables(session))
     figures = figures_of(session)
     yield Section("runs", "Every run", grids("runs", *(table for table in figures if table not in placed)))
     yield Section("measured-on", "Measured on", about_parts(session, (*figures, *placed)))

@@ -1,4 +1,4 @@
-"""What was the server doing? A flame graph for each run that was looked into, and its chains."""
+"""What was the server doing? Its hottest functions, a flame graph for each run that was looked into, and its chains."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from markupsafe import Markup
 from recovery.report.html.parts import Chart, Fold, Part, grids
 from recovery.stored import Session, Table
 
+_MOST_OPEN = 2
+"""Tables of functions; more are folded."""
+Tables = tuple[Table, ...]
 
-def stack_parts(session: Session, flames: Mapping[int, str], chains: tuple[Table, ...]) -> tuple[Part, ...]:
-    """All folded. `flames` are pictures by the number of the run."""
-    return (*_flames(session, flames), *_folded("Chains seen most", "stacks", chains))
+
+def stack_parts(session: Session, flames: Mapping[int, str], hottest: Tables, chains: Tables) -> tuple[Part, ...]:
+    """`flames` are pictures by the number of the run."""
+    functions = grids("hottest", *hottest) if len(hottest) <= _MOST_OPEN else _each("hottest", hottest)
+    return (*functions, *_flames(session, flames), *_folded("Chains seen most", "stacks", chains))
 
 
 def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
@@ -25,5 +30,9 @@ def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
             yield Fold(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
 
 
-def _folded(summary: str, key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
+def _each(key: str, found: Tables) -> tuple[Part, ...]:
+    return tuple(Fold(table.title, grids(f"{key}-{number}", table)) for number, table in enumerate(found, 1))
+
+
+def _folded(summary: str, key: str, found: Tables) -> tuple[Part, ...]:
     return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from recovery.cells import groups
 from recovery.report.doubts import findings_tables
+from recovery.report.hottest import hottest_tables
 from recovery.report.html.about import about_parts
+from recovery.report.html.against_reads import reads_charts
 from recovery.report.html.cellbars import cell_bars
 from recovery.report.html.overtime import over_time
 from recovery.report.html.parts import Fold, Part, Section, grids
@@ -15,8 +17,10 @@ from recovery.report.html.stacks import stack_parts
 from recovery.report.stacks import stacks_tables
 from recovery.report.tables import figures_of
 from recovery.report.work.against import axis_tables, version_tables
+from recovery.report.work.asked import asked_table
 from recovery.report.work.inside import inside_tables
 from recovery.report.work.middle import middle_tables
+from recovery.report.work.reads import reads_tables
 from recovery.stored import Session, Table
 
 _MOST_ROWS = 24
@@ -26,19 +30,23 @@ _MOST_ROWS = 24
 def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     figures, versions = tuple(middle_tables(session)), tuple(version_tables(session))
     axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
-    yield Section("figures", session.title, (*_charts(session), *_tables("figures", figures)))
+    asked, reads = asked_table(session), tuple(reads_tables(session))
+    first = () if asked is None else grids("asked", asked)
+    yield Section("figures", session.title, (*first, *_charts(session), *_tables("figures", figures)))
+    yield Section("reads", "Reads", (*reads_charts(session), *_tables("reads", reads)))
     yield Section("axes", "What makes a difference", _tables("axes", axes))
     yield Section("versions", "Versions", _tables("versions", versions))
-    lead = "The median run of each cell. A counter's line is its growth a second."
+    lead = "The median run of each cell. A counter's line is its growth a second; measuring begins at 0."
     yield Section("over-time", "Over time", over_time(session), lead)
     yield Section("inside", "What went on inside", _tables("inside", inside))
-    chains = stacks_tables(session)
-    yield Section("stacks", "Stacks", stack_parts(session, flames, chains))
-    placed = (*figures, *versions, *axes, *inside, *chains, *findings_tables(session))
+    hot, chains = hottest_tables(session), stacks_tables(session)
+    yield Section("stacks", "Stacks", stack_parts(session, flames, hot, chains))
+    placed = (asked, *figures, *reads, *versions, *axes, *inside, *hot, *chains, *findings_tables(session))
     found = figures_of(session)
     rest = tuple(table for table in found if table not in placed)
     yield Section("runs", "Every run", _tables("runs", rest))
-    yield Section("measured-on", "Measured on", about_parts(session, (*found, *placed)))
+    elsewhere = (*found, *(table for table in placed if table is not None))
+    yield Section("measured-on", "Measured on", about_parts(session, elsewhere))
 
 
 def _charts(session: Session) -> Iterator[Part]:

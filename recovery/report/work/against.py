@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from recovery.cells import Group, groups, is_switch, value_words
-from recovery.measures import Held, Middle, against_baseline, along, middles
+from recovery.measures import LEAST_TO_PAIR, Held, Middle, against_baseline, along, middles
 from recovery.quantities import Quantity, quantity
 from recovery.report import figures
 from recovery.report.work import keys, said
+from recovery.report.work.pairs import pair_tables
 from recovery.stored import Axis, Session, Table
 from recovery.summary import baseline_of
 
@@ -18,7 +19,12 @@ _NOISE = "more than noise: 1 is outside of it"
 
 
 def version_tables(session: Session) -> Iterator[Table]:
-    """Every version over the baseline; none of a session with one version."""
+    """Each pair of three versions; of others every one over the baseline, and of more than three both. None of a
+    session with one version."""
+    if len(session.versions) >= LEAST_TO_PAIR:
+        yield from pair_tables(session)
+    if len(session.versions) == LEAST_TO_PAIR:
+        return
     found = {(one.version, one.variant): one for one in against_baseline(session)}
     base = baseline_of(session)
     means = {one.variant: one.mean for one in middles(session) if one.version == base}

@@ -13,15 +13,15 @@ _MADE, _TOOK = "tables_made", "elapsed_s"
 
 def building_table(session: Session) -> Table | None:
     """None where nothing is known of it."""
-    one_by_one = _one_by_one(session)
-    rows = [_row(session, version, one_by_one.get(version)) for version in session.versions]
+    tried = one_by_one(session)
+    rows = [_row(session, version, tried.get(version)) for version in session.versions]
     if all(set(row[2:]) == {figures.ABSENT} for row in rows):
         return None
     notes = [
         "fast: several connections, packets of statements, nothing made durable until the end; measured once, when "
         "the data directory was built."
     ]
-    if one_by_one:
+    if tried:
         notes.append(
             "one by one: a single client, each table durable, made beside the others; extrapolated: what all tables "
             "would take at that rate, which was not measured."
@@ -35,7 +35,7 @@ def building_table(session: Session) -> Table | None:
     )
 
 
-def _one_by_one(session: Session) -> dict[str, tuple[float, float]]:
+def one_by_one(session: Session) -> dict[str, tuple[float, float]]:
     """Tables and seconds by version, means of its runs."""
     made = {(one.version, one.variant): one.mean for one in middles(session, _MADE)}
     took = {(one.version, one.variant): one.mean for one in middles(session, _TOOK)}

@@ -20,8 +20,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "Redo log and storage": (
         "redo_bytes_per_commit", "redo_bytes_per_s", "fsyncs_per_commit", "fsyncs_per_s", "pending_fsyncs",
-        "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s", "device_writes_per_s",
-        "buffer_pool_reads_per_s", "dirty_pages", "checkpoint_age_bytes", "history_list_length",
+        "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s", "device_reads_per_query",
+        "device_writes_per_s", "buffer_pool_reads_per_s", "dirty_pages", "checkpoint_age_bytes", "history_list_length",
     ),
     "Locks and waits": (
         "row_lock_waits_per_s", "row_lock_wait_ms", "mutex_spin_rounds_per_query", "mutex_os_waits_per_s",

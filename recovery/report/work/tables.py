@@ -5,11 +5,14 @@ from __future__ import annotations
 from recovery.quantities import quantity
 from recovery.report.about import not_counted
 from recovery.report.doubts import findings_tables
+from recovery.report.hottest import hottest_tables
 from recovery.report.stacks import stacks_tables
 from recovery.report.work.against import axis_tables, version_tables
+from recovery.report.work.asked import asked_table
 from recovery.report.work.building import building_table
 from recovery.report.work.inside import inside_tables
 from recovery.report.work.middle import middle_tables
+from recovery.report.work.reads import reads_tables
 from recovery.report.work.runs import clients_table, runs_table
 from recovery.report.work.waits import waits_table
 from recovery.stored import Session, Table
@@ -24,6 +27,7 @@ def work_figures(session: Session) -> tuple[Table, ...]:
         *_first(session),
         *inside_tables(session),
         *(() if waits is None else (waits,)),
+        *hottest_tables(session),
         *stacks_tables(session),
         runs_table(session),
         *_last(session),
@@ -39,8 +43,11 @@ def work_in_short(session: Session) -> tuple[Table, ...]:
 def _first(session: Session) -> tuple[Table, ...]:
     """The figure, and what it is held against."""
     built = building_table(session) if quantity(session.figure).unit == "s" else None
+    asked = asked_table(session)
     return (
+        *(() if asked is None else (asked,)),
         *middle_tables(session),
+        *reads_tables(session),
         *version_tables(session),
         *axis_tables(session),
         *(() if built is None else (built,)),
