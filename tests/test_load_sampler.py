@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def test_averages_are_of_what_was_measured() -> None:
     assert "fsyncs_per_commit" not in found
 
 
+def test_what_clients_did_before_the_first_look_is_not_in_it() -> None:
+    late = tuple(replace(one, at_s=one.at_s + 1) for one in STEADY)
+    found = averages(late[2:], queries=1000, commits=8)
+    assert (found["server_cpus"], found["questions_per_s"]) == (0.5, 50)
+    assert found["server_cpu_us_per_query"] == 2500, "2 s of CPU for 800 of the 1000, which took 5 s"
+    assert found["redo_bytes_per_commit"] == 2560
+
+
+def test_as_it_stands_once_the_work_is_over_is_no_level_of_it() -> None:
+    over = replace(STEADY[-1], figures={**STEADY[-1].figures, "status.Threads_running": 1})
+    assert averages((*STEADY[:-1], over), queries=1, commits=1)["threads_running"] == 3
+
+
 def test_nothing_is_shared_by_no_queries() -> None:
     found = averages(STEADY, queries=0, commits=0)
     assert "server_cpu_us_per_query" not in found
@@ -172,9 +186,10 @@ def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path)
     with Sampler(
         partial(connect, tmp_path / "no.sock"), os.getpid(), Device(), clients=lambda: None, every_s=0.01
     ) as sampler:
-        sampler.mark()
+        sampler.begin()
         threading.Event().wait(0.1)
-    assert (sampler.samples, sampler.waits) == ((), ())
+        sampler.end()
+    assert (sampler.samples, sampler.waits, sampler.whole) == ((), (), False)
     assert "sampler" not in {thread.name for thread in threading.enumerate()}
 
 

@@ -155,7 +155,7 @@ def test_an_interrupted_load_leaves_nothing_running(
 ) -> None:
     sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "60", "--warmup", "1"]
     options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
-    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=60")
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=61")
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
@@ -167,7 +167,7 @@ def test_an_interrupted_load_leaves_nothing_running(
 def test_a_server_that_dies_under_load_has_failed(at: list[str], tmp_path: Path) -> None:
     sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "20", "--warmup", "1"]
     options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
-    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=20")
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=21")
     (server,) = (one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == "mysqld")
     server.send_signal(signal.SIGSEGV)
     _, said = process.communicate(timeout=60)

@@ -91,7 +91,7 @@ def status(server: Server, name: str) -> int:
 
 
 def report_of(load: Load, server: Server, tool: Tool) -> Report:
-    called = command(load, program=tool.path, socket=server.socket, database="sbtest", seconds=load.seconds)
+    called = command(load, program=tool.path, socket=server.socket, database="sbtest")
     with Client("sysbench", called) as client:
         return read_report(client.wait(load.seconds).text)
 
@@ -148,8 +148,8 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
     with ExitStack() as stack:
         clients = []
         for script in WORKLOADS.values():
-            load = replace(LOAD, script=script, tables=TABLES)
-            called = command(load, program=tool.path, socket=server.socket, database="sbtest", seconds=2)
+            load = replace(LOAD, script=script, tables=TABLES, seconds=2)
+            called = command(load, program=tool.path, socket=server.socket, database="sbtest")
             clients.append(stack.enter_context(Client(script, called)))
         reports = [read_report(client.wait(2).text) for client in clients]
     for report in reports:
@@ -192,8 +192,8 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     own = f"insert into sbtest.asked (said, name) values ('{text}', '{{database}}.{{table}}')"
     poll = Poll(2, 0.5, (FOREIGN_KEYS, own))
     called = polling(
-        poll, program=tool.path, statements=write_statements(poll, tmp_path), socket=server.socket, database="sbtest",
-        tables=3, seconds=2,
+        poll, replace(LOAD, seconds=2), program=tool.path, statements=write_statements(poll, tmp_path),
+        socket=server.socket, database="sbtest", tables=3,
     )  # fmt: skip
     with Client("poller", called) as client:
         report = read_report(client.wait(2).text)
