@@ -20,8 +20,9 @@ from recovery.load.rawlooks import read_raw, write_raw
 from recovery.load.sample import Sample, thinned
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
-from recovery.measured import Wait, Watched
+from recovery.measured import Series, Wait, Watched
 from recovery.quantities import QUANTITIES
+from recovery.scenarios.working import with_seen
 from recovery.server.client import connect
 
 
@@ -255,6 +256,15 @@ def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, larges
 
 def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
     assert recorded("mariadb-10.11.5") == {}
+
+
+def test_each_second_of_the_clients_goes_to_the_look_at_its_end() -> None:
+    seen = [(-1.0, 10.0), (0.0, 20.0), (1.0, 30.0), (2.0, 40.0), (3.0, 50.0), (4.0, 60.0), (5.0, 70.0)]
+    # The one of the second second came late, and the one of the fourth not at all.
+    looks = Watched((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1), ())
+    assert series(with_seen(looks, seen))["qps"] == (10, 20, 30, None, 50, 70)
+    assert with_seen(looks, ()) == looks
+    assert with_seen(Watched(()), seen) == Watched((), (Series("qps", ()),))
 
 
 def test_the_look_at_which_it_began_is_never_thinned_out() -> None:

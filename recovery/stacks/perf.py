@@ -25,14 +25,18 @@ def record_command(pid: int, folder: Path) -> list[str]:
     return [
         PROGRAM, "--buildid-dir", str(folder), "record", "--quiet", "--event", "cpu-clock", "--freq", str(RATE_HZ),
         "--clockid", "CLOCK_MONOTONIC", "--call-graph", f"dwarf,{_STACK_BYTES}", "--pid", str(pid),
-        "--max-size", MOST_RECORDED, "--output", str(folder / "perf.data"),
+        "--max-size", MOST_RECORDED, "--output", str(recording(folder)),
     ]  # fmt: skip
+
+
+def recording(folder: Path) -> Path:
+    return folder / "perf.data"
 
 
 def script_command(folder: Path) -> list[str]:
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",
-        "--input", str(folder / "perf.data"),
+        "--input", str(recording(folder)),
     ]  # fmt: skip
 
 

@@ -74,7 +74,7 @@ class Sampling:
                 f"{self.program} saw nothing of the server{': ' if self._complaint else ''}{self._complaint}",
                 "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
             )
-        note = self._lacks(snapshots[-1].at_s) if self._is_full else ""
+        note = self._lacks(max(one.at_s for one in snapshots)) if self._is_full else ""
         return Samples(
             self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)), note
         )
@@ -152,6 +152,8 @@ class Sampling:
         return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
 
     def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        if not perf.recording(self._folder).exists():
+            return ()  # it was over before perf had begun
         try:
             told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
         finally:

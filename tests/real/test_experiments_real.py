@@ -77,6 +77,7 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
     """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
     sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
     options = ["--warmup", "1", "--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
+    options += ["--set", "performance_schema=ON"]
     assert run(["interference", "--version", "5.7.22 8.0.31", *sizes, *options, *at]) == 0
     session = stored(tmp_path)
     alone, polled = (cell(session, "5.7.22", poll=poll).measures for poll in ("off", "on"))
@@ -95,6 +96,11 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
         measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
         assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)
         assert one.around is not None
+        assert one.around.seconds == pytest.approx(one.measures["elapsed_s"], abs=0.5), "what the clients measured"
+        assert "--time=5 --report-checkpoints=1" in one.clients["load"]
+        by_it = {wait.name for wait in one.waits if wait.source == "performance schema"}
+        assert any(re.match("wait/synch/mutex/innodb/", name) for name in by_it), by_it
+        assert any(re.match("wait/synch/(sxlock|rwlock)/innodb/", name) for name in by_it), by_it
         assert "oltp_read_only" in one.clients["load"]
         raw = tmp_path / "results" / "latest" / str(one.raw)
         looks = read_raw(raw)
