@@ -37,7 +37,7 @@ def _log(folder: Path, trial: Trial, logs: Path, *, measured: bool) -> str | Non
 
 
 def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None:
-    if outcome.samples is None:
+    if outcome.samples is None or not outcome.samples.looks:
         return None
     name = f"{STACKS}/{_name(trial)}.folded"
     (folder / name).parent.mkdir(exist_ok=True)

@@ -60,6 +60,8 @@ class Samples:
     """Those seen most, phase by phase."""
     folded: str
     """All of them, as flame graph programs read it."""
+    note: str = ""
+    """What they lack, in words."""
 
 
 @dataclass(frozen=True)

@@ -250,6 +250,8 @@ class _Loop:
             doubt = limits_not_held(bench.server.group, run)
             verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
             run = judged(trial, run, verdict, reason)
+            if outcome.samples is not None and outcome.samples.note:
+                self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
         run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
         self.store.append(replace(run, started_at=started_at))
         for told in bench.notes:

@@ -121,8 +121,9 @@ def test_polls_that_did_not_run() -> None:
 
 def test_errors_of_transactions() -> None:
     few, many = 60 * 2316 * 0.0005, 60 * 2316 * 0.05
-    assert "errors" not in kinds(changed(SMALL, measured(client_errors=few)))
-    assert "5.0%" in one(changed(SMALL, measured(client_errors=many)), "errors").text
+    assert "errors" not in kinds(changed(SMALL, measured(client_errors=few, elapsed_s=60)))
+    assert "5.0%" in one(changed(SMALL, measured(client_errors=many, elapsed_s=60)), "errors").text
+    assert "2.5%" in one(changed(SMALL, measured(client_errors=many, elapsed_s=120)), "errors").text, "its own time"
 
 
 def test_what_holds_for_many_cells_is_said_once() -> None:

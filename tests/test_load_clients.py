@@ -101,6 +101,25 @@ def test_one_that_is_not_there(tmp_path: Path) -> None:
         client.wait(20)
 
 
+def test_what_it_says_is_heard_at_once() -> None:
+    program = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+    with Client("talker", python(program)) as client:
+        began = time.monotonic()
+        assert client.has_said("ready", 20)
+        assert not client.has_said("done", 0.2)
+        assert time.monotonic() - began < 20
+        assert not client.has_ended()
+        assert client.stop().text == "ready\n"
+    assert is_gone(client.pid)
+
+
+def test_one_that_has_ended_says_no_more() -> None:
+    with Client("talker", python("print('bye')")) as client:
+        assert not client.has_said("ready", 60)
+        assert client.has_said("bye", 0)
+        assert client.wait(20).code == 0
+
+
 def test_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "GRACE_S", 0.1)
     with pytest.raises(RecoveryError, match="load still ran"), Client("load", ["sleep", "600"]) as client:

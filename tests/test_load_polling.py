@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
-from recovery.load.polling import FOREIGN_KEYS, command, write_statements
-from recovery.work import Poll
+from recovery.load.polling import FOREIGN_KEYS, Polls, command, read_polls, write_statements
+from recovery.work import Load, Poll
+
+RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench" / "poll.txt"
 
 
 def test_statements_go_by_a_file(tmp_path: Path) -> None:
@@ -15,11 +18,31 @@ def test_statements_go_by_a_file(tmp_path: Path) -> None:
     assert (first, second, end) == (*poll.statements, "")
 
     called = command(
-        poll, program=Path("/usr/bin/sysbench"), statements=path, socket=Path("/run/s"), database="it's", tables=50,
-        seconds=9,
+        poll, Load("oltp_read_only", 8, 10, 100, seconds=9, warmup_s=3), program=Path("/usr/bin/sysbench"),
+        statements=path, socket=Path("/run/s"), database="it's", tables=50,
     )  # fmt: skip
-    assert {"--threads=2", "--time=9", "--every=0.5", "--tables=50", "--schema=it's", f"--statements={path}"} < set(
-        called
-    )
+    assert {
+        "--threads=2",
+        "--time=12",
+        "--report-checkpoints=3",
+        "--every=0.5",
+        "--tables=50",
+        "--schema=it's",
+        f"--statements={path}",
+    } < set(called)
     assert Path(called[1]).is_file()
     assert called[-1] == "run"
+
+
+def test_what_was_polled() -> None:
+    text = RECORDED.read_text()
+    assert read_polls(text, warmup_s=0, whole=True) == Polls(28 / 3.0452, 16.94)
+
+
+def test_a_poller_that_was_ended_has_said_something_each_second() -> None:
+    said, _, _ = RECORDED.read_text().partition("Latency histogram")
+    told = [float(line.split("tps: ")[1].split()[0]) for line in said.splitlines() if "tps: " in line]
+    assert len(told) == 3
+    assert read_polls(said, warmup_s=0, whole=False) == Polls(fmean(told), None)
+    assert read_polls(said, warmup_s=2, whole=False) == Polls(told[2], None), "without those of the warm-up"
+    assert read_polls(said, warmup_s=9, whole=False) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from recovery.load.rawlooks import read_raw, write_raw
 from recovery.load.sample import Sample, thinned
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
-from recovery.measured import Wait, Watched
+from recovery.measured import Series, Wait, Watched
 from recovery.quantities import QUANTITIES
+from recovery.scenarios.working import with_seen
 from recovery.server.client import connect
 
 
@@ -119,6 +121,19 @@ def test_averages_are_of_what_was_measured() -> None:
     assert "fsyncs_per_commit" not in found
 
 
+def test_what_clients_did_before_the_first_look_is_not_in_it() -> None:
+    late = tuple(replace(one, at_s=one.at_s + 1) for one in STEADY)
+    found = averages(late[2:], queries=1000, commits=8)
+    assert (found["server_cpus"], found["questions_per_s"]) == (0.5, 50)
+    assert found["server_cpu_us_per_query"] == 2500, "2 s of CPU for 800 of the 1000, which took 5 s"
+    assert found["redo_bytes_per_commit"] == 2560
+
+
+def test_as_it_stands_once_the_work_is_over_is_no_level_of_it() -> None:
+    over = replace(STEADY[-1], figures={**STEADY[-1].figures, "status.Threads_running": 1})
+    assert averages((*STEADY[:-1], over), queries=1, commits=1)["threads_running"] == 3
+
+
 def test_nothing_is_shared_by_no_queries() -> None:
     found = averages(STEADY, queries=0, commits=0)
     assert "server_cpu_us_per_query" not in found
@@ -172,9 +187,10 @@ def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path)
     with Sampler(
         partial(connect, tmp_path / "no.sock"), os.getpid(), Device(), clients=lambda: None, every_s=0.01
     ) as sampler:
-        sampler.mark()
+        sampler.begin()
         threading.Event().wait(0.1)
-    assert (sampler.samples, sampler.waits) == ((), ())
+        sampler.end()
+    assert (sampler.samples, sampler.waits, sampler.whole) == ((), (), False)
     assert "sampler" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -240,6 +256,15 @@ def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, larges
 
 def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
     assert recorded("mariadb-10.11.5") == {}
+
+
+def test_each_second_of_the_clients_goes_to_the_look_at_its_end() -> None:
+    seen = [(-1.0, 10.0), (0.0, 20.0), (1.0, 30.0), (2.0, 40.0), (3.0, 50.0), (4.0, 60.0), (5.0, 70.0)]
+    # The one of the second second came late, and the one of the fourth not at all.
+    looks = Watched((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1), ())
+    assert series(with_seen(looks, seen))["qps"] == (10, 20, 30, None, 50, 70)
+    assert with_seen(looks, ()) == looks
+    assert with_seen(Watched(()), seen) == Watched((), (Series("qps", ()),))
 
 
 def test_the_look_at_which_it_began_is_never_thinned_out() -> None:

@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import RecoveryError, UsageError
-from recovery.load.sysbench import WORKLOADS, command, percentile, prepared_statements, read_report
+from recovery.load.sysbench import AT_WORK, CHECKPOINT, WORKLOADS, command, percentile, prepared_statements, read_report
 from recovery.load.workloads import script_of
 from recovery.work import Load
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench"
-LOAD = Load("oltp_read_only", threads=4, tables=8, rows=1000, seconds=60, warmup_s=10)
+LOAD = Load("oltp_read_only", threads=4, tables=8, rows=1000, seconds=60, warmup_s=0)
 
 
-def called(load: Load, *, warmup_s: int = 0) -> list[str]:
-    return command(
-        load, program=Path("/usr/bin/sysbench"), socket=Path("/run/s"), database="sbtest", seconds=60, warmup_s=warmup_s
-    )
+def called(load: Load) -> list[str]:
+    return command(load, program=Path("/usr/bin/sysbench"), socket=Path("/run/s"), database="sbtest")
 
 
 def test_the_call() -> None:
@@ -35,7 +33,15 @@ def test_the_call() -> None:
 
 
 def test_a_warm_up_is_part_of_the_run() -> None:
-    assert {"--time=70", "--report-checkpoints=10"} < set(called(LOAD, warmup_s=10))
+    assert {"--time=70", "--report-checkpoints=10"} < set(called(replace(LOAD, warmup_s=10)))
+
+
+@pytest.mark.parametrize("name", ["read-write", "read-only-after-a-warm-up", "poll"])
+def test_it_says_where_it_stands(name: str) -> None:
+    text = recorded(name)
+    assert text.count(AT_WORK) == 1
+    assert text.count(CHECKPOINT) == ("warm-up" in name)
+    assert text.index(AT_WORK) < text.index("[ 1s ]")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
-from recovery.measured import Floor, Startup, Usage
+from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
 from recovery.progress import Ahead, Standing
@@ -127,7 +127,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
             raise step
-        return good(bench)
+        return replace(good(bench), samples=step if isinstance(step, Samples) else None)
 
     scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
     plan = make_plan([VERSION], variants_of(starts(scenario.caches), (), ()), repeats=len(script), alternating=False)
@@ -230,6 +230,22 @@ def test_the_floor_is_stored_with_the_variants_over_these_files(tmp_path: Path) 
     loop, _, _ = session_of(tmp_path, ["good", "good"], floor=True)
     loop.run()
     assert stored(tmp_path).floors == (Floor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5, 2),)
+
+
+def test_what_stacks_lack_is_noted_and_nothing_is_kept_of_none(tmp_path: Path) -> None:
+    seen = Samples("perf", 3, (), "main 3\n", note="perf was full")
+    loop, _, _ = session_of(
+        tmp_path, [seen, Samples("perf", 0, (), "", note="perf saw nothing"), replace(seen, note="")]
+    )
+    loop.run()
+    session = stored(tmp_path)
+    assert session.notes[-2:] == ("5.7.22, run 1: perf was full", "5.7.22, run 2: perf saw nothing")
+    assert [run.stacks for run in session.runs] == [
+        "stacks/001-5.7.22-cold-1.folded",
+        None,
+        "stacks/003-5.7.22-cold-3.folded",
+    ]
+    assert [run.samples for run in session.runs] == [3, 0, 3]
 
 
 def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +19,11 @@ from hypothesis import strategies as st
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.folded import waits
+from recovery.host.storage import Device
 from recovery.measured import Phase, Samples
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.watch import Watch
+from recovery.server.client import connect
 from recovery.stacks import looks, perf
 from recovery.stacks.looks import EuStack, Gdb
 from recovery.stacks.mapped import mapped_by, reads_the_same
@@ -163,6 +171,36 @@ def test_a_program_that_is_gone_voids_the_run(monkeypatch: pytest.MonkeyPatch, t
     for name in ("gdb", "perf"):
         with pytest.raises(TrialVoidError, match=f"{name} saw nothing of the server: .*No such file"):
             sampled(tmp_path, (name,))
+
+
+def test_a_recording_that_was_full_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """perf ends by itself then, and well."""
+    recorded = f'case "$*" in *" script "*) cat <<\'END\'\n{PERF}END\n;; *) for last; do :; done; : > $last;; esac'
+    fake(tmp_path, "perf", recorded)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    full = sampled(tmp_path, ("perf",))
+    assert full.looks == 2
+    assert full.note.startswith("perf had recorded 1G after ")
+    fake(tmp_path, "perf", f'{recorded}\ncase "$*" in *" record "*) exec sleep 60;; esac')
+    assert sampled(tmp_path, ("perf",)).note == ""
+
+
+def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake(tmp_path, "perf")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    server = SimpleNamespace(
+        life=SimpleNamespace(pid=os.getpid()),
+        device=Device(),
+        group=None,
+        connect=partial(connect, tmp_path / "no.sock"),
+    )
+    bench = SimpleNamespace(server=server, sampling=lambda: Sampling(("perf",), "mysqld", tmp_path / "stacks"))
+    with Watch(cast(Bench, bench)) as watch, watch.measured():
+        pass
+    found = watch.stacks("Q2")
+    assert found is not None
+    assert (found.looks, found.chains, found.folded) == (0, (), "")
+    assert re.fullmatch(r"perf saw nothing of the server, in [\d.e-]+ s of Q2", found.note)
 
 
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -185,8 +185,7 @@ def many_errors(session: Session) -> Iterator[Finding]:
 
 
 def _error_share(run: Run) -> float | None:
-    errors, tps = run.measures.get("client_errors"), run.measures.get("tps")
-    seconds = run.around.seconds if run.around else None
+    errors, tps, seconds = (run.measures.get(name) for name in ("client_errors", "tps", "elapsed_s"))
     if not errors or not tps or not seconds:
         return None
     return errors / (tps * seconds)

@@ -41,25 +41,29 @@ hundreds of waits in SHOW ENGINE INNODB MUTEX."""
 
 
 def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
-    """Over what was measured, from the look at which it began to the last. `queries` and `commits` are those of the
-    load's clients. What this server does not tell is left out."""
+    """Over what was measured, from the look at which it began to the last, which is that of its end. `queries` and
+    `commits` are those of the load's clients; 0 where an end was not seen. What this server does not tell is left out.
+    """
     began = began_with(tuple(samples))
     measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
     if began is None or measured[-1].at_s <= began.at_s:
         return {}
     ended = measured[-1]
     seconds = ended.at_s - began.at_s
+    # A busy server answers the first look some moments after it was asked: what clients did until then is not in it.
+    seen = min(1.0, seconds / ended.at_s)
 
     found: dict[str, float | None] = {}
     for name, sums in _RATES.items():
         found[name] = _over(_grown(name, sums, (began, ended)), seconds)
     for name, sums in LEVELS.items():
-        values = [value for one in measured if (value := total(sums, one)) is not None]
+        # At the end nobody is at work any more.
+        values = [value for one in measured[:-1] if (value := total(sums, one)) is not None]
         found[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
-        found[name] = _over(_grown(name, sums, (began, ended)), queries / factor)
+        found[name] = _over(_grown(name, sums, (began, ended)), queries * seen / factor)
     for name, sums in _PER_COMMIT.items():
-        found[name] = _over(growth(sums, began, ended), commits)
+        found[name] = _over(growth(sums, began, ended), commits * seen)
     for name, (what, of) in _SHARES.items():
         found[name] = _over(growth(what, began, ended), growth(of, began, ended))
     return {name: rounded(value) for name, value in found.items() if value is not None}

@@ -82,6 +82,11 @@ class Client:
     def has_ended(self, timeout_s: float = 0) -> bool:
         return self._ended is not None or (self._running is not None and self._running.has_ended(timeout_s))
 
+    def has_said(self, words: str, timeout_s: float) -> bool:
+        """Whether it writes this within that time; one that has ended writes no more."""
+        assert self._running is not None, "it has not begun"
+        return self._running.has_written(words.encode(), timeout_s)
+
     def wait(self, timeout_s: float) -> Ended:
         """Until it ends by itself. RecoveryError where it fails, or does not end within GRACE_S after its time."""
         if not self.has_ended(timeout_s + GRACE_S):
@@ -97,6 +102,12 @@ class Client:
             how = f"signal {-self._ended.code}" if self._ended.code < 0 else f"code {self._ended.code}"
             line = shortened(self._running.reason, length=300) or "it gave no reason"
             raise RecoveryError(f"{self.name} failed ({how}): {line}", f"its command: {shlex.join(self.command)}")
+        return self._ended
+
+    def stop(self) -> Ended:
+        """Whatever it is doing: its code says nothing then, and what it wrote may lack its end."""
+        self._end()
+        assert self._ended is not None, "it has not begun"
         return self._ended
 
     def _end(self) -> None:
@@ -116,6 +127,9 @@ class _Running:
 
     def __init__(self, command: list[str], *, only_count: bool) -> None:
         self._chunks: list[bytes] = []
+        self._news = threading.Condition()
+        """Of what it writes, and of its having written all."""
+        self._has_written_all = False
         self._written_bytes = 0
         self._only_count = only_count
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read, and closed, after its end
@@ -146,6 +160,14 @@ class _Running:
         poller.register(self._pidfd, select.POLLIN)
         return bool(poller.poll(max(0, int(timeout_s * 1000))))
 
+    def has_written(self, words: bytes, timeout_s: float) -> bool:
+        def told() -> bool:
+            return words in b"".join(self._chunks)
+
+        with self._news:
+            self._news.wait_for(lambda: told() or self._has_written_all, timeout_s)
+            return told()
+
     def end(self) -> Ended:
         if not self.has_ended(0):
             self._signal(signal.SIGTERM)
@@ -173,9 +195,14 @@ class _Running:
         """A pipe that nobody empties stops who writes into it."""
         assert self._process.stdout is not None
         while chunk := os.read(self._process.stdout.fileno(), _READ_BYTES):
-            self._written_bytes += len(chunk)
-            if not self._only_count:
-                self._chunks.append(chunk)
+            with self._news:
+                self._written_bytes += len(chunk)
+                if not self._only_count:
+                    self._chunks.append(chunk)
+                self._news.notify_all()
+        with self._news:
+            self._has_written_all = True
+            self._news.notify_all()
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):

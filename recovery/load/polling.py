@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
 
-from recovery.load.sysbench import calling
+import pymysql
+
+from recovery.load.sysbench import calling, lasting, looks_in, read_report
 from recovery.paths import template_dir
-from recovery.work import Poll
+from recovery.work import Load, Poll
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
 
 FOREIGN_KEYS = """\
 SELECT fk.referenced_table_name AS to_table, fk.referenced_column_name AS primary_key, fk.column_name AS from_column,
@@ -19,6 +29,9 @@ WHERE fk.referenced_column_name IS NOT NULL
 """What an object-relational mapper asks of each table that it meets. A server without a dictionary opens tables to
 answer: for the one view that which is named, for the other, which is held to the schema alone, all that are in it."""
 
+_IGNORED = (1213, 1020, 1205, 1317)
+"""Errors: sysbench's own, and that of an answer which was cut short, as the last one is. It counts as none."""
+
 
 def write_statements(poll: Poll, folder: Path) -> Path:
     """The file that the command below reads: on a command line not all that a user writes would survive."""
@@ -28,13 +41,42 @@ def write_statements(poll: Poll, folder: Path) -> Path:
 
 
 def command(
-    poll: Poll, *, program: Path, statements: Path, socket: Path, database: str, tables: int, seconds: int
+    poll: Poll, load: Load, *, program: Path, statements: Path, socket: Path, database: str, tables: int
 ) -> list[str]:
-    """`tables` are those that are asked about: sbtest1 and so on. Its report is read by `read_report`: its transactions
-    are the answers."""
+    """Beside this load, for as long. `tables` are those that are asked about: sbtest1 and so on."""
     script = str(template_dir() / "poll.lua")
     return [
         *calling(script, program=program, socket=socket, database=database, threads=poll.clients),
-        f"--time={seconds}", f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
-        f"--schema={database}", "run",
+        *lasting(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
+        f"--schema={database}", f"--mysql-ignore-errors={','.join(map(str, _IGNORED))}", "run",
     ]  # fmt: skip
+
+
+def cut_short(connection: Connection[Cursor]) -> None:
+    """Every statement but our own that the server is at."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CONNECTION_ID()")
+        ((own,),) = cursor.fetchall()
+        cursor.execute("SHOW PROCESSLIST")
+        for number, _, _, _, command, *_ in cursor.fetchall():
+            if command == "Query" and number != own:
+                with suppress(pymysql.MySQLError):  # it has just been answered, and its connection is gone
+                    cursor.execute(f"KILL QUERY {number}")
+
+
+@dataclass(frozen=True)
+class Polls:
+    """Answers, after the warm-up."""
+
+    per_s: float
+    mean_ms: float | None
+    """None where there was none, or nothing was reported."""
+
+
+def read_polls(text: str, *, warmup_s: int, whole: bool) -> Polls | None:
+    """Of one that had to be ended there is no report: what it had said each second is left, if it had said anything."""
+    if whole:
+        report = read_report(text)
+        return Polls(report.tps, report.latency_mean_ms)
+    said = [look.tps for look in looks_in(text, warmup_s) if look.at_s > 0]
+    return Polls(fmean(said), None) if said else None

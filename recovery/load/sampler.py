@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,12 +26,22 @@ MOST = 1200
 """Looks that are kept: once there are as many, every second one goes and the next ones come half as often. So hours of
 work take no more memory than minutes; the page cache is the server's."""
 _PATIENCE_S = 15.0
-"""With an answer that is due when all is over."""
+"""With the looks at both ends, and with an answer that is under way when all is over."""
+
+
+@dataclass
+class _End:
+    """Of what is measured: asked for by one thread, looked at by the other."""
+
+    look: Sample | None = None
+    waits: Counted | None = None
+    taken: threading.Event = field(default_factory=threading.Event)
 
 
 class Sampler:
-    """From its entry to its exit. A look that fails is missing, and nothing else comes of it. `connect` gives
-    connections that do not wait for ever; `clients` the CPU time of the load's programs, None where it is not known."""
+    """From its entry to its exit; after the end of what is measured it looks no more. A look that fails is missing, and
+    nothing else comes of it. `connect` gives connections that do not wait for ever; `clients` the CPU time of the
+    load's programs, None where it is not known."""
 
     def __init__(
         self,
@@ -51,37 +62,61 @@ class Sampler:
         """By the monotonic clock."""
         self._first: Sample | None = None
         """At which the measuring began."""
-        self._waits_before: Counted | None = None
-        self._wake = threading.Event()
-        self._over = threading.Event()
+        self._asked: queue.SimpleQueue[_End | None] = queue.SimpleQueue()
+        """Looks at an end; None: all is over."""
+        self._ends: list[_End] = []
+        """Those that came in time."""
         self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
-        self.waits: tuple[Wait, ...] = ()
-        """Since the mark, once it is over; without a mark nothing is told of them."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
         """Once it is over."""
         return tuple(Sample(round(look.at_s - self._began_s, 3), look.figures) for look in self._looks)
 
-    def mark(self) -> None:
+    @property
+    def whole(self) -> bool:
+        """Whether both ends of what is measured were seen: what grew between them is of all of it."""
+        return len(self._ends) == 2 and all(end.look is not None for end in self._ends)
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """From one end to the other; where one was not seen, nothing is told of them."""
+        if not self.whole:
+            return ()
+        before, after = (end.waits for end in self._ends)
+        return () if before is None or after is None else between(before, after)
+
+    def begin(self) -> None:
         """The measuring begins now: a look is taken at once, and the next ones by the clock from here."""
         self._began_s = time.monotonic()
-        self._wake.set()
+        self._mark()
+
+    def end(self) -> None:
+        """It is over, with a last look."""
+        self._mark()
+
+    def _mark(self) -> None:
+        """Returns once the look is taken, or has failed: what comes next shall not be in it, nor be disturbed by it."""
+        end = _End()
+        self._asked.put(end)
+        if self._thread.is_alive() and end.taken.wait(_PATIENCE_S):
+            self._ends.append(end)
 
     def _go_on(self) -> None:
         """By the clock: a look that came late does not put off the next ones."""
         due_s = self._began_s
-        while not self._over.is_set():
-            self._wake.wait(max(0.0, due_s - time.monotonic()))
-            marked = self._wake.is_set()
-            self._wake.clear()
-            if self._over.is_set():
-                return
-            if marked:
-                due_s = self._began_s
-                self._first, self._waits_before = self._look_at_waits()
-            else:
+        left = 2
+        while left:
+            try:
+                end = self._asked.get(timeout=max(0.0, due_s - time.monotonic()))
+            except queue.Empty:
                 self._keep(self._look())
+            else:
+                if end is None:
+                    return
+                due_s = self._began_s
+                left -= 1
+                self._look_at(end)
             due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
 
     def _look(self) -> Sample | None:
@@ -119,17 +154,23 @@ class Sampler:
             self._looks = thinned(self._looks, but=self._first)
             self._every_s *= 2
 
-    def _look_at_waits(self) -> tuple[Sample | None, Counted | None]:
-        """At both ends of what is measured: with what is too dear for every second."""
+    def _look_at(self, end: _End) -> None:
+        """With what is too dear for every second, which lies between the two looks at neither end."""
+        first = not self._ends
+        counted = self._waits() if first else None
         look = self._look()
-        if look is None:
-            return None, None
-        counted: Counted = {}
+        if look is not None:
+            counted = counted if first else self._waits()
+            end.look = replace(look, figures={**look.figures, **totals(counted or {})})
+            end.waits = None if counted is None else counted | locks(look.figures)
+            self._first = self._first or end.look
+            self._keep(end.look)
+        end.taken.set()
+
+    def _waits(self) -> Counted | None:
         with suppress(*FAILURES):
-            counted = self._counters.waits()
-        look = replace(look, figures={**look.figures, **totals(counted)})
-        self._keep(look)
-        return look, counted | locks(look.figures)
+            return self._counters.waits()
+        return None
 
     def __enter__(self) -> Self:
         self._began_s = time.monotonic()
@@ -140,15 +181,8 @@ class Sampler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """With a last look at the very end."""
-        self._over.set()
-        self._wake.set()
+        self._asked.put(None)
         if self._thread.ident is not None:
             self._thread.join(_PATIENCE_S)
-        if self._thread.is_alive():
-            return  # a server that answers neither yes nor no
-        if kind is None:
-            _, after = self._look_at_waits()
-            if self._waits_before is not None and after is not None:
-                self.waits = between(self._waits_before, after)
-        self._counters.close()
+        if not self._thread.is_alive():  # a server that answers neither yes nor no
+            self._counters.close()

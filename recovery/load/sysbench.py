@@ -33,6 +33,10 @@ _PREPARED_FOR_A_TABLE = {
 }
 _PREPARED_FOR_A_THREAD = 2
 AS_TEXT = "--db-ps-mode=disable"
+AT_WORK = "Threads started!"
+"""It says so once all threads have prepared their statements, and counts its time from here."""
+CHECKPOINT = "] Checkpoint report:"
+"""And this once the warm-up is over, from where on it counts anew."""
 _SHORTEST_S = 0.0001
 """As it tells time."""
 _MOST_PREPARED = 16_382
@@ -51,16 +55,19 @@ def must_send_text(load: Load) -> bool:
     return prepared_statements(load) > _MOST_PREPARED
 
 
-def command(load: Load, *, program: Path, socket: Path, database: str, seconds: int, warmup_s: int = 0) -> list[str]:
-    """A script of the user's must know the options `tables` and `table_size`, as those that require oltp_common do.
-    With a warm-up it goes on without a break, and what it reports in the end is of the seconds after it."""
+def command(load: Load, *, program: Path, socket: Path, database: str) -> list[str]:
+    """A script of the user's must know the options `tables` and `table_size`, as those that require oltp_common do."""
     options = [f"--tables={load.tables}", f"--table-size={load.rows}"]
     if must_send_text(load) and AS_TEXT not in load.options:
         options.append(AS_TEXT)
     called = calling(load.script, program=program, socket=socket, database=database, threads=load.threads)
-    if warmup_s:
-        options.append(f"--report-checkpoints={warmup_s}")
-    return [*called, f"--time={warmup_s + seconds}", *options, *load.options, "run"]
+    return [*called, *lasting(load), *options, *load.options, "run"]
+
+
+def lasting(load: Load) -> list[str]:
+    """It goes on from the warm-up without a break, and what it reports in the end is of the seconds after it."""
+    warming = [f"--report-checkpoints={load.warmup_s}"] if load.warmup_s else []
+    return [f"--time={load.warmup_s + load.seconds}", *warming]
 
 
 def calling(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
@@ -121,7 +128,6 @@ _LOOK = re.compile(
     re.MULTILINE,
 )
 _BAR = re.compile(r"^ *(\d+\.\d+) \|\** +(\d+)$", re.MULTILINE)
-_CHECKPOINT = "] Checkpoint report:"
 _QUERIES = re.compile(r"^ +total: +(\d+)$", re.MULTILINE)
 _TRANSACTIONS = re.compile(r"^ +transactions: +(\d+) ", re.MULTILINE)
 _ERRORS = re.compile(r"^ +ignored errors: +(\d+) ", re.MULTILINE)
@@ -133,7 +139,7 @@ _MAX = re.compile(r"^ +max: +([\d.]+)$", re.MULTILINE)
 
 def read_report(text: str) -> Report:
     ends_s = [float(seconds) for seconds in _SECONDS.findall(text)]
-    if len(ends_s) <= text.count(_CHECKPOINT):
+    if len(ends_s) <= text.count(CHECKPOINT):
         raise _no_report(text)
     # It counts anew from a checkpoint on, but tells the time since it began.
     began_s = ends_s[-2] if len(ends_s) > 1 else 0.0
@@ -152,8 +158,13 @@ def read_report(text: str) -> Report:
         latency_p99_ms=p99,
         latency_p999_ms=p999,
         latency_max_ms=float(_last(_MAX, text)) if transactions else None,
-        looks=tuple(_look(match, began_s) for match in _LOOK.finditer(text)),
+        looks=looks_in(text, began_s),
     )
+
+
+def looks_in(text: str, began_s: float) -> tuple[Look, ...]:
+    """Also of a run that was ended before its report."""
+    return tuple(_look(match, began_s) for match in _LOOK.finditer(text))
 
 
 def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:

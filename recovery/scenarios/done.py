@@ -16,4 +16,4 @@ class Done:
     commits: int = 0
     """Of transactions that wrote."""
     seen: tuple[tuple[float, float], ...] = ()
-    """Queries a second as the clients counted them, by the second since the measuring began."""
+    """Queries a second as the clients counted them, by when each second ended, since the measuring began."""

@@ -111,6 +111,8 @@ def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
         "max_connections": "1000",
         # Of waits, and of the redo log.
         "loose_innodb_monitor_enable": "latch,log_lsn_checkpoint_age",
+        # Counts where the Performance Schema is switched on, which by itself counts none of these.
+        "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",
     }
 
 

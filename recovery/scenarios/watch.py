@@ -28,7 +28,8 @@ _PATIENCE_S = 30.0
 
 
 class Watch:
-    """Of a bench whose server runs. As a context it samples; `measured` is the part of it that counts."""
+    """Of a bench whose server runs. As a context it samples; `measured` is the part of it that counts, and comes last:
+    afterwards nothing is looked at any more."""
 
     def __init__(self, bench: Bench) -> None:
         self._server = bench.server
@@ -65,21 +66,28 @@ class Watch:
     def measured(self) -> Iterator[None]:
         pid, device = self._server.life.pid, self._server.device
         clients_s = self.cpu_of_clients()
+        self.sampler.begin()
         meter, surroundings = Meter(pid, device, self._server.group), Surroundings(pid, device)
-        self.sampler.mark()
         self._began_s = time.monotonic()
         with self._sampling.of(pid) if self._sampling else ExitStack():
             yield
             self.seconds = time.monotonic() - self._began_s
-        self.usage = meter.read()
-        self.around = _without(surroundings.read(), self.cpu_of_clients() - clients_s)
+            self.usage = meter.read()
+            self.around = _without(surroundings.read(), self.cpu_of_clients() - clients_s)
+            # Before whoever took stacks has come to an end, which may last.
+            self.sampler.end()
 
     def stacks(self, name: str) -> Samples | None:
-        """Taken while it was measured, under this name; before its server ends."""
+        """Taken while it was measured, under this name; before its server ends. What is answered in a hundredth of a
+        second has none, and was answered all the same."""
         if self._sampling is None:
             return None
         phases = (Phase(name, 0.0, self.seconds),)
-        return self._sampling.seen(self._server.life.pid, since=self._began_s, phases=phases)
+        try:
+            return self._sampling.seen(self._server.life.pid, since=self._began_s, phases=phases)
+        except TrialVoidError as error:
+            told = f"{error.message}, in {self.seconds:.3g} s of {name}"
+            return Samples(self._sampling.program, 0, (), "", note=told)
 
     @property
     def raw(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from recovery.stored import Verdict
 from recovery.work import Ask, Create, Dump, Load
 
 TIMED_LOG = "timed.err"
+_NEAR_S = 0.5
 _DOING: dict[type, Callable[[Bench, Any, Watch], Done]] = {Load: load, Ask: ask, Dump: dump, Create: create}
 
 
@@ -44,15 +45,16 @@ def counts(_: Worked) -> tuple[Verdict, str | None]:
 
 
 def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
-    looks = watch.sampler.samples
+    looks, whole = watch.sampler.samples, watch.sampler.whole
     write_raw(watch.raw, looks)
+    found = averages(looks, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
     return Worked(
-        measures={**averages(looks, queries=done.queries, commits=done.commits), **_used(watch, done), **done.measures},
+        measures={**found, **_used(watch, done), **done.measures},
         seconds=watch.seconds,
         usage=watch.usage,
         around=watch.around,
         clients=done.clients,
-        watched=_with_seen(watched(looks), done),
+        watched=with_seen(watched(looks), done.seen),
         waits=watch.sampler.waits,
         raw=watch.raw,
         samples=stacks,
@@ -68,10 +70,15 @@ def _used(watch: Watch, done: Done) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _with_seen(looks: Watched, done: Done) -> Watched:
-    """What the clients counted each second, at the looks of the same seconds."""
-    if not done.seen:
+def with_seen(looks: Watched, seen: Sequence[tuple[float, float]]) -> Watched:
+    """What the clients counted each second, at the look that came nearest to its end; one that came much later has none
+    of theirs, and a second without a look is left out."""
+    if not seen:
         return looks
-    by_second = {round(at_s): qps for at_s, qps in done.seen}
-    values = tuple(by_second.get(round(at_s)) for at_s in looks.at_s)
+    found: dict[float, float] = {}
+    for second, qps in seen:
+        nearest = min(looks.at_s, key=lambda at_s: abs(at_s - second), default=None)
+        if nearest is not None and abs(nearest - second) <= _NEAR_S:
+            found[nearest] = qps
+    values = tuple(found.get(at_s) for at_s in looks.at_s)
     return replace(looks, series=(Series("qps", values), *looks.series))

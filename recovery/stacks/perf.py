@@ -12,7 +12,8 @@ PROGRAM = "perf"
 RATE_HZ = 99
 """Not in step with what a server does every tenth of a second."""
 _STACK_BYTES = 8192
-_MOST_RECORDED = "1G"
+MOST_RECORDED = "1G"
+"""Some twenty minutes of one CPU; perf ends by itself then."""
 _HEAD = re.compile(r"\s*(\d+)\s+(\d+\.\d+):")
 _FRAME = re.compile(r"\s+[0-9a-f]+ (.*) \((.*)\)$")
 _KERNEL = re.compile(r"\[(?:kernel|guest)|.*\.ko(?:\.\w+)?$|\[unknown\]$|\[vdso\]$")
@@ -24,14 +25,18 @@ def record_command(pid: int, folder: Path) -> list[str]:
     return [
         PROGRAM, "--buildid-dir", str(folder), "record", "--quiet", "--event", "cpu-clock", "--freq", str(RATE_HZ),
         "--clockid", "CLOCK_MONOTONIC", "--call-graph", f"dwarf,{_STACK_BYTES}", "--pid", str(pid),
-        "--max-size", _MOST_RECORDED, "--output", str(folder / "perf.data"),
+        "--max-size", MOST_RECORDED, "--output", str(recording(folder)),
     ]  # fmt: skip
+
+
+def recording(folder: Path) -> Path:
+    return folder / "perf.data"
 
 
 def script_command(folder: Path) -> list[str]:
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",
-        "--input", str(folder / "perf.data"),
+        "--input", str(recording(folder)),
     ]  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class Sampling:
         self._looker: subprocess.Popen[bytes] | None = None
         self._looks: list[tuple[float, str]] = []
         self._complaint = ""
+        self._is_full = False
+        """The recording had come to its limit before what was to be looked at had come to its end."""
 
     @contextmanager
     def of(self, pid: int) -> Iterator[None]:
@@ -72,7 +74,16 @@ class Sampling:
                 f"{self.program} saw nothing of the server{': ' if self._complaint else ''}{self._complaint}",
                 "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
             )
-        return Samples(self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)))
+        note = self._lacks(max(one.at_s for one in snapshots)) if self._is_full else ""
+        return Samples(
+            self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)), note
+        )
+
+    def _lacks(self, last_s: float) -> str:
+        return (
+            f"{self.program} had recorded {perf.MOST_RECORDED} after {last_s:.0f} s, which is all that it may: "
+            "what the server did later is not in these stacks"
+        )
 
     def _work(self, pid: int) -> None:
         try:
@@ -119,6 +130,7 @@ class Sampling:
         self._folder.mkdir(mode=0o700)
         with self._looking(perf.record_command(pid, self._folder)) as recording:
             self._over.wait()
+            self._is_full = recording.poll() == 0
             recording.send_signal(signal.SIGINT)
             try:
                 self._complaint = last_line(recording.communicate(timeout=_ENDS_S)[1])
@@ -140,6 +152,8 @@ class Sampling:
         return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
 
     def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        if not perf.recording(self._folder).exists():
+            return ()  # it was over before perf had begun
         try:
             told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
         finally:

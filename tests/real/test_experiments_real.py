@@ -118,6 +118,7 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
     """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
     sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
     options = ["--warmup", "1", "--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
+    options += ["--set", "performance_schema=ON"]
     assert run(["interference", "--version", "5.7.22 8.0.31", *sizes, *options, *at]) == 0
     session = stored(tmp_path)
     alone, polled = (cell(session, "5.7.22", poll=poll).measures for poll in ("off", "on"))
@@ -136,6 +137,11 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
         measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
         assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)
         assert one.around is not None
+        assert one.around.seconds == pytest.approx(one.measures["elapsed_s"], abs=0.5), "what the clients measured"
+        assert "--time=5 --report-checkpoints=1" in one.clients["load"]
+        by_it = {wait.name for wait in one.waits if wait.source == "performance schema"}
+        assert any(re.match("wait/synch/mutex/innodb/", name) for name in by_it), by_it
+        assert any(re.match("wait/synch/(sxlock|rwlock)/innodb/", name) for name in by_it), by_it
         assert "oltp_read_only" in one.clients["load"]
         raw = tmp_path / "results" / "latest" / str(one.raw)
         looks = read_raw(raw)
@@ -219,7 +225,7 @@ def test_an_interrupted_load_leaves_nothing_running(
 ) -> None:
     sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "60", "--warmup", "1"]
     options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
-    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=60")
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=61")
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
@@ -231,7 +237,7 @@ def test_an_interrupted_load_leaves_nothing_running(
 def test_a_server_that_dies_under_load_has_failed(at: list[str], tmp_path: Path) -> None:
     sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "20", "--warmup", "1"]
     options = ["--question", "scaling", "--workload", "update-nokey", "--option", "innodb_flush_log_at_trx_commit=1"]
-    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=20")
+    process = begun(["write-scaling", "--version", "5.7.22", *sizes, *options, *at], until="--time=21")
     (server,) = (one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == "mysqld")
     server.send_signal(signal.SIGSEGV)
     _, said = process.communicate(timeout=60)

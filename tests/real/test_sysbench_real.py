@@ -17,7 +17,7 @@ from recovery.host.datadir import DataDirs
 from recovery.host.storage import device_of
 from recovery.load.clients import Client
 from recovery.load.ground import Ground
-from recovery.load.polling import FOREIGN_KEYS, write_statements
+from recovery.load.polling import FOREIGN_KEYS, Polls, cut_short, read_polls, write_statements
 from recovery.load.polling import command as polling
 from recovery.load.stage import prepare_stage
 from recovery.load.sysbench import WORKLOADS, Report, command, prepared_statements, read_report
@@ -91,7 +91,7 @@ def status(server: Server, name: str) -> int:
 
 
 def report_of(load: Load, server: Server, tool: Tool) -> Report:
-    called = command(load, program=tool.path, socket=server.socket, database="sbtest", seconds=load.seconds)
+    called = command(load, program=tool.path, socket=server.socket, database="sbtest")
     with Client("sysbench", called) as client:
         return read_report(client.wait(load.seconds).text)
 
@@ -148,8 +148,8 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
     with ExitStack() as stack:
         clients = []
         for script in WORKLOADS.values():
-            load = replace(LOAD, script=script, tables=TABLES)
-            called = command(load, program=tool.path, socket=server.socket, database="sbtest", seconds=2)
+            load = replace(LOAD, script=script, tables=TABLES, seconds=2)
+            called = command(load, program=tool.path, socket=server.socket, database="sbtest")
             clients.append(stack.enter_context(Client(script, called)))
         reports = [read_report(client.wait(2).text) for client in clients]
     for report in reports:
@@ -192,8 +192,8 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     own = f"insert into sbtest.asked (said, name) values ('{text}', '{{database}}.{{table}}')"
     poll = Poll(2, 0.5, (FOREIGN_KEYS, own))
     called = polling(
-        poll, program=tool.path, statements=write_statements(poll, tmp_path), socket=server.socket, database="sbtest",
-        tables=3, seconds=2,
+        poll, replace(LOAD, seconds=2), program=tool.path, statements=write_statements(poll, tmp_path),
+        socket=server.socket, database="sbtest", tables=3,
     )  # fmt: skip
     with Client("poller", called) as client:
         report = read_report(client.wait(2).text)
@@ -206,6 +206,17 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     assert len(rows) in (report.transactions // 2, report.transactions // 2 + 1)
     assert {said for said, _ in rows} == {text.replace("''", "'")}
     assert all(re.fullmatch(r"sbtest\.sbtest[123]", name) for _, name in rows)
+
+    slow = replace(poll, statements=("select sleep(600)", "select benchmark(1000000000000, md5('a'))"))
+    called = polling(
+        slow, LOAD, program=tool.path, statements=write_statements(slow, tmp_path), socket=server.socket,
+        database="sbtest", tables=3,
+    )  # fmt: skip
+    with Client("poller", called) as client:
+        assert not client.has_ended(1.5)
+        with closing(server.connect()) as connection:
+            cut_short(connection)
+        assert read_polls(client.wait(0).text, warmup_s=0, whole=True) == Polls(0, None), "neither was an answer"
 
     # The published effect, on which an experiment is built: without a dictionary all tables are opened to ask for one.
     question = FOREIGN_KEYS.format(database="sbtest", table=f"sbtest{TABLES}")
