@@ -13,6 +13,7 @@ from recovery.load import polling, sysbench
 from recovery.load.clients import Client
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.done import Done
+from recovery.scenarios.reading import read_tables
 from recovery.scenarios.watch import Watch
 from recovery.work import Load
 
@@ -34,6 +35,7 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
     if apart is not None:
         pin(bench.server.life.pid, apart.server)
     clients = _Clients(bench, task, watch, cpus=apart.clients if apart else None)
+    read_tables(bench, task)
     warm = None
     if task.warmup_s:
         bench.tell("warming up")
