@@ -14,8 +14,6 @@ from recovery.server.client import message_of, scalar
 from recovery.work import Load
 
 _CONNECTIONS = 4
-_MOST_SHARE = 0.9
-"""Of the buffer pool: the dictionary and the undo logs are in it, too."""
 
 
 def read_tables(bench: Bench, task: Load) -> None:
@@ -25,7 +23,7 @@ def read_tables(bench: Bench, task: Load) -> None:
     tables = sysbench_tables(bench.schema)[: task.tables]
     with bench.server.session() as connection:
         pool = scalar(connection, "SELECT @@innodb_buffer_pool_size")
-    if not isinstance(pool, int) or _bytes(bench, task, tables) > _MOST_SHARE * pool:
+    if not isinstance(pool, int) or _bytes(bench, task, tables) > pool:
         return
     bench.tell("reading the tables")
     statements = [statement for table in tables for statement in _statements(table, task.rows)]
@@ -58,7 +56,7 @@ def _statements(table: str, rows: int) -> Iterator[str]:
 
 
 def _bytes(bench: Bench, task: Load, tables: tuple[str, ...]) -> float:
-    """On the disk, of the part to which the load keeps."""
+    """Of the files, of the part to which the load keeps: more than of their pages, for a file is never full."""
     files = (bench.datadir.mysql / f"{table.replace('.', '/')}.ibd" for table in tables)
     share = min(1.0, task.rows / max(1, bench.schema.rows))
     return share * sum(file.stat().st_size for file in files)
