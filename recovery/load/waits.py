@@ -27,7 +27,6 @@ Counted = dict[tuple[str, str], Count]
 """By source and name."""
 
 _TOLD = re.compile(r"\b(spins|os_waits|waits)=(\d+)")
-_RWLOCK = "rwlock: "
 _PER_S = 1e12
 """The Performance Schema counts in picoseconds."""
 _LOCKS = {
@@ -65,10 +64,9 @@ def locks(figures: Mapping[str, float]) -> Counted:
 
 
 def totals(counted: Counted) -> dict[str, float]:
-    """A list without a mutex in it is of a server that tells nothing of them (since 5.7: of read-write locks alone,
-    unless `innodb_monitor_enable=latch`), or of one in which nobody has waited: no figure."""
-    told = {name: count for (source, name), count in counted.items() if source == MUTEX}
-    mutex = list(told.values()) if any(_RWLOCK not in name for name in told) else []
+    """A list without a mutex in it is of a server that tells nothing of them, or of one in which nobody has waited:
+    no figure."""
+    mutex = [count for (source, _), count in counted.items() if source == MUTEX]
     spins = [count.spins for count in mutex if count.spins is not None]
     found: dict[str, float] = {}
     if mutex:

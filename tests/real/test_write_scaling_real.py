@@ -85,22 +85,22 @@ def test_rows_are_waited_for_and_the_log_spins_or_does_not(data: Path, tmp_path:
         assert hot.measures["row_lock_waits_per_s"] > 5
         assert "oltp_read_write" in hot.clients["load"]
         assert "--tables=1 --table-size=10 " in hot.clients["load"]
-        mutexes = [wait for wait in hot.waits if wait.source == "innodb mutex"]
-        assert any(wait.count > 0 for wait in mutexes)
-        assert hot.measures["mutex_os_waits_per_s"] > 0
+        assert any(wait.source == "innodb mutex" and "rwlock" not in wait.name and wait.count for wait in hot.waits)
     assert set(in_effect(session, "transaction_isolation").values()) == {"REPEATABLE-READ", "READ-COMMITTED"}
     assert set(in_effect(session, "innodb_doublewrite").values()) == {"ON", "OFF"}
     for threads in ("1", "4"):
-        on, off = (
-            grown(session, cell(session, spinning=value, threads=threads), tmp_path, "metric.log_on_flush_no_waits")
-            for value in ("on", "off")
-        )
-        assert on > 10 * (off + 1)
+        on, off = (spun(cell(session, spinning=value, threads=threads), tmp_path) for value in ("on", "off"))
+        assert off < 0.1
+        assert on > 0.3
 
 
-def grown(session: Session, one: Run, tmp_path: Path, name: str) -> float:
-    looks = [look for look in read_raw(find(tmp_path / "results", None) / str(one.raw)) if look.at_s >= 0]
-    return looks[-1].figures[name] - looks[0].figures[name]
+def spun(one: Run, tmp_path: Path) -> float:
+    """The share of commits whose flush came before they had to sleep."""
+    looks = [look.figures for look in read_raw(find(tmp_path / "results", None) / str(one.raw)) if look.at_s >= 0]
+    awake, asleep = (
+        looks[-1][name] - looks[0][name] for name in ("metric.log_on_flush_no_waits", "metric.log_on_flush_waits")
+    )
+    return awake / (awake + asleep)
 
 
 def test_the_schedule_of_locks_is_the_one_asked_for(data: Path, tmp_path: Path) -> None:
