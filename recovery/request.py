@@ -12,7 +12,7 @@ from recovery.errors import UsageError
 from recovery.model import NO_LIMITS, Layout, Limits, Named, Schema, Variant, Work
 from recovery.plan import variants_of
 from recovery.scenarios.experiment import Asked
-from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, timed_only
+from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, merge, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
 
 DEFAULT_TABLES = 200_000
@@ -100,7 +100,7 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """The options for every start that hold for all variants."""
-        return lasting(dict(self.own_settings) | dict(self.settings))
+        return lasting(merge(dict(self.own_settings), dict(self.settings)))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:

@@ -30,7 +30,7 @@ from recovery.progress import Ahead, Standing
 from recovery.request import Request
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.conditions import Conditions
-from recovery.server.options import from_the_first, lasting, merge, test_settings
+from recovery.server.options import as_known, from_the_first, lasting, merge, test_settings
 from recovery.server.server import Server
 from recovery.stages import Stage
 from recovery.stored import Run
@@ -196,7 +196,9 @@ class Stagehand:
             device=device_of(datadir.mysql),
             logdir=scratch / stage.key,
             settings=merge(
-                test_settings(stage.build.version), self.request.lasting_settings, self._from_the_first(stage)
+                test_settings(stage.build.version),
+                as_known(stage.build.version, self.request.lasting_settings),
+                self._from_the_first(stage),
             ),
             stall_s=self.request.stall_s,
             group=self.group,
@@ -229,7 +231,8 @@ class Stagehand:
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
         """What the server will be started with over these files, beside the test's own."""
         here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
-        wanted = [merge(self.request.lasting_settings, lasting(dict(variant.settings))) for variant in here]
+        usual = as_known(stage.build.version, self.request.lasting_settings)
+        wanted = [merge(usual, lasting(dict(variant.settings))) for variant in here]
         return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:

@@ -61,6 +61,8 @@ CAPABILITIES: dict[str, _Span] = {
     "buffer_pool_dump": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
     "redo_log_capacity": _Span(((8, 0, 30), None), None),
     "redo_resizes_itself": _Span(((5, 6, 8), None), ((10, 0, 0), None)),
+    "one_redo_file": _Span(None, ((10, 5, 0), None)),
+    "file_format": _Span((None, (8, 0, 0)), (None, (10, 3, 0))),
     "lru_scan_depth": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
     "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
     "log_timestamps": _Span(((5, 7, 2), None), None),

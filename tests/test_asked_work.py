@@ -244,7 +244,7 @@ def test_experiments_take_what_all_take_and_nothing_of_starts() -> None:
 
 
 def test_limits_scale_the_experiment() -> None:
-    small = asked("write-scaling", memory=str(512 << 20), cpus="1")
+    small = asked("write-scaling", memory=str(512 << 20), cpus="1", rows="20000")
     assert small.limits != NO_LIMITS
     assert int(dict(small.own_settings)["innodb_buffer_pool_size"]) <= 256 << 20
     assert max(int(dict(work.axes)["threads"]) for work in small.works) == 4

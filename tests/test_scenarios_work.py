@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from recovery.model import Cache, Layout, Schema, Work
 from recovery.plan import make_plan, places_for, variants_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import options_of, pool_bytes, powers_of_two
+from recovery.scenarios.loadable import SPECIAL, UNIFORM, options_of, powers_of_two
+from recovery.scenarios.pools import data_bytes, pool_bytes, pool_options
 from recovery.scenarios.table_cache import INSTANCES
 from recovery.versions import parse_version
 from recovery.work import Ask, Create, Dump, Load
@@ -77,8 +79,8 @@ def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
 
 def test_where_one_load_cannot_prepare_its_statements_none_does() -> None:
     found = works("interference", Asked(threads=(1, 10)))
-    assert {load.options for load in loads(found)} == {("--db-ps-mode=disable",)}
-    assert {load.options for load in loads(works("interference", Asked(threads=(1, 2))))} == {()}
+    assert {load.options for load in loads(found)} == {(SPECIAL, "--db-ps-mode=disable")}
+    assert {load.options for load in loads(works("interference", Asked(threads=(1, 2))))} == {(SPECIAL,)}
 
 
 def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() -> None:
@@ -117,7 +119,8 @@ def test_larger_than_memory_is_larger_and_has_a_directory_for_each_page_size() -
     schema = experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
-    assert pools.pop() * 3.5 < schema.total_tables * schema.rows * 250 + schema.total_tables * (128 << 10)
+    assert pools.pop() * 3.5 < data_bytes(schema.total_tables, schema.rows)
+    assert {load.options for load in loads(found)} == {(UNIFORM,)}, "most would hit the few rows that fit"
     places = places_for([parse_version("5.7.22")], variants_of(found))
     assert [dict(place.settings).get("innodb_page_size") for place in places] == [None, "8k", "4k"]
 
@@ -147,6 +150,66 @@ def test_a_question_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="no question 'speed'") as error:
         works("write-scaling", Asked(parts=("speed",)))
     assert "hot-rows" in error.value.hint
+
+
+def test_hot_rows_are_ten_in_all_and_locked_several_at_a_time() -> None:
+    for part in ("hot-rows", "lock-schedule"):
+        found = loads(works("write-scaling", Asked(parts=(part,), threads=(4,), load_tables=(3,))))
+        assert {(load.script, load.tables, load.rows) for load in found} == {("oltp_read_write", 1, 10)}
+        assert {load.options for load in found} == {(UNIFORM,)}
+
+
+def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
+    found = works("write-scaling", Asked(parts=("redo-spinning",), threads=(4,)))
+    assert [(dict(work.axes)["spinning"], dict(work.axes)["threads"]) for work in found] == [
+        ("on", "1"), ("on", "4"), ("off", "1"), ("off", "4"),
+    ]  # fmt: skip
+    on, off = dict(found[0].settings), dict(found[-1].settings)
+    assert (on["innodb_log_spin_cpu_abs_lwm"], on["innodb_log_spin_cpu_pct_hwm"]) == ("0", "100")
+    assert int(on["innodb_log_wait_for_flush_spin_hwm"]) > 10**9
+    assert int(off["innodb_log_spin_cpu_abs_lwm"]) > 10**9
+    assert off["innodb_log_spin_cpu_pct_hwm"] == "0"
+
+
+@pytest.mark.parametrize("part", ["larger-than-memory", "compression"])
+def test_data_larger_than_memory_cannot_be_smaller(part: str) -> None:
+    with pytest.raises(UsageError, match="MEMORY_RATIO=1 leaves no data that is larger"):
+        works("write-scaling", Asked(parts=(part,), memory_ratio=1.0))
+    assert works("write-scaling", Asked(parts=("scaling",), threads=(1,), memory_ratio=1.0))
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_what_does() -> None:
+    schema = Schema(8, rows=10_000_000)
+    with pytest.raises(UsageError, match="need a buffer pool of 24") as told:
+        works("table-cache", Asked(threads=(1,), load_tables=(8,)), schema)
+    fit = re.search(r"ROWS=(\d+)", told.value.hint)
+    assert fit is not None
+    assert 4_500_000 < int(fit[1]) < 5_500_000
+    assert works("table-cache", Asked(threads=(1,), load_tables=(8,)), Schema(8, rows=int(fit[1])))
+    # The load's own tables count, and data that is to be larger does not.
+    assert works("table-cache", Asked(threads=(1,), load_tables=(1,)), schema)
+    assert works("write-scaling", Asked(threads=(1,), parts=("larger-than-memory", "hot-rows")), schema)
+    with pytest.raises(UsageError, match="MEMORY_RATIO=1 asks") as told:
+        works("table-cache", Asked(threads=(1,), memory_ratio=1.0), schema)
+    assert "MEMORY_RATIO=1.6 or more" in told.value.hint
+    assert works("table-cache", Asked(threads=(1,), load_tables=(8,), memory_ratio=1.6), schema)
+
+
+@pytest.mark.parametrize("rows", [1, 20_000, 70_000, 250_000, 450_000, 1_000_000, 3_000_000, 20_000_000])
+@pytest.mark.parametrize("ratio", [None, 4.0])
+def test_a_pool_comes_out_even_for_every_version(rows: int, ratio: float | None) -> None:
+    """Rounded up by a server it would be twice as large in one as in another."""
+    schema, host = Schema(8, rows=rows), Host(cpus=2, memory_bytes=256 << 30)
+    size = pool_bytes(schema, host, ratio=ratio)
+    options = pool_options(size)
+    instances, chunk = (int(options[f"loose_innodb_buffer_pool_{name}"]) for name in ("instances", "chunk_size"))
+    assert size % (instances * chunk) == 0
+    assert size // chunk <= 1000
+    assert instances == (1 if size < 1 << 30 else 8)
+    if ratio:
+        assert data_bytes(8, rows) / size == pytest.approx(ratio, rel=0.07) or size == 5 << 20
+    else:
+        assert size > 1.4 * data_bytes(8, rows)
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:

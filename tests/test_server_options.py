@@ -9,9 +9,11 @@ import pytest
 from recovery.errors import UsageError
 from recovery.paths import template_dir
 from recovery.server.options import (
+    as_known,
     base_settings,
     build_settings,
     check_user_settings,
+    compressed_settings,
     key_settings,
     merge,
     render_cnf,
@@ -87,6 +89,37 @@ def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
 
 def test_later_layers_win_however_a_name_is_spelled() -> None:
     assert merge({"innodb_io_capacity": "1"}, {"--Innodb-IO-capacity": "2"}) == {"innodb_io_capacity": "2"}
+
+
+def test_loose_or_not_it_is_one_option() -> None:
+    assert merge({"loose_innodb_a": "1"}, {"innodb-a": "2"}) == {"innodb_a": "2"}
+    assert merge({"innodb_a": "1"}, {"loose-innodb-a": "2"}) == {"loose_innodb_a": "2"}
+
+
+CAPACITY = {"loose_innodb_redo_log_capacity": str(1 << 30)}
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("5.6.24", {"innodb_log_file_size": str(512 << 20)}),
+        ("8.0.15", {"innodb_log_file_size": str(512 << 20)}),
+        ("8.0.31", CAPACITY),
+        ("mariadb-10.2.11", {"innodb_log_file_size": str(512 << 20)}),
+        ("mariadb-10.11.5", {"innodb_log_file_size": str(1 << 30)}),
+    ],
+)
+def test_the_redo_log_is_as_large_in_every_version(version: str, told: dict[str, str]) -> None:
+    assert as_known(parse_version(version), CAPACITY) == told
+    own = {"innodb_log_file_size": str(64 << 20)}
+    assert as_known(parse_version(version), CAPACITY | own) == own, "the user's"
+    assert as_known(parse_version(version), {"a": "1"}) == {"a": "1"}
+
+
+def test_only_who_knows_file_formats_is_given_one() -> None:
+    found = {version: compressed_settings(parse_version(version)) for version in ("5.6.24", "5.7.22", "8.0.31")}
+    assert {settings["innodb_strict_mode"] for settings in found.values()} == {"ON"}
+    assert [settings.get("innodb_file_format") for settings in found.values()] == ["Barracuda", "Barracuda", None]
 
 
 @pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])

@@ -27,10 +27,10 @@ from recovery.load.ground import Ground
 from recovery.load.insert import count_rows, insert_statements, tables_of
 from recovery.load.profile import BuildProfile, build_profile
 from recovery.load.schema import ScriptSize, check_template, statements, sysbench_tables
-from recovery.model import Build, Schema
+from recovery.model import Build, Layout, Schema
 from recovery.paths import template_dir
-from recovery.server.client import count_tables
-from recovery.server.options import build_settings, test_settings
+from recovery.server.client import count_tables, scalar
+from recovery.server.options import Settings, build_settings, compressed_settings, test_settings
 from recovery.server.server import Server
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _load(
     ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
     with _interruptions(stop):
-        with ground.server(build_settings(version), (library,) if library else ()) as server:
+        with ground.server(_build_settings(ground), (library,) if library else ()) as server:
             server.start(log_name="build.log")
             with _redo_off(server, profile), server.watched():
                 progress(done, total)
@@ -129,6 +129,11 @@ def _load(
         ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
         raise BuildInterruptedError(reached)
+
+
+def _build_settings(ground: Ground) -> Settings:
+    version, compressed = ground.build.version, ground.schema.layout is Layout.COMPRESSED
+    return build_settings(version) | (compressed_settings(version) if compressed else {})
 
 
 def _eatmydata(build: Build) -> Path | None:
@@ -173,6 +178,7 @@ def _prove(ground: Ground) -> State:
             written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
             rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
             _count_loaded(ground.schema, connection)
+            _check_compressed(ground.schema, connection)
         server.stop()
     files = table_files(ground.target.mysql, ground.schema).count()
     _compare(ground.schema, tables=tables, files=files)
@@ -190,6 +196,19 @@ def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
             raise StageDiffersError(
                 f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is built anew"
             )
+
+
+def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
+    """A server that cannot may say so in a warning, and make plain ones."""
+    if schema.layout is not Layout.COMPRESSED:
+        return
+    table = sysbench_tables(schema)[0]
+    asked = "SELECT row_format FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    found = scalar(connection, asked, tuple(table.split(".")))
+    if str(found).lower() != "compressed":
+        raise StageDiffersError(
+            f"{table} is of row format {found} instead of compressed", "leave out QUESTION=compression for this server"
+        )
 
 
 def _compare(schema: Schema, *, tables: int, files: int) -> None:

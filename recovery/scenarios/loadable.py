@@ -1,4 +1,4 @@
-"""How is a load laid out? Which options of the server it is measured at, and how much of its data stays in memory."""
+"""How is a load laid out? Which options of the server it is measured at, and how its clients choose their rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from recovery.errors import UsageError
 from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.pools import ROW_BYTES, check_held, pool_bytes, pool_options
 from recovery.work import Load
 
 Pairs = tuple[tuple[str, str], ...]
@@ -18,20 +19,16 @@ Works = Callable[[Asked, Schema, Host], tuple[Work, ...]]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 DATABASE = "sbtest"
-WORKLOAD, THREADS, TABLES, QUESTION, PAGES = "workload", "threads", "tables", "question", "pages"
+WORKLOAD, THREADS, TABLES, QUESTION = "workload", "threads", "tables", "question"
+PAGES, SPINNING = "pages", "spinning"
 """Axes; the others are options of the server."""
 _BY_THEMSELVES = frozenset({WORKLOAD, QUESTION, PAGES})
 """Whose values say what they are."""
 _COUNTED = frozenset({THREADS, TABLES})
-ROW_BYTES = 250
-"""Of a table of sysbench with its index, in pages that are not full."""
-_TABLE_BYTES = 128 << 10
-_ROOM = 1.5
-_MIB = 1 << 20
-_LEAST_BYTES = 128 * _MIB
-_LEAST_BYTES_OF_A_SERVER = 5 * _MIB
-_MOST_SHARE = 0.5
-"""Of the host's memory: the clients and the page cache need some, too."""
+_CHOOSING = "--rand-type="
+SPECIAL, UNIFORM = f"{_CHOOSING}special", f"{_CHOOSING}uniform"
+"""How rows are chosen: sysbench's default, three of four accesses to one row in a hundred; or all alike."""
+_REDO_BYTES = 1 << 30
 
 
 def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
@@ -55,7 +52,7 @@ class Way:
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
     """Named by what tells them apart."""
-    found = _alike(tuple(ways))
+    found = _alike(tuple(map(_chosen, ways)))
     values: dict[str, set[str]] = {}
     for way in found:
         for axis, value in way.axes:
@@ -69,6 +66,13 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
         Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
         for name, way in zip(names, found, strict=True)
     )
+
+
+def _chosen(way: Way) -> Way:
+    """The report has the command: it says how rows are chosen."""
+    if any(option.startswith(_CHOOSING) for option in way.load.options):
+        return way
+    return replace(way, load=replace(way.load, options=(*way.load.options, SPECIAL)))
 
 
 def _alike(ways: tuple[Way, ...]) -> tuple[Way, ...]:
@@ -91,26 +95,16 @@ def _part(axis: str, value: str) -> str:
     return f"{axis.rpartition('_')[2]}-{value}"
 
 
-def data_bytes(schema: Schema) -> int:
-    return schema.total_tables * (_TABLE_BYTES + schema.rows * ROW_BYTES)
-
-
-def pool_bytes(schema: Schema, host: Host, *, ratio: float | None) -> int:
-    """All data fits, unless it is to be so many times larger."""
-    wished = data_bytes(schema) / ratio if ratio else max(_ROOM * data_bytes(schema), _LEAST_BYTES)
-    return int(min(max(wished, _LEAST_BYTES_OF_A_SERVER), _MOST_SHARE * host.memory_bytes)) // _MIB * _MIB
-
-
 def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
     """Alike for all that are held against each other, whatever their own defaults are."""
     return {
-        "innodb_buffer_pool_size": str(pool_bytes(schema, host, ratio=asked.memory_ratio)),
-        "loose_innodb_log_file_size": str(512 << 20),
+        **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
+        "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
         # What does not fit into the buffer pool shall not lie in the host's page cache instead.
         "innodb_flush_method": "O_DIRECT",
         "max_connections": "1000",
-        # Of waits, and of the redo log.
-        "loose_innodb_monitor_enable": "latch,log_lsn_checkpoint_age",
+        # Not `latch`: to count every mutex costs, and the more, the more CPUs there are.
+        "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
         # Counts where the Performance Schema is switched on, which by itself counts none of these.
         "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",
     }
@@ -118,9 +112,15 @@ def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
 
 def by_sysbench(works: Works, *, tables: int, rows: int, bases: Mapping[str, str], foreign_keys: int = 0) -> Experiment:
     """What all loads have in common: it is queries a second that they are about, over tables of sysbench's."""
+
+    def checked(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
+        found = works(asked, schema, host)
+        check_held(found, asked, schema, host)
+        return found
+
     return Experiment(
         figure="qps",
-        works=works,
+        works=checked,
         settings=settings,
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",

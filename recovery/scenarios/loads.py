@@ -16,6 +16,7 @@ from recovery.load import polling, sysbench
 from recovery.load.clients import GRACE_S, Client
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.done import Done
+from recovery.scenarios.reading import read_tables
 from recovery.scenarios.watch import Watch
 from recovery.server.server import Server
 from recovery.work import Load
@@ -46,6 +47,7 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
         bench.note(f"Server and clients share all CPUs: {refused}.")
         apart = None
     clients = _Clients(bench, task, watch, cpus=apart.clients if apart else None)
+    read_tables(bench, task)
     with watch.clients_at_work(), bench.server.watched(), clients:
         bench.tell("warming up" if task.warmup_s else "under load")
         client = clients.begun(_LOAD)

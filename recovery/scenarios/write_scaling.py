@@ -14,17 +14,19 @@ from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
     PAGES,
     QUESTION,
+    SPINNING,
     THREADS,
+    UNIFORM,
     WORKLOAD,
     Pairs,
     Values,
     Way,
     by_sysbench,
     options_of,
-    pool_bytes,
     powers_of_two,
     works_of,
 )
+from recovery.scenarios.pools import POOL, pool_bytes, pool_options
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
 from recovery.work import Load
@@ -35,12 +37,22 @@ _USUAL_PAGE = (_PAGE, "16k")
 """With which the tables lie there anyway."""
 _DOUBLEWRITE = "innodb_doublewrite"
 _ISOLATION = "transaction_isolation"
-_SPIN = "innodb_log_spin_cpu_pct_hwm"
+_SPIN = (
+    ("innodb_log_spin_cpu_abs_lwm", "0"),
+    ("innodb_log_spin_cpu_pct_hwm", "100"),
+    ("innodb_log_wait_for_flush_spin_hwm", str(2**64 - 1)),
+)
+"""Whether the server is idle or busy, and however long the device takes: else nobody spins in most of what there is to
+measure. One client leaves the CPU below the first limit, many are above the second, and a slow flush is beyond the
+third."""
+_NO_SPIN = (("innodb_log_spin_cpu_abs_lwm", str(2**32 - 1)), ("innodb_log_spin_cpu_pct_hwm", "0"))
+"""Neither clients nor the log's own threads, which the second option does not concern."""
 _SCHEDULE = "innodb_lock_schedule_algorithm"
 _THREADS_FOR_EACH_CPU = 4
 _LARGER = 4.0
 """Times as large as the buffer pool."""
 _HOT_ROWS = 10
+"""Of one table."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
@@ -63,11 +75,11 @@ class Part:
     options: Values = ()
     fixed: Pairs = ()
     """Options that hold for all of it."""
-    pages: str | None = None
-    """What the axis of pages says of it."""
+    named: Pairs = ()
+    """What is varied by several options together: its axis, and what it says of these."""
     layout: Layout | None = None
     rows: int | None = None
-    """Of each table, to which the load keeps."""
+    """Of the one table to which the load keeps then."""
     larger: bool = False
     """Than memory."""
     needs: str | None = None
@@ -84,22 +96,38 @@ PARTS = (
     Part(
         "larger-than-memory", ("point-select", "update-nokey"), Users.MOST, ((_PAGE, ("16k", "8k", "4k")),), larger=True
     ),
+    # Transactions of several locks: one update alone reads nothing twice, and waits for nobody who waits for it.
     Part(
         "hot-rows",
-        ("update-nokey",),
+        ("read-write",),
         Users.MOST,
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
     ),
     Part("doublewrite", ("update-nokey",), Users.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
-    Part("redo-spinning", ("update-nokey",), Users.ENDS, ((_SPIN, ("50", "0")),), needs="redo_spinning"),
+    *(
+        Part(
+            "redo-spinning",
+            ("update-nokey",),
+            Users.ENDS,
+            fixed=fixed,
+            named=((SPINNING, value),),
+            needs="redo_spinning",
+        )
+        for value, fixed in (("on", _SPIN), ("off", _NO_SPIN))
+    ),
     # Two ways to read less from the device at once.
-    Part("compression", ("point-select",), Users.MOST, pages="16k", larger=True),
-    Part("compression", ("point-select",), Users.MOST, fixed=((_PAGE, "4k"),), pages="4k", larger=True),
-    Part("compression", ("point-select",), Users.MOST, pages="8k-compressed", layout=Layout.COMPRESSED, larger=True),
+    *(
+        Part("compression", ("point-select",), Users.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
+        for pages, fixed, layout in (
+            ("16k", (), None),
+            ("4k", ((_PAGE, "4k"),), None),
+            ("8k-compressed", (), Layout.COMPRESSED),
+        )
+    ),
     Part(
         "lock-schedule",
-        ("update-nokey",),
+        ("read-write",),
         Users.MOST,
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
@@ -107,6 +135,7 @@ PARTS = (
     ),
 )
 NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
+LARGER = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
@@ -118,23 +147,34 @@ def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
 
 
 def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
-    pool = str(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
-    fixed = (*part.fixed, *((("innodb_buffer_pool_size", pool),) if part.larger else ()))
+    fixed = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
     crossed = product(_workloads(part, asked), options_of(asked, part.options), _threads(part.users, asked, host))
     for workload, options, threads in crossed:
         load = Load(
             script_of(workload),
             threads,
-            tables=max(asked.load_tables, default=schema.tables),
+            tables=1 if part.rows else max(asked.load_tables, default=schema.tables),
             rows=min(part.rows or schema.rows, schema.rows),
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
+            options=(UNIFORM,) if part.rows or part.larger else (),
         )
-        pages = ((PAGES, part.pages),) if part.pages else ()
-        axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *pages, (THREADS, str(threads)))
+        axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
         yield Way(
             load, axes, tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE), part.layout, part.needs
         )
+
+
+def _smaller_pool(asked: Asked, schema: Schema, host: Host) -> Pairs:
+    """What of the buffer pool differs from the one that holds for all; its size does in any case, for the reader."""
+    if asked.memory_ratio is not None and asked.memory_ratio <= 1:
+        raise UsageError(
+            f"MEMORY_RATIO={asked.memory_ratio:g} leaves no data that is larger than memory",
+            f"give more than 1, or QUESTION= without {' and '.join(LARGER)}",
+        )
+    usual = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio))
+    found = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
+    return tuple((name, value) for name, value in found.items() if name == POOL or value != usual[name])
 
 
 def _workloads(part: Part, asked: Asked) -> tuple[str, ...]:
@@ -169,7 +209,7 @@ WRITE_SCALING = Scenario(
             _PAGE: "16k",
             _DOUBLEWRITE: "1",
             _ISOLATION: "REPEATABLE-READ",
-            _SPIN: "50",
+            SPINNING: "on",
             _SCHEDULE: "fcfs",
             PAGES: "16k",
         },

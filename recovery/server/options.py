@@ -35,6 +35,10 @@ SHAPING: frozenset[str] = frozenset(
 )
 
 
+_LOOSE = "loose_"
+_REDO = f"{_LOOSE}innodb_redo_log_capacity"
+_REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
+
 FROM_THE_FIRST = frozenset({"plugin_dir"})
 """Without its plugins it cannot make encrypted tables."""
 
@@ -100,6 +104,27 @@ def key_settings(version: Version, keys: Path) -> Settings:
     return {"early_plugin_load": "keyring_file.so", "keyring_file_data": str(keys / "keyring")}
 
 
+def compressed_settings(version: Version) -> Settings:
+    """Without them 5.6 warns, and makes tables that are not compressed."""
+    settings = {"innodb_strict_mode": "ON", "loose_innodb_read_only_compressed": "OFF"}
+    return settings | _where_known(version, {"file_format": ("innodb_file_format", "Barracuda")})
+
+
+def as_known(version: Version, settings: Mapping[str, str]) -> Settings:
+    """The capacity of the redo log that an experiment wants, as this server is told of it: as one, or by the size of
+    its files. Whoever sets these himself has the last word."""
+    capacity = settings.get(_REDO)
+    if capacity is None:
+        return dict(settings)
+    rest = {name: value for name, value in settings.items() if name != _REDO}
+    if _REDO_FILES & {name.removeprefix(_LOOSE) for name in rest}:
+        return rest
+    if can(version, "redo_log_capacity"):
+        return dict(settings)
+    files = 1 if can(version, "one_redo_file") else 2
+    return rest | {"innodb_log_file_size": str(int(capacity) // files)}
+
+
 def _build_redo(version: Version) -> Settings:
     """Larger than the default, so that a checkpoint seldom hurries; a gigabyte takes longer to write than it saves."""
     if can(version, "redo_log_capacity"):
@@ -115,10 +140,15 @@ def _where_known(version: Version, optional: Mapping[str, tuple[str, str]]) -> S
 
 
 def merge(*layers: Mapping[str, str]) -> Settings:
-    """Later layers win. Names are spelled with underscores in the result, however they came."""
+    """Later layers win. Names are spelled with underscores in the result, however they came; `loose_`, which tells a
+    server that it need not know the option, makes no other option of it."""
     merged: Settings = {}
     for layer in layers:
-        merged |= {canonical(name): value for name, value in layer.items()}
+        for name, value in layer.items():
+            bare = canonical(name).removeprefix(_LOOSE)
+            for spelled in (bare, _LOOSE + bare):
+                merged.pop(spelled, None)
+            merged[canonical(name)] = value
     return merged
 
 

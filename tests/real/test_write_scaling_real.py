@@ -1,0 +1,142 @@
+"""Does each question of write-scaling ask what it is named for? Small, and over real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.cli import run
+from recovery.host.datadir import DataDir, DataDirs
+from recovery.host.storage import device_of
+from recovery.load.ground import Ground
+from recovery.load.rawlooks import read_raw
+from recovery.load.stage import StageDiffersError, prepare_stage
+from recovery.model import Layout, Schema
+from recovery.paths import template_dir
+from recovery.scenarios.pools import ROW_BYTES
+from recovery.server.client import scalar
+from recovery.server.local import LocalLauncher
+from recovery.server.server import Server
+from recovery.store import find, load
+from recovery.stored import Run, Session, Verdict
+
+pytestmark = [pytest.mark.real, pytest.mark.beside]
+NEW, OLD, SCHEDULED = "8.0.31", "5.6.24", "mariadb-10.2.11"
+TABLES, ROWS = 2, 20_000
+
+
+def asked(version: str, questions: str, data: Path, tmp_path: Path, *more: str) -> Session:
+    sizes = ["--tables", str(TABLES), "--rows", str(ROWS), "--threads", "4", "--seconds", "1", "--warmup", "0"]
+    folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1"]
+    command = ["write-scaling", "--version", version, "--question", questions, *sizes, *folders, *more]
+    assert run(command) == 0
+    session = load(find(tmp_path / "results", None))
+    assert {one.verdict for one in session.runs} == {Verdict.MEASURED}
+    return session
+
+
+def cell(session: Session, **axes: str) -> Run:
+    (found,) = (one for one in session.runs if axes.items() <= session.cells[one.variant].items())
+    return found
+
+
+def in_effect(session: Session, option: str) -> dict[str, str]:
+    """By what was given for it beside the rest, what the server said it was run with."""
+    return {
+        key.removeprefix(session.versions[0]).strip(): about[f"@{option}"]
+        for key, about in session.servers.items()
+        if f"@{option}" in about
+    }
+
+
+def test_who_keeps_to_memory_reads_nothing_from_the_device(data: Path, tmp_path: Path) -> None:
+    session = asked(NEW, "one-user", data, tmp_path, "--workload", "point-select")
+    (one,) = session.runs
+    assert one.measures["qps"] > 100
+    pages = TABLES * ROWS * ROW_BYTES / (16 << 10)
+    assert one.measures["buffer_pool_reads_per_s"] * one.measures["elapsed_s"] < pages / 20
+
+
+def test_larger_than_memory_is_read_in_pages_of_each_size(data: Path, tmp_path: Path) -> None:
+    session = asked(NEW, "larger-than-memory compression", data, tmp_path, "--workload", "point-select")
+    sizes = {"16k": "16384", "8k": "8192", "4k": "4096"}
+    for size in sizes:
+        one = cell(session, question="larger-than-memory", innodb_page_size=size)
+        assert one.measures["buffer_pool_reads_per_s"] > 0.1 * one.measures["qps"]
+        assert "--rand-type=uniform" in one.clients["load"]
+    assert set(in_effect(session, "innodb_page_size").values()) == set(sizes.values())
+    assert set(in_effect(session, "innodb_buffer_pool_size").values()) == {str(5 << 20)}
+    files = sorted(path.stat().st_size for path in data.glob("*/mysql/sbtest/sbtest1.ibd"))
+    assert len(files) == 4
+    assert files[0] < 0.7 * files[1], "compressed"
+
+
+def test_rows_are_waited_for_and_the_log_spins_or_does_not(data: Path, tmp_path: Path) -> None:
+    told = "innodb_monitor_enable=latch,log_on_flush_no_waits,log_on_flush_waits"
+    session = asked(NEW, "hot-rows doublewrite redo-spinning", data, tmp_path, "--set", told)
+    levels = ("REPEATABLE-READ", "READ-COMMITTED")
+    assert any(cell(session, transaction_isolation=level).measures["client_errors"] for level in levels), "deadlocks"
+    for level in levels:
+        hot = cell(session, transaction_isolation=level)
+        assert hot.measures["row_lock_waits_per_s"] > 5
+        assert "oltp_read_write" in hot.clients["load"]
+        assert "--tables=1 --table-size=10 " in hot.clients["load"]
+        assert any(wait.source == "innodb mutex" and "rwlock" not in wait.name and wait.count for wait in hot.waits)
+    assert set(in_effect(session, "transaction_isolation").values()) == {"REPEATABLE-READ", "READ-COMMITTED"}
+    assert set(in_effect(session, "innodb_doublewrite").values()) == {"ON", "OFF"}
+    for threads in ("1", "4"):
+        on, off = (spun(cell(session, spinning=value, threads=threads), tmp_path) for value in ("on", "off"))
+        assert off < 0.1
+        assert on > 0.3
+
+
+def spun(one: Run, tmp_path: Path) -> float:
+    """The share of commits whose flush came before they had to sleep."""
+    looks = [look.figures for look in read_raw(find(tmp_path / "results", None) / str(one.raw)) if look.at_s >= 0]
+    awake, asleep = (
+        looks[-1][name] - looks[0][name] for name in ("metric.log_on_flush_no_waits", "metric.log_on_flush_waits")
+    )
+    return awake / (awake + asleep)
+
+
+def test_the_schedule_of_locks_is_the_one_asked_for(data: Path, tmp_path: Path) -> None:
+    session = asked(SCHEDULED, "lock-schedule", data, tmp_path)
+    assert {value.lower() for value in in_effect(session, "innodb_lock_schedule_algorithm").values()} == {
+        "fcfs",
+        "vats",
+    }
+    for schedule in ("fcfs", "vats"):
+        assert cell(session, innodb_lock_schedule_algorithm=schedule).measures["row_lock_waits_per_s"] > 5
+
+
+@contextmanager
+def compressed(folder: Path, **settings: str) -> Iterator[tuple[Ground, DataDir]]:
+    """Of the version whose own options would make plain tables."""
+    build = resolve(OLD, Sources(), lambda _: None)
+    template = template_dir() / "sysbench.sql.j2"
+    schema = Schema(1, rows=2000, database="sbtest", template=template, layout=Layout.COMPRESSED)
+    directories = DataDirs(folder)
+    with directories.acquire(directories.key_for(build, schema, template_text="", options=settings)) as target:
+        yield Ground(build, schema, target, LocalLauncher(), lambda _: None, settings=settings), target
+
+
+def test_compressed_tables_of_an_old_server_are_compressed(tmp_path: Path) -> None:
+    with compressed(tmp_path) as (ground, target):
+        prepare_stage(ground, progress=lambda *_: None)
+        with Server(
+            LocalLauncher(), ground.build, target.mysql, device=device_of(tmp_path), logdir=tmp_path / "logs"
+        ) as server:
+            server.start()
+            with server.session() as connection:
+                assert scalar(connection, "SELECT @@innodb_file_format") == "Antelope", "it need not be kept up"
+                of_it = "FROM information_schema.innodb_sys_tables WHERE name = 'sbtest/sbtest1'"
+                assert scalar(connection, f"SELECT zip_page_size {of_it}") == 8192
+    with (
+        compressed(tmp_path, innodb_file_format="Antelope", innodb_strict_mode="OFF") as (ground, _),
+        pytest.raises(StageDiffersError, match="row format Compact"),
+    ):
+        prepare_stage(ground, progress=lambda *_: None)
