@@ -4,67 +4,45 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
 from recovery.builds.resolve import known_wanted
 from recovery.builds.tools import provide, provide_all
-from recovery.engines import Engine, Say
+from recovery.engines import Engine
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.forecast import ahead_of
 from recovery.foreseen import foresee
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
-from recovery.host.dropping import Dropper, cold_means
+from recovery.host.dropping import cold_means
 from recovery.host.facts import environment
 from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
-from recovery.host.machine import Fact
 from recovery.host.orphans import end_left_groups, end_left_servers
-from recovery.host.pagecache import check_can_be_cold
 from recovery.host.randomreads import LEFT_OUT, effort_for, probe
-from recovery.host.space import free
 from recovery.host.usage import peak_memory_bytes
 from recovery.keeping import keep
-from recovery.leftout import left_out, refuse_nothing
+from recovery.leftout import left_out
 from recovery.limited import overrun
 from recovery.load.build import BuildInterruptedError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
-from recovery.model import Build, Cache, Trial
-from recovery.plan import Place, Plan, make_plan, place_of, places_for
+from recovery.model import Trial
+from recovery.plan import Place, place_of, places_for
+from recovery.prepared import Prepared, dropper_of, prepare, resolve_builds
 from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
-from recovery.scenarios.scenario import Scenario
 from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
-from recovery.stages import Stage, check_room, may_alternate, refuse, survey
+from recovery.stages import refuse
 from recovery.store import SessionStore, check_results_folder
 from recovery.stored import Run, Verdict
-
-
-def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
-    wanted: Sequence[str | None] = request.versions or (None,)
-    builds = tuple(engine.resolve(version) for version in wanted)
-    for build in builds:
-        for warning in build.warnings:
-            say(f"warning: {build.version}: {warning}")
-    return builds
-
-
-def _dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
-    """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
-    dropper = engine.dropper(builds) if request.allow_drop else None
-    if request.allow_drop and dropper is None:
-        say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
-        say("for the published way run as root")
-    return dropper
 
 
 def limits_not_held(group: Group | None, run: Run) -> str | None:
@@ -75,38 +53,6 @@ def limits_not_held(group: Group | None, run: Run) -> str | None:
     if seconds is None:
         seconds = run.around.seconds if run.around else 0.0
     return group.lost() or overrun(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """All that is known before the first server starts."""
-
-    scenario: Scenario
-    plan: Plan
-    stages: tuple[Stage, ...]
-    dropper: Dropper | None = None
-    storage: Mapping[str, Fact] = field(default_factory=dict)
-    """How fast it is, as facts for the report."""
-
-
-def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
-    scenario = find_scenario(request.scenario)
-    if any(work.cache is Cache.COLD for work in request.works):
-        check_can_be_cold(request.data)
-    versions = [build.version for build in builds]
-    variants = request.measured
-    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
-    refuse_nothing(versions, variants, baseline=baseline)
-    places = places_for(versions, variants)
-    stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
-    room = free(request.data)
-    alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
-    if not alternating:
-        check_room(stages, room, keep=request.keep)
-    plan = make_plan(
-        versions, variants, repeats=request.runs, alternating=alternating, sampled=request.stacks is not None
-    )
-    return Prepared(scenario, plan, stages)
 
 
 def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
@@ -134,7 +80,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             group = stack.enter_context(limited(request.limits, request.data))
             narrator.doing("getting the servers")
             builds = resolve_builds(request, engine, narrator.warn)
-            dropper = _dropper(request, engine, builds, narrator.warn)
+            dropper = dropper_of(request, engine, builds, narrator.warn)
             experiment = find_scenario(request.scenario).experiment
             at_work = experiment.programs if experiment else ()
             programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)

@@ -21,8 +21,8 @@ FIGURES = {
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {
-    "keeping", "plan", "leftout", "foreseen", "runner", "request", "results", "stages", "engines", "stagehand",
-    "estimate", "forecast",
+    "keeping", "plan", "leftout", "foreseen", "prepared", "runner", "request", "results", "stages", "engines",
+    "stagehand", "estimate", "forecast",
 }  # fmt: skip
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}

@@ -13,9 +13,9 @@ from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS
 from recovery.errors import UsageError
 from recovery.model import NO_LIMITS, Build
 from recovery.plan import make_plan
+from recovery.prepared import prepare
 from recovery.request import Request
 from recovery.results import session_of
-from recovery.runner import prepare
 from recovery.scenarios import find_scenario
 from recovery.versions import parse_version
 

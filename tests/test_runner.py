@@ -16,9 +16,10 @@ from recovery.host.floor import Reads
 from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
+from recovery.prepared import Prepared
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
-from recovery.runner import Prepared, _Loop
+from recovery.runner import _Loop
 from recovery.scenarios.crash_recovery import judge
 from recovery.scenarios.outcome import Outcome
 from recovery.scenarios.scenario import Scenario

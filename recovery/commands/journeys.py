@@ -21,8 +21,8 @@ from recovery.experiments.literature import publications
 from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
 from recovery.host.lock import host_lock
+from recovery.prepared import resolve_builds
 from recovery.request import Request
-from recovery.runner import resolve_builds
 from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130

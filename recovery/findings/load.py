@@ -113,7 +113,8 @@ def _change(run: Run) -> float | None:
         return None
     series = next((one.values for one in run.watched.series if one.name == "qps"), ())
     looks = zip(run.watched.at_s, series, strict=False)
-    values = [value for at_s, value in looks if at_s > 0 and value is not None]
+    # The first look is of the warm-up's last second.
+    values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
     third = len(values) // 3
     if len(values) < _LEAST_LOOKS or not fmean(values[:third]):
         return None

@@ -1,0 +1,69 @@
+"""What is known before the first server starts: which servers, which data directories, which trials in which order?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recovery.engines import Engine, Say
+from recovery.host.dropping import Dropper
+from recovery.host.machine import Fact
+from recovery.host.pagecache import check_can_be_cold
+from recovery.host.space import free
+from recovery.leftout import refuse_nothing
+from recovery.model import Build, Cache
+from recovery.plan import Plan, make_plan, places_for
+from recovery.request import Request
+from recovery.scenarios import find_scenario
+from recovery.scenarios.scenario import Scenario
+from recovery.stages import Stage, check_room, may_alternate, survey
+
+
+def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
+    wanted: Sequence[str | None] = request.versions or (None,)
+    builds = tuple(engine.resolve(version) for version in wanted)
+    for build in builds:
+        for warning in build.warnings:
+            say(f"warning: {build.version}: {warning}")
+    return builds
+
+
+def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
+    """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
+    dropper = engine.dropper(builds) if request.allow_drop else None
+    if request.allow_drop and dropper is None:
+        say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
+        say("for the published way run as root")
+    return dropper
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that is known before the first server starts."""
+
+    scenario: Scenario
+    plan: Plan
+    stages: tuple[Stage, ...]
+    dropper: Dropper | None = None
+    storage: Mapping[str, Fact] = field(default_factory=dict)
+    """How fast it is, as facts for the report."""
+
+
+def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
+    scenario = find_scenario(request.scenario)
+    if any(work.cache is Cache.COLD for work in request.works):
+        check_can_be_cold(request.data)
+    versions = [build.version for build in builds]
+    variants = request.measured
+    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
+    refuse_nothing(versions, variants, baseline=baseline)
+    places = places_for(versions, variants)
+    stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
+    room = free(request.data)
+    alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
+    if not alternating:
+        check_room(stages, room, keep=request.keep)
+    plan = make_plan(
+        versions, variants, repeats=request.runs, alternating=alternating, sampled=request.stacks is not None
+    )
+    return Prepared(scenario, plan, stages)
