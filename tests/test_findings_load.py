@@ -214,8 +214,3 @@ def test_only_who_is_pinned_is_stored_as_that(name: str, stored: int | None, tmp
     plan = make_plan([parse_version("5.7.22")], request.measured, repeats=1, alternating=True)
     session = session_of(request, scenario, plan, environment={}, engine="local", tool_version="1")
     assert session.settings["client_cpus"] == stored
-
-
-def test_a_question_that_takes_longer_than_the_load() -> None:
-    slow = changed(SMALL, measured(elapsed_s=2.0, poll_mean_ms=5000.0, polls_per_s=0.2), numbers=(3,))
-    assert "A question took 5.0 s" in one(slow, "polls-did-not-run").text

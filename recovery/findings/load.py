@@ -154,16 +154,8 @@ def no_polls(session: Session) -> Iterator[Finding]:
         if silent:
             yield doubt(
                 "polls-did-not-run", about, f"Nothing was answered beside the load in {numbered(silent)}.",
-                "This cell measured the load alone: see the questions that were asked, and the server's log.",
-            )  # fmt: skip
-        slow = [run for run in runs if (run.measures.get("poll_mean_ms") or 0) > 1000 * _measured_s(run)]
-        if slow:
-            took = max(run.measures["poll_mean_ms"] for run in slow) / 1000
-            yield doubt(
-                "polls-did-not-run", about,
-                f"A question took {took:.1f} s, longer than the load that it was asked beside: {numbered(slow)}.",
-                "This cell measured the beginning of one question: load for longer (SECONDS=), or ask something that "
-                "is answered sooner.",
+                "This cell measured the load alone. A question that takes longer than the load is cut short: see what "
+                "was asked, the server's log, and SECONDS=.",
             )  # fmt: skip
 
 

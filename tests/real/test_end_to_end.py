@@ -312,7 +312,7 @@ def room_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def free(_: Path) -> Need:
         return Need(2_000_000_000 - 1_500_000_000 * len(DataDirs(data).list()), 10**6)
 
-    monkeypatch.setattr("recovery.runner.free", free)
+    monkeypatch.setattr("recovery.prepared.free", free)
     monkeypatch.setattr("recovery.stagehand.free", free)
     return data
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import re
 import signal
 import subprocess
@@ -60,7 +59,7 @@ def test_questions_and_dumps(at: list[str], tmp_path: Path, capsys: pytest.Captu
         assert runs["Q2"].measures["rows"] == 1
         assert runs["Q1"].measures["rows"] >= SCHEMAS + 2
         assert runs["published-build"].measures["tables_made"] == 20
-        assert all(one.cold_means == "drop_caches" for one in runs.values()) or os.geteuid() != 0
+        assert all(one.cold_means in ("drop_caches", "fadvise") for one in runs.values())
         assert all((one.resident_before_bytes or 0) < 16 << 20 for one in runs.values())
         # A line of SQL for each table, at the least.
         assert runs["dump"].measures["dump_bytes"] > 100 * TABLES * SCHEMAS
@@ -90,12 +89,11 @@ def test_a_dictionary_that_stays_warm_is_found(
     assert all("bytes of the dictionary in" in str(one.reason) for one in session.runs)
 
 
-@pytest.mark.parametrize("status", ["in_use", "whole"])
 def test_what_a_killed_run_has_left_is_gone_before_anything_is_measured(
-    status: str, at: list[str], data: Path, tmp_path: Path
+    at: list[str], data: Path, tmp_path: Path
 ) -> None:
     """Tables whose making was timed: who counts all tables would count them, also where the ledger knows of nothing."""
-    command = ["metadata", "--version", "8.0.31", "--tables", "20", "--schemas", str(SCHEMAS), *at]
+    command = ["metadata", "--version", "8.0.31", "--tables", str(TABLES), "--schemas", str(SCHEMAS), *at]
     process = begun([*command, "--published-build", "100000"], until="mysqld")
     limit_s = time.monotonic() + 120
     while not any(data.glob("*/mysql/published_build/table_5.ibd")):
@@ -104,8 +102,9 @@ def test_what_a_killed_run_has_left_is_gone_before_anything_is_measured(
         time.sleep(0.1)
     process.kill()
     process.communicate(timeout=30)
-    (ledger,) = data.glob("*/state.json")
-    ledger.write_text(ledger.read_text().replace('"in_use"', f'"{status}"'))
+    (left,) = data.glob("*/mysql/published_build")
+    ledger = left.parents[1] / "state.json"
+    ledger.write_text(ledger.read_text().replace('"in_use"', '"whole"'))
     assert run(command) == 0
     assert not any(data.glob("*/mysql/published_build"))
     session = stored(tmp_path)
@@ -116,7 +115,7 @@ def test_what_a_killed_run_has_left_is_gone_before_anything_is_measured(
 
 def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With fewer entries in the table cache than the schema has tables, the poller opens them again and again."""
-    sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "4"]
+    sizes = ["--tables", str(TABLES), "--rows", "20", "--load-tables", "10", "--threads", "2", "--seconds", "3"]
     options = ["--warmup", "1", "--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
     options += ["--set", "performance_schema=ON"]
     assert run(["interference", "--version", "5.7.22 8.0.31", *sizes, *options, *at]) == 0
@@ -137,8 +136,9 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
         measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
         assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)
         assert one.around is not None
-        assert one.around.seconds == pytest.approx(one.measures["elapsed_s"], abs=0.5), "what the clients measured"
-        assert "--time=5 --report-checkpoints=1" in one.clients["load"]
+        # What the clients measured; how long they take to end, on a busy host, is in it.
+        assert -0.2 < one.around.seconds - one.measures["elapsed_s"] < 3
+        assert "--time=4 --report-checkpoints=1" in one.clients["load"]
         by_it = {wait.name for wait in one.waits if wait.source == "performance schema"}
         assert any(re.match("wait/synch/mutex/innodb/", name) for name in by_it), by_it
         assert any(re.match("wait/synch/(sxlock|rwlock)/innodb/", name) for name in by_it), by_it
