@@ -34,6 +34,7 @@ def status() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.alone  # a busy host takes seconds to tell how the session stands, in which it goes on
 def test_on_a_terminal_and_from_another_one(at: list[str], tmp_path: Path) -> None:
     with InTerminal(*MEASURE, "--runs", "2", *at) as terminal:
         terminal.read_until("[1/2] 5.7.22 cold run 1: ")
