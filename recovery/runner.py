@@ -81,8 +81,7 @@ def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> Sess
             narrator.doing("getting the servers")
             builds = resolve_builds(request, engine, narrator.warn)
             dropper = dropper_of(request, engine, builds, narrator.warn)
-            experiment = find_scenario(request.scenario).experiment
-            at_work = experiment.programs if experiment else ()
+            at_work = find_scenario(request.scenario).programs
             programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
             # Before anything is built: later the storage would still be at work for us.
             narrator.doing("trying the storage")

@@ -22,7 +22,6 @@ from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
 from recovery.host.lock import host_lock
 from recovery.prepared import resolve_builds
-from recovery.request import Request
 from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130
@@ -35,18 +34,13 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
     """Servers and programs, before the clock starts. Without a server nothing can be measured; who lacks a program says
     so when its turn comes."""
     requests = [one.request for one in found if one.request is not None]
-    programs = dict.fromkeys(name for request in requests for name in _programs(request))
+    programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
         # Each session finds them, and then says what there is to be warned of.
         resolve_builds(requests[0], choose(requests[0], say), lambda _: None)
         for name in programs:
             with suppress(RecoveryError):
                 provide(name, offline=requests[0].offline, say=say)
-
-
-def _programs(request: Request) -> tuple[str, ...]:
-    experiment = find_scenario(request.scenario).experiment
-    return experiment.programs if experiment else ()
 
 
 def begun(command: str, asked: Asked, found: Sequence[Chosen]) -> Journey:

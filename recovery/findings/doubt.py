@@ -51,6 +51,11 @@ def numbered(runs: tuple[Run, ...] | list[Run]) -> str:
     return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
 
 
+def beyond(runs: Iterable[Run], figure: Callable[[Run], float | None], limit: float) -> dict[Run, float]:
+    """The runs whose figure, where they have it, is more than this."""
+    return {run: value for run in runs if (value := figure(run)) is not None and value > limit}
+
+
 def server_of(session: Session, version: str) -> Mapping[str, str]:
     """What is known of the server, under whichever settings it was asked first."""
     named = (known for name, known in session.servers.items() if name == version or name.startswith(f"{version} "))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from recovery.cells import cell_words, is_switch
-from recovery.findings.doubt import MIB, Check, cells, doubt, number, numbered
+from recovery.findings.doubt import MIB, Check, beyond, cells, doubt, number, numbered
 from recovery.measures import middles
 from recovery.quantities import quantity
 from recovery.stored import Finding, Run, Session
@@ -159,14 +159,9 @@ def no_polls(session: Session) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _measured_s(run: Run) -> float:
-    """How long the load went on; no end where that was not stored."""
-    return run.measures.get("elapsed_s") or math.inf
-
-
 def many_errors(session: Session) -> Iterator[Finding]:
     for about, runs in cells(session):
-        shares = {run: share for run in runs if (share := _error_share(run)) is not None and share > _ERRORS}
+        shares = beyond(runs, _error_share, _ERRORS)
         if shares:
             yield doubt(
                 "errors", about,
@@ -186,7 +181,7 @@ def _error_share(run: Run) -> float | None:
 
 def others(session: Session) -> Iterator[Finding]:
     for about, runs in cells(session):
-        used = {run: cpus for run in runs if (cpus := _others_cpus(run)) > _OTHERS}
+        used = beyond(runs, _others_cpus, _OTHERS)
         if used:
             yield doubt(
                 "other-cpu-load", about,

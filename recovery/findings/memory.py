@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from recovery.effect import server_of_cell
-from recovery.findings.doubt import MIB, Check, cells, doubt, number, numbered
+from recovery.effect import Known, server_of_cell
+from recovery.findings.doubt import MIB, Check, beyond, cells, doubt, number, numbered
 from recovery.quantities import quantity
 from recovery.stored import Finding, Run, Session
 
@@ -31,7 +31,7 @@ def not_in_memory(session: Session) -> Iterator[Finding]:
         cell = session.cells.get(variant, {})
         if cell.get("question") in _LARGER or _POOL in cell:
             continue
-        read = {run: share for run in runs if (share := _read_share(run)) is not None and share > _READS}
+        read = beyond(runs, _read_share, _READS)
         if read:
             yield doubt(
                 "not-in-memory", about,
@@ -41,7 +41,8 @@ def not_in_memory(session: Session) -> Iterator[Finding]:
                 "where reading is what you ask about, say MEMORY_RATIO=.",
             )  # fmt: skip
             continue
-        pool, data = _pool_bytes(session, runs[0]), _data_bytes(session, runs[0])
+        known = server_of_cell(session, runs[0].version, variant)
+        pool, data = number(known.get(f"@{_POOL}")), _data_bytes(known, cell)
         if pool is not None and data is not None and pool < data:
             yield doubt(
                 "not-in-memory", about,
@@ -61,15 +62,9 @@ def _read_share(run: Run) -> float | None:
     return pages / qps if pages > _FEW else 0.0
 
 
-def _pool_bytes(session: Session, run: Run) -> float | None:
-    return number(server_of_cell(session, run.version, run.variant).get(f"@{_POOL}"))
-
-
-def _data_bytes(session: Session, run: Run) -> float | None:
+def _data_bytes(known: Known, cell: Mapping[str, str]) -> float | None:
     """Of the tables that the load uses, by their share of all."""
-    known = server_of_cell(session, run.version, run.variant)
-    data, tables = number(known.get("data_bytes")), number(known.get("tables"))
-    used = number(session.cells.get(run.variant, {}).get("tables"))
+    data, tables, used = number(known.get("data_bytes")), number(known.get("tables")), number(cell.get("tables"))
     if data is None:
         return None
     share = min(1.0, used / tables) if used and tables else 1.0

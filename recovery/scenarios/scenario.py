@@ -32,6 +32,11 @@ class Scenario:
     def figure(self) -> str:
         return STARTUP if self.experiment is None else self.experiment.figure
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """That put a server to work."""
+        return () if self.experiment is None else self.experiment.programs
+
 
 def judge_contents(outcome: Outcome) -> Judgement:
     """Whatever was asked, the server must hold afterwards what it had acknowledged: less is its failure."""
