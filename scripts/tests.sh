@@ -30,12 +30,12 @@ begin() { # DATA MARKS OPTION...
     running="$running $!"
 }
 
-# Of these lanes none empties the host's caches: all others would read their servers and libraries anew each time. A cold
-# start is one for which its own files were put out of the cache.
+# Of these lanes none empties the host's caches: all others would read their servers and libraries anew each time, and
+# what is to be warm would never be. A cold start is one for which its own files were put out of the cache.
 beside() { # DATA MARKS OPTION...
-    export RECOVERY_NO_DROP_CACHES=1
+    export TESTS_KEEP_CACHES=1
     begin "$@"
-    unset RECOVERY_NO_DROP_CACHES
+    unset TESTS_KEEP_CACHES
 }
 
 end() { # PROCESS

@@ -36,6 +36,8 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
     # What a host's engine does is tested apart, where one is asked for.
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
+    if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
+        monkeypatch.setenv("RECOVERY_NO_DROP_CACHES", "1")
 
 
 @pytest.fixture(scope="session")

@@ -39,3 +39,10 @@ def left_out(why: str) -> NoReturn:
 def need_limits() -> None:
     if (why := why_not_limited()) is not None:
         left_out(why)
+
+
+def as_a_user() -> dict[str, str]:
+    """The environment of somebody who types a command: without settings, but for those that keep tests apart."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
+    apart = ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK", "RECOVERY_NO_DROP_CACHES")
+    return kept | {name: os.environ[name] for name in apart if name in os.environ}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sessions import left_out, need_limits
+from sessions import as_a_user, left_out, need_limits
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -94,11 +94,9 @@ class Reader:
         self.results = results
         self.mounted = tmp_path / "mounted"
         self.volume = volume
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
-        kept |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
         path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
         self.data = data
-        self.environment = kept | {"PATH": path}
+        self.environment = as_a_user() | {"PATH": path}
         self.folder = tmp_path
         (tmp_path / "old.gz").write_bytes(gzip.compress(LOG.read_bytes()))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
-from sessions import need_limits
+from sessions import as_a_user, need_limits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,14 +46,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_make(arguments: list[str], results: Path, data: Path) -> subprocess.CompletedProcess[str]:
     """With the tables, the folders and the environment of the test, as the variables of make that they are."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
-    environment |= {name: os.environ[name] for name in ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK") if name in os.environ}
     given = [word for word in arguments if not word.startswith(("TABLES=", "RUNS=", "DATA="))]
     tables = "120 240" if "scale" in arguments else str(TABLES)
     small = {"TABLES": tables, "RUNS": "1", "DATA": str(data), "RESULTS": str(results)}
     settings = [f"{name}={value}" for name, value in small.items()]
     return subprocess.run(
-        ["make", *given, *settings], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
+        ["make", *given, *settings], cwd=ROOT, env=as_a_user(), capture_output=True, text=True, timeout=280, check=False
     )
 
 

@@ -111,7 +111,10 @@ def left(client: docker.DockerClient) -> list[str]:
     return [str(one.name) for one in (*mine, *(one for one in marked if is_gone(one.labels[engine.OWNER])))]
 
 
-def test_a_recovery_is_measured_as_outside(call: Called, here: Path, client: docker.DockerClient) -> None:
+def test_a_recovery_is_measured_as_outside(
+    call: Called, here: Path, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RECOVERY_NO_DROP_CACHES", raising=False)
     done = call(*COLD, "--runs", "1")
     assert done.returncode == 0, done.stderr
     assert "servers run in containers of the Docker engine at unix://" in done.stderr
