@@ -264,6 +264,12 @@ def test_the_plan_of_tables_that_lie_otherwise(tmp_path: Path, capsys: pytest.Ca
         assert any(all(word in line for word in words) for line in lines), words
 
 
+def test_dry_run_tells_what_cannot_be_in_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beyond = ["--option", "table_open_cache=1000000"]
+    assert run(["interference", "--dry-run", "--version", "5.7.22", "--data", str(tmp_path), *beyond]) == 0
+    assert "table_open_cache=1000000 will not be in effect" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("server", "name"),
     [(("--version", "9.7"), "9.7"), (("--version", "debian-sid"), "debian-sid"), (("--image", "my/own:1"), "my/own:1")],

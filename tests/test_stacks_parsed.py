@@ -133,7 +133,11 @@ def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostUnfitError, match="there is no eu-stack, no gdb, no perf") as told:
         programs(AUTO)
-    assert "apt-get install elfutils" in str(told.value.hint)
+    assert "the package elfutils, or how it is called here" in str(told.value.hint)
+    fake(tmp_path, "dnf")
+    with pytest.raises(HostUnfitError) as told:
+        programs(AUTO)
+    assert told.value.hint == "install it: dnf install elfutils; or leave --stacks out"
     fake(tmp_path, "gdb", "echo 'ptrace: Operation not permitted.' >&2; exit 1")
     fake(tmp_path, "eu-stack")
     with pytest.raises(HostUnfitError, match="gdb may not look into a process here: ptrace: Operation not permitted"):

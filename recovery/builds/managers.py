@@ -16,9 +16,16 @@ _MANAGERS = {
 """By what tells that it is there; the first that is."""
 
 
-def advice(package: str, elsewhere: Mapping[str, str]) -> str:
-    """`install it: dnf install perf`. The package has one name, and others to the managers that call it otherwise."""
+_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "mariadb-client": {"dnf": "mariadb", "yum": "mariadb", "pacman": "mariadb-clients"},
+    "linux-perf": dict.fromkeys(("dnf", "yum", "zypper", "pacman", "apk"), "perf"),
+}
+"""Packages that other managers call otherwise than Debian's does."""
+
+
+def advice(package: str) -> str:
+    """`install it: dnf install perf`. The package is called as in Debian."""
     manager = next(filter(shutil.which, _MANAGERS), None)
     if manager is None:
         return f"install it with this host's own means: the package {package}, or how it is called here"
-    return f"install it: {_MANAGERS[manager]} {elsewhere.get(manager, package)}"
+    return f"install it: {_MANAGERS[manager]} {_ELSEWHERE.get(package, {}).get(manager, package)}"

@@ -20,11 +20,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     PERF: ("linux-perf", "linux-tools-generic"),
 }
 """That hold a program: Debian's name first, then Ubuntu's where it is another."""
-_ELSEWHERE: dict[str, dict[str, str]] = {
-    DUMP: {"dnf": "mariadb", "yum": "mariadb", "pacman": "mariadb-clients"},
-    PERF: dict.fromkeys(("dnf", "yum", "zypper", "pacman", "apk"), "perf"),
-}
-"""How other managers of packages call them, where they do not call them as Debian does."""
 _MYSQLS_DUMP = "mysqldump"
 """As MySQL calls its own, and MariaDB once called its."""
 _PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
@@ -99,7 +94,7 @@ def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
 
 
 def _missing(tool: str, why: str) -> HostUnfitError:
-    return HostUnfitError(f"{tool} is missing ({why})", advice(PACKAGES[tool][0], _ELSEWHERE.get(tool, {})))
+    return HostUnfitError(f"{tool} is missing ({why})", advice(PACKAGES[tool][0]))
 
 
 def _version(program: Path) -> str:

@@ -15,6 +15,7 @@ from recovery.builds.resolve import Sources, known_version, known_wanted, resolv
 from recovery.engines import IN_CONTAINERS, LOCAL, where
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
+from recovery.foreseen import foresee
 from recovery.host.datadir import DataDirs
 from recovery.host.limitable import needed
 from recovery.host.space import free, need_for
@@ -32,8 +33,13 @@ from recovery.stages import may_alternate, refuse
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
     needed(request.limits, request.data)
-    for line in _plan(request):
+
+    def say(line: str) -> None:
         console.print(Text(line), soft_wrap=True)
+
+    foresee(request, say=say)
+    for line in _plan(request):
+        say(line)
 
 
 def _plan(request: Request) -> Iterator[str]:

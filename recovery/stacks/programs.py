@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recovery.builds.managers import advice
 from recovery.builds.tools import PACKAGES
 from recovery.errors import HostUnfitError
 from recovery.stacks import perf
@@ -35,7 +36,7 @@ def programs(wanted: str) -> tuple[str, ...]:
     if not here:
         raise HostUnfitError(
             f"stacks cannot be taken: there is no {', no '.join(asked)}",
-            f"install it, or leave --stacks out: `apt-get install {_PACKAGES[asked[0]]}` on Debian and Ubuntu",
+            f"{advice(_PACKAGES[asked[0]])}; or leave --stacks out",
         )
     with _resting() as pid:
         complaints = {name: _complaint(name, pid) for name in here}
