@@ -38,6 +38,7 @@ STARTS_UNTIL_WARM = 3
 _AROUND_WORK_S = 8.0
 """A start, a flush, and a shutdown with pages to be written."""
 _ROWS_BUILT_PER_S = 60_000
+_WITH_STATISTICS = 1.6
 _CREATED_PER_S = 200
 _READ_ROWS_PER_S = 3_000
 """Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
@@ -53,6 +54,8 @@ def seconds_for(
 
 def build_seconds(version: Version, schema: Schema) -> float:
     tables_s = max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
+    if schema.statistics:
+        tables_s *= _WITH_STATISTICS
     return tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
 
 

@@ -112,6 +112,9 @@ class Schema:
     """So many tables have one, each to a table of its own."""
     more_row_bytes: int = 0
     """Of each row, beside its key and columns: a guess at the space it takes."""
+    statistics: bool = False
+    """Stored for each table as it is made, which a server does unless told otherwise. Without it a build is faster, and
+    whoever first opens a table has its statistics computed and written."""
 
     @property
     def total_tables(self) -> int:

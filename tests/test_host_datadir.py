@@ -64,11 +64,12 @@ def test_a_key_is_readable_and_stands_for_all_that_went_in() -> None:
         key(schema=Schema(3, columns=1)),
         key(schema=Schema(3, rows=1)),
         key(schema=Schema(1, databases=3)),
+        key(schema=Schema(3, statistics=True)),
         key(text="x"),
         key(options={"a": "1"}),
         *(key(schema=dataclasses.replace(SCHEMA, layout=layout)) for layout in Layout),
     }
-    assert len(changed | {key()}) == 7 + len(Layout) - 1
+    assert len(changed | {key()}) == 8 + len(Layout) - 1
     assert key(schema=Schema(3, layout=Layout.GENERAL)).startswith("5.7.22-discovery-3-general-")
 
 

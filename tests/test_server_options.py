@@ -83,6 +83,9 @@ def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
     assert "innodb_redo_log_capacity" in build_settings(parse_version("8.0.31"))
     assert "innodb_log_file_size" in build_settings(parse_version("8.0.15"))
     assert "sync_frm" not in build_settings(parse_version("8.0.15"))
+    for text, known in (("5.5.62", False), ("5.6.24", True), ("8.0.31", True)):
+        assert ("innodb_stats_persistent" in build_settings(parse_version(text))) == known
+    assert "innodb_stats_persistent" not in build_settings(parse_version("8.0.31"), statistics=True)
     young = {"innodb_lru_scan_depth", "innodb_io_capacity_max", "innodb_stats_persistent"}
     assert young & build_settings(parse_version("5.5.62")).keys() == set()
 

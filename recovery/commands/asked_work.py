@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recovery.commands.queries import read_queries
@@ -59,15 +60,12 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) ->
     schemas = given.get("schemas")
     if schemas and template is not None:
         raise UsageError(f"SCHEMAS={schemas}: a load uses the tables of one schema", "leave SCHEMAS out")
-    return Schema(
+    return replace(
+        usual,
         tables=tables,
         databases=positive("SCHEMAS", schemas or usual.databases, MOST_SCHEMAS),
-        columns=usual.columns,
         rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
-        database=usual.database,
         template=template,
-        foreign_keys=usual.foreign_keys,
-        more_row_bytes=usual.more_row_bytes,
     )
 
 

@@ -105,6 +105,7 @@ class DataDirs:
         # What was built before there were layouts keeps its key.
         lying = [] if schema.layout is Layout.FILES else [schema.layout.value]
         lying += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
+        lying += ["statistics"] if schema.statistics else []
         told = json.dumps([parts + lying, template_text, sorted(options.items())])
         digest = hashlib.sha256(told.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]

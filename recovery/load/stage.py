@@ -133,7 +133,8 @@ def _load(
 
 def _build_settings(ground: Ground) -> Settings:
     version, compressed = ground.build.version, ground.schema.layout is Layout.COMPRESSED
-    return build_settings(version) | (compressed_settings(version) if compressed else {})
+    settings = build_settings(version, statistics=ground.schema.statistics)
+    return settings | (compressed_settings(version) if compressed else {})
 
 
 def _eatmydata(build: Build) -> Path | None:

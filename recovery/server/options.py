@@ -73,7 +73,7 @@ def test_settings(version: Version) -> Settings:
     return settings
 
 
-def build_settings(version: Version) -> Settings:
+def build_settings(version: Version, *, statistics: bool = False) -> Settings:
     """Gives up durability for speed, while tables are made. A clean shutdown and a start with other settings follow."""
     settings = test_settings(version) | {
         "innodb_flush_log_at_trx_commit": "0",
@@ -87,13 +87,14 @@ def build_settings(version: Version) -> Settings:
         "max_allowed_packet": str(64 << 20),
     }
     optional = {
-        "stats_persistent": ("innodb_stats_persistent", "OFF"),
         "sync_frm": ("sync_frm", "OFF"),
         "flush_method_nosync": ("innodb_flush_method", "nosync"),
         # With a small pool and a deep scan the cleaners take the second core from the connections.
         "lru_scan_depth": ("innodb_lru_scan_depth", "128"),
         "io_capacity_max": ("innodb_io_capacity_max", "40000"),
     }
+    if not statistics:
+        optional["stats_persistent"] = ("innodb_stats_persistent", "OFF")
     return settings | _where_known(version, optional) | _build_redo(version)
 
 

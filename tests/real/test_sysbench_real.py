@@ -97,7 +97,7 @@ def report_of(load: Load, server: Server, tool: Tool) -> Report:
 
 
 def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, tool: Tool) -> None:
-    asked(server, "create schema made")
+    asked(server, "create schema made character set latin1")
     made = [tool.path, "oltp_read_write", "--mysql-user=root", f"--mysql-socket={server.socket}", "--mysql-db=made"]
     with Client("sysbench", [*map(str, made), "--table-size=20", "prepare"]) as client:
         client.wait(30)
@@ -114,6 +114,7 @@ def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, to
             )
             assert cursor.fetchall() == ((0,),)
         assert definitions[0] == definitions[1]
+        assert definitions[1].endswith("CHARSET=latin1"), "in every version"
         cursor.execute("select count(*), min(id), max(id), min(k) > 0, max(k) from sbtest.sbtest1")
         ((rows, first, last, positive, largest),) = cursor.fetchall()
         assert (rows, first, last, positive) == (ROWS, 1, ROWS, 1)
