@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.model import Layout, Named, Schema, Trial, Variant, Version, Work
+from recovery.model import Extra, Layout, Named, Schema, Trial, Variant, Version, Work
 from recovery.server.options import shaping
 from recovery.versions import can
 
@@ -136,13 +136,14 @@ def make_plan(
     *,
     repeats: int,
     alternating: bool,
-    sampled: bool = False,
+    extras: Sequence[Extra] = (),
 ) -> Plan:
     """A block is every variant over one data directory, once: cold, then warm. Alternating, each directory's n-th block
-    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other. One that is to be
-    sampled comes after those that are timed."""
+    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other. Extra ones
+    come after those that count."""
     places = places_for(versions, variants)
-    turns = range(1, repeats + 1 + sampled)
+    turns = range(1, repeats + 1 + len(extras))
+    extra = dict(enumerate(extras, start=repeats + 1))
     if alternating:
         blocks = [(place, repeat) for repeat in turns for place in places]
     else:
@@ -152,7 +153,7 @@ def make_plan(
     ]
     return Plan(
         tuple(
-            Trial(number, version, variant, repeat, sampled=repeat > repeats)
+            Trial(number, version, variant, repeat, extra.get(repeat))
             for number, (version, variant, repeat) in enumerate(steps, start=1)
         ),
         alternating,

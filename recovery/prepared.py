@@ -63,7 +63,5 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
     if not alternating:
         check_room(stages, room, keep=request.keep)
-    plan = make_plan(
-        versions, variants, repeats=request.runs, alternating=alternating, sampled=request.stacks is not None
-    )
+    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, extras=request.extras)
     return Prepared(scenario, plan, stages)

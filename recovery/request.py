@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Layout, Limits, Named, Schema, Variant, Work
+from recovery.model import NO_LIMITS, Extra, Layout, Limits, Named, Schema, Variant, Work
 from recovery.plan import variants_of
 from recovery.scenarios.experiment import Asked
 from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, merge, timed_only
@@ -59,6 +59,8 @@ class Request:
     """Find out which files each timed start opens."""
     stacks: str | None = None
     """The program that takes stacks in one more run of every variant, or `auto`."""
+    waits: bool = False
+    """Count in one more run of every variant what the server's threads wait for."""
     variants: tuple[Named, ...] = ()
     """Settings that are compared, by the names that the user gave them."""
     points: tuple[int, ...] = ()
@@ -91,6 +93,12 @@ class Request:
         """All that is compared."""
         common = Named("", self.settings, self.schema.layout, self.schema.databases)
         return variants_of(self.works, self.variants, self.points, common=common)
+
+    @property
+    def extras(self) -> tuple[Extra, ...]:
+        """Runs of every variant beside those that count."""
+        wished = {Extra.STACKS: self.stacks is not None, Extra.WAITS: self.waits}
+        return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
     @property
     def most_tables(self) -> int:

@@ -16,7 +16,6 @@ from recovery.measured import Floor, Samples, Touched
 from recovery.model import Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
-from recovery.scenarios.experiment import Asked
 from recovery.scenarios.outcome import Outcome, Worked
 from recovery.scenarios.scenario import Scenario
 from recovery.stored import Axis, Run, Session, Verdict
@@ -125,8 +124,8 @@ def _seen(samples: Samples | None) -> dict[str, Any]:
 
 
 def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
-    """One that was looked into is never counted, however well it went."""
-    sampled = trial.sampled and verdict is Verdict.MEASURED
+    """An extra one is never counted, however well it went."""
+    sampled = trial.extra is not None and verdict is Verdict.MEASURED
     return replace(run, verdict=Verdict.SAMPLED if sampled else verdict, reason=reason)
 
 
@@ -211,7 +210,7 @@ def session_of(
             **stored(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
-            **_work_settings(request.work, plan),
+            **_work_settings(request, plan),
         },
         versions=_versions(plan),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
@@ -224,9 +223,9 @@ def session_of(
     )
 
 
-def _work_settings(work: Asked | None, plan: Plan) -> dict[str, str | int | float | bool | None]:
+def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:
     """Those that say how an experiment was laid out; what its variants are made of is in the axes."""
-    if work is None:
+    if (work := request.work) is None:
         return {}
     options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
     return {
@@ -240,6 +239,7 @@ def _work_settings(work: Asked | None, plan: Plan) -> dict[str, str | int | floa
         "queries": "; ".join(f"{name}: {statement}" for name, statement in work.queries) or None,
         "memory_ratio": work.memory_ratio,
         "published_build": work.published_build,
+        "waits": request.waits,
     }
 
 

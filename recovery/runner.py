@@ -164,7 +164,7 @@ class _Loop:
                 if place != self._last_place:
                     bench.disturbed()
                 self._last_place = place
-                bench.vary(trial.variant, sampled=trial.sampled)
+                bench.vary(trial.variant, extra=trial.extra)
                 self._one(trial, bench)
                 if is_last and self.request.floor:
                     self._floor(trial, bench)

@@ -13,7 +13,7 @@ STARTUP = "startup_s"
 
 class Verdict(StrEnum):
     """VOID: not the server's doing, or not what was asked. SAMPLED: as asked, but somebody looked into the server while
-    it started. Neither is in a table's numbers."""
+    it started or was at work. Neither is in a table's numbers."""
 
     MEASURED = "measured"
     SAMPLED = "sampled"
@@ -133,6 +133,11 @@ class Run:
     """All that was looked at, as CSV, relative to the session's folder."""
     clients: dict[str, str] = field(default_factory=dict, hash=False)
     """The programs that put it to work, and the exact command of each."""
+
+    @property
+    def counted_waits(self) -> bool:
+        """It is one of those extra runs in which nothing else is done than to count what its threads waited for."""
+        return self.verdict is Verdict.SAMPLED and self.sampled_by is None
 
 
 @dataclass(frozen=True)

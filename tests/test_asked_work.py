@@ -11,7 +11,7 @@ from recovery.commands.asked import make_request
 from recovery.commands.measure import commands
 from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Build
+from recovery.model import NO_LIMITS, Build, Extra
 from recovery.plan import make_plan
 from recovery.prepared import prepare
 from recovery.request import Request
@@ -65,6 +65,15 @@ def test_what_is_given_is_taken() -> None:
     assert "--option table_open_cache=400,4000 --option innodb-thread-concurrency=8" in request.command
     assert "--threads '4 1,4'" in request.command
     assert "--template" not in request.command
+
+
+@pytest.mark.parametrize("scenario", ["metadata", "interference", "table-cache", "write-scaling"])
+def test_stacks_and_waits_have_a_run_of_their_own_each(scenario: str) -> None:
+    assert asked(scenario).extras == ()
+    both = asked(scenario, profile=True, waits=True)
+    assert both.extras == (Extra.STACKS, Extra.WAITS)
+    assert both.command.endswith("--profile --waits")
+    assert asked(scenario, waits=True).extras == (Extra.WAITS,)
 
 
 def test_the_users_settings_win_over_the_experiments_own() -> None:

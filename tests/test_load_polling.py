@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
+import pytest
+
 from recovery.load.polling import FOREIGN_KEYS, Polls, command, read_polls, write_statements
 from recovery.work import Load, Poll
 
@@ -36,13 +38,20 @@ def test_statements_go_by_a_file(tmp_path: Path) -> None:
 
 def test_what_was_polled() -> None:
     text = RECORDED.read_text()
-    assert read_polls(text, warmup_s=0, whole=True) == Polls(28 / 3.0452, 16.94)
+    polls = read_polls(text, warmup_s=2, whole=True)
+    assert polls is not None
+    assert (polls.per_s, polls.mean_ms) == (28 / 3.0452, 16.94)
+    assert [at_s for at_s, _ in polls.seen] == [-1, 0, 1], "the warm-up's too"
+    assert sum(per_s for _, per_s in polls.seen) == pytest.approx(28, abs=1.5)
 
 
 def test_a_poller_that_was_ended_has_said_something_each_second() -> None:
     said, _, _ = RECORDED.read_text().partition("Latency histogram")
     told = [float(line.split("tps: ")[1].split()[0]) for line in said.splitlines() if "tps: " in line]
     assert len(told) == 3
-    assert read_polls(said, warmup_s=0, whole=False) == Polls(fmean(told), None)
-    assert read_polls(said, warmup_s=2, whole=False) == Polls(told[2], None), "without those of the warm-up"
+    seen = tuple(enumerate(told, start=1))
+    assert read_polls(said, warmup_s=0, whole=False) == Polls(fmean(told), None, seen)
+    without = read_polls(said, warmup_s=2, whole=False)
+    assert without is not None
+    assert without.per_s == told[2], "without those of the warm-up"
     assert read_polls(said, warmup_s=9, whole=False) is None

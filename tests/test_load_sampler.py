@@ -22,7 +22,7 @@ from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
 from recovery.measured import Series, Wait, Watched
 from recovery.quantities import QUANTITIES
-from recovery.scenarios.working import with_seen
+from recovery.scenarios.working import with_polled, with_seen
 from recovery.server.client import connect
 
 
@@ -265,6 +265,14 @@ def test_each_second_of_the_clients_goes_to_the_look_at_its_end() -> None:
     assert series(with_seen(looks, seen))["qps"] == (10, 20, 30, None, 50, 70)
     assert with_seen(looks, ()) == looks
     assert with_seen(Watched(()), seen) == Watched((), (Series("qps", ()),))
+
+
+def test_no_poll_is_lost_between_looks_that_are_far_apart() -> None:
+    polled = [(-1.0, 0.0), (0.0, 4.0), (1.0, 0.0), (2.0, 2.0), (3.0, 0.0), (4.0, 0.0)]
+    looks = Watched((-4.0, -2.0, 0.02, 2.0, 3.98, 6.0), ())
+    assert series(with_polled(looks, polled))["polls_per_s"] == (None, None, 2.0, 1.0, 0.0, None)
+    assert with_polled(looks, ()) == looks
+    assert with_polled(Watched(()), polled) == Watched(())
 
 
 def test_the_look_at_which_it_began_is_never_thinned_out() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from recovery.errors import HostUnfitError
 from recovery.host.space import Need
-from recovery.model import Build, Cache, Flavor, Layout, Named, Schema, Variant, Version, starts
+from recovery.model import Build, Cache, Extra, Flavor, Layout, Named, Schema, Variant, Version, starts
 from recovery.plan import Place, make_plan, places_for, variants_of
 from recovery.stages import Stage, check_room
 
@@ -32,6 +32,15 @@ def test_versions_run_one_after_the_other_where_they_do_not_fit() -> None:
         ("5.6.24", "cold", 1), ("5.6.24", "warm", 1), ("5.6.24", "cold", 2), ("5.6.24", "warm", 2),
         ("5.7.22", "cold", 1), ("5.7.22", "warm", 1), ("5.7.22", "cold", 2), ("5.7.22", "warm", 2),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("alternating", [True, False])
+def test_extra_runs_come_after_those_that_count(alternating: bool) -> None:
+    extras = (Extra.STACKS, Extra.WAITS)
+    plan = make_plan([OLD, NEW], [COLD], repeats=2, alternating=alternating, extras=extras)
+    for version in (OLD, NEW):
+        mine = [trial for trial in plan.trials if trial.version == version]
+        assert [(trial.repeat, trial.extra) for trial in mine] == [(1, None), (2, None), (3, extras[0]), (4, extras[1])]
 
 
 def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_cache, waited, write_scaling
 
 from recovery.cli import run
 from recovery.compare import compare, slower_pairs, slower_than_baseline
@@ -50,6 +50,28 @@ def test_what_is_lost_is_told_with_its_error() -> None:
     assert lost.headers == ("version", "table open cache", "poll=off", "poll=on", "lost", "+-", "more than noise")
     assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse")
     assert [row[-1] for row in lost.rows if row[0] == NEW] == ["no"] * 3
+
+
+def test_waits_are_those_of_the_run_that_counts_them() -> None:
+    session = waited(write_scaling(small=True))
+    table = titled(session, "What was waited for most")
+    by_cell: dict[tuple[str, ...], list[str]] = {}
+    for *cell, _, name, _, _ in table.rows:
+        by_cell.setdefault(tuple(cell), []).append(name)
+    *counted, last = by_cell.values()
+    assert len(by_cell) == 4
+    for names in counted:
+        assert names[:3] == ["SRV_SYS", "rwlock: btr0sea.cc:202", "LOG_WRITE"], "three of each source"
+        assert names[3:] == [f"wait/synch/mutex/innodb/{one}_mutex" for one in ("srv_sys", "trx_sys")] + ["row locks"]
+    assert last == ["rwlock: btr0sea.cc:202", "row locks"]
+    assert table.notes[0].startswith("Of that run of each cell in which all waits were counted")
+    assert table.notes[1].startswith("Of the median run of each other cell: ")
+    runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
+    usual = titled(replace(session, runs=runs), "What was waited for most")
+    assert usual.notes[0].startswith("Of the median run of each cell: ")
+    qps = [table for table in figures_of(session) if table.title.startswith("Writes and threads")]
+    assert qps == [table for table in figures_of(replace(session, runs=runs)) if table.title.startswith("Writes")]
+    assert "Waits counted meanwhile, in no mean: runs 1" in " ".join(titled(session, "Every run").notes)
 
 
 def test_seconds_are_added_not_lost() -> None:

@@ -14,6 +14,7 @@ from recovery.cells import groups
 from recovery.measured import Series, Watched
 from recovery.report.html.against_reads import reads_charts
 from recovery.report.html.cellbars import cell_bars
+from recovery.report.html.drawn import START
 from recovery.report.html.overtime import over_time
 from recovery.report.html.page import render
 from recovery.report.html.parts import Chart, Fold, Panels
@@ -93,8 +94,41 @@ def test_off_and_on_are_drawn_over_each_other() -> None:
     assert 'class="polling s0"' not in first.svg
     assert "poll=on: 210 polls/s beside the load" in first.svg
     assert isinstance(more, Fold)
-    assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s"
+    assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
     assert "queries/s; the upper line is 50,000" in first.svg
+
+
+def polled(*rates: float | None) -> list[tuple[str, float, float]]:
+    """Of a minute and five seconds of warm-up, class, beginning and end of what is drawn for a poller that had answered
+    so much each second, in parts of the picture's width."""
+    session = interference(caches=("400",), runs=1)
+    on = next(run for run in session.runs if run.variant == "400-on" and run.version == "5.7.22")
+    assert on.watched is not None
+    values = (*rates, *[rates[-1]] * (len(on.watched.at_s) - len(rates)))
+    series = (*(one for one in on.watched.series if one.name != "polls_per_s"), Series("polls_per_s", values))
+    alone = replace(session, versions=("5.7.22",), runs=(replace(on, watched=Watched(on.watched.at_s, series)),))
+    chart = over_time(alone)[0]
+    assert isinstance(chart, Chart)
+    boxes = re.findall(r'<rect x="([\d.]+)%"[^>]* width="([\d.]+)%"[^>]* class="polling ?(\w*) s0"', chart.svg)
+    width = 100 - 2 * START
+    return [(css, (float(x) - START) / width, (float(x) - START + float(wide)) / width) for x, wide, css in boxes]
+
+
+def test_polling_is_drawn_from_its_beginning_to_its_end() -> None:
+    (_, began, ended), answers = polled(None, None, 0.0, 30.0)
+    assert (began, ended) == pytest.approx((1 / 65, 1.0), abs=0.001)
+    assert answers[0] == ""
+    assert answers[1:] == pytest.approx((2 / 65, 1.0), abs=0.001), "the first answer came in the second second"
+    assert polled(None) == []
+
+
+def test_single_polls_are_marked_apart() -> None:
+    whole, *answers = polled(None, 1.0, *(rate for _ in range(3) for rate in (*[0.0] * 9, 0.5)), 0.0)
+    assert whole[0] == "silent"
+    assert whole[1:] == pytest.approx((0.0, 1.0), abs=0.001)
+    found = [began * 65 for _, began, _ in answers]
+    assert found == pytest.approx([0, 10, 20, 30], abs=0.05)
+    assert all(ended - began == pytest.approx(1 / 65, abs=0.001) for _, began, ended in answers)
 
 
 def test_one_run_alone_has_its_cpus_together() -> None:
@@ -122,7 +156,7 @@ def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
     first, more, *_ = over_time(interference())
     assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "opened/s"], "hits beside misses"
     assert isinstance(more, Fold)
-    assert panels(more.parts[0]) == ["reads/s"]
+    assert panels(more.parts[0]) == ["reads/s", "polls/s"]
     writes = {one.title: one for one in over_time(write_scaling()) if isinstance(one, Chart)}
     chart = next(one for title, one in writes.items() if "scaling, update-nokey" in title)
     assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]

@@ -14,7 +14,7 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
 from recovery.measured import Floor, Samples, Startup, Usage
-from recovery.model import Build, Cache, Flavor, Schema, Trial, Variant, Version, starts
+from recovery.model import Build, Cache, Extra, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
 from recovery.prepared import Prepared
 from recovery.progress import Ahead, Standing
@@ -42,8 +42,8 @@ class FakeBench:
         self.at_rest = True
         self.refuses_to_settle = False
 
-    def vary(self, variant: Variant, *, sampled: bool = False) -> None:
-        self.sampled = sampled
+    def vary(self, variant: Variant, *, extra: Extra | None = None) -> None:
+        self.extra = extra
         self.variant = variant
 
     def floor(self) -> Reads:

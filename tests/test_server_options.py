@@ -14,6 +14,7 @@ from recovery.server.options import (
     build_settings,
     check_user_settings,
     compressed_settings,
+    counting_settings,
     key_settings,
     merge,
     render_cnf,
@@ -117,6 +118,16 @@ def test_the_redo_log_is_as_large_in_every_version(version: str, told: dict[str,
     own = {"innodb_log_file_size": str(64 << 20)}
     assert as_known(parse_version(version), CAPACITY | own) == own, "the user's"
     assert as_known(parse_version(version), {"a": "1"}) == {"a": "1"}
+
+
+def test_what_is_monitored_anyway_stays_so_where_waits_are_counted() -> None:
+    assert counting_settings({})["loose_innodb_monitor_enable"] == "latch"
+    for name in ("innodb_monitor_enable", "loose_innodb_monitor_enable"):
+        usual = {name: "log_lsn_checkpoint_age", "performance_schema": "OFF"}
+        counting = merge(usual, counting_settings(usual))
+        assert counting["loose_innodb_monitor_enable"] == "log_lsn_checkpoint_age,latch"
+        assert "innodb_monitor_enable" not in counting
+        assert counting["performance_schema"] == "ON"
 
 
 def test_only_who_knows_file_formats_is_given_one() -> None:

@@ -81,6 +81,7 @@ def make_request(scenario: str, given: Given) -> Request:
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
+        waits=bool(given.get("waits")),
         baseline=_baseline(given["baseline"], versions),
         fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
         floor=given["floor"],

@@ -22,17 +22,21 @@ from recovery.host.space import free, need_for
 from recovery.leftout import left_out
 from recovery.limited import words
 from recovery.load.schema import check_template
-from recovery.model import Layout, Schema, Version
+from recovery.model import Extra, Layout, Schema, Version
 from recovery.plan import is_over, make_plan, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stacks.programs import programs
 from recovery.stages import may_alternate, refuse
 
+_TOLD = {Extra.STACKS: "stacks are taken", Extra.WAITS: "waits are counted"}
+
 
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
     needed(request.limits, request.data)
+    if request.stacks is not None:
+        programs(request.stacks)
 
     def say(line: str) -> None:
         console.print(Text(line), soft_wrap=True)
@@ -56,7 +60,7 @@ def _plan(request: Request) -> Iterator[str]:
     variants = request.measured
     places = places_for(versions, variants)
     room = free(request.data)
-    sampled = request.stacks is not None and bool(programs(request.stacks))
+    runs = request.runs + len(request.extras)
     run_by = where(request)
     yield scenario.question
     yield f"  servers run {run_by}"
@@ -73,9 +77,7 @@ def _plan(request: Request) -> Iterator[str]:
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
         iops = request.limits.read_iops
-        time = duration_text(
-            seconds_for(place.version, schema, runs=request.runs + sampled, variants=here, read_iops=iops)
-        )
+        time = duration_text(seconds_for(place.version, schema, runs=runs, variants=here, read_iops=iops))
         yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():
@@ -83,12 +85,12 @@ def _plan(request: Request) -> Iterator[str]:
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
     alternating = may_alternate(needs, room, growing=bool(request.points))
-    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, sampled=sampled)
+    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, extras=request.extras)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
         name = names.get(trial.version, str(trial.version))
-        stacks = ", stacks are taken" if trial.sampled else ""
-        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{stacks}"
+        extra = f", {_TOLD[trial.extra]}" if trial.extra else ""
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
 
 

@@ -23,6 +23,9 @@ CONFIG = "recovery.toml"
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
+_FLAGS = (
+    "as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline", "quiet", "profile", "waits",
+)  # fmt: skip
 _SEVERAL = ("version", "variant", "note", "option")
 """May be given again and again."""
 _WHOLE = (
@@ -181,7 +184,7 @@ FROM_ENVIRONMENT = (
     "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET",
     # Of the experiments that put a server to work.
     "SECONDS", "WARMUP", "THREADS", "WORKLOAD", "LOAD_TABLES", "MEMORY_RATIO", "OPTION", "QUERIES", "POLLERS", "EVERY",
-    "QUESTION", "PUBLISHED_BUILD", "PROFILE",
+    "QUESTION", "PUBLISHED_BUILD", "PROFILE", "WAITS",
     # Of all experiments together.
     "BUDGET",
 )  # fmt: skip
@@ -257,10 +260,7 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(value)
     if key == "stacks" and value is True:
         return AUTO
-    flags = dict.fromkeys(
-        ("as_published", "trace", "floor", "no_drop_caches", "no_probe", "keep", "offline", "quiet", "profile"), bool
-    )
-    wanted = {**flags, "stall": int | float}.get(key, str)
+    wanted = {**dict.fromkeys(_FLAGS, bool), "stall": int | float}.get(key, str)
     if key in _WHOLE:
         wanted = int | str
     if key in ("cpus", "every", "memory_ratio"):

@@ -66,12 +66,17 @@ _PROFILE = click.option(
     "--profile", is_flag=True, envvar=PREFIX + "PROFILE",
     help="One more run of every variant, in no mean, with a profile of the server by perf.",
 )  # fmt: skip
+_WAITS = click.option(
+    "--waits", is_flag=True, envvar=PREFIX + "WAITS",
+    help="One more run of every variant, in no mean, in which the server counts its waits for every mutex and lock.",
+)  # fmt: skip
+_EXTRAS = (_PROFILE, _WAITS)
 
 OWN: dict[str, tuple[Decorator, ...]] = {
-    "metadata": (_QUERIES, _PUBLISHED, _PROFILE),
-    "interference": (*_LOADS, _QUERIES, *_POLLS, _PROFILE),
-    "table-cache": (*_LOADS, _PROFILE),
-    "write-scaling": (*_LOADS, _PARTS, _PROFILE),
+    "metadata": (_QUERIES, _PUBLISHED, *_EXTRAS),
+    "interference": (*_LOADS, _QUERIES, *_POLLS, *_EXTRAS),
+    "table-cache": (*_LOADS, *_EXTRAS),
+    "write-scaling": (*_LOADS, _PARTS, *_EXTRAS),
 }
 """By scenario."""
 

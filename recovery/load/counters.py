@@ -31,7 +31,10 @@ _METRICS = (
 _MUTEXES = "SHOW ENGINE INNODB MUTEX"
 _EVENTS = (
     "SELECT event_name, count_star, sum_timer_wait FROM performance_schema.events_waits_summary_global_by_event_name"
-    " WHERE count_star > 0 AND (event_name LIKE 'wait/synch/%' OR event_name LIKE 'wait/lock/%')"
+    # A table's lock is how long its engine takes to hear of a statement.
+    " WHERE count_star > 0 AND (event_name LIKE 'wait/synch/%' OR event_name LIKE 'wait/lock/metadata/%')"
+    # On these who has nothing to do waits.
+    " AND event_name NOT LIKE 'wait/synch/cond/%'"
 )
 
 

@@ -71,12 +71,15 @@ class Polls:
     per_s: float
     mean_ms: float | None
     """None where there was none, or nothing was reported."""
+    seen: tuple[tuple[float, float], ...] = ()
+    """Answers a second, the warm-up's as well, by when each second ended, since the measuring began."""
 
 
 def read_polls(text: str, *, warmup_s: int, whole: bool) -> Polls | None:
     """Of one that had to be ended there is no report: what it had said each second is left, if it had said anything."""
+    seen = tuple((look.at_s, look.tps) for look in looks_in(text, warmup_s))
     if whole:
         report = read_report(text)
-        return Polls(report.tps, report.latency_mean_ms)
-    said = [look.tps for look in looks_in(text, warmup_s) if look.at_s > 0]
-    return Polls(fmean(said), None) if said else None
+        return Polls(report.tps, report.latency_mean_ms, seen)
+    said = [per_s for at_s, per_s in seen if at_s > 0]
+    return Polls(fmean(said), None, seen) if said else None

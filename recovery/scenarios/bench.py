@@ -17,13 +17,13 @@ from recovery.host.state import removal
 from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
 from recovery.measured import ColdProof, Samples, Startup, Touched
-from recovery.model import Cache, Schema, Variant
+from recovery.model import Cache, Extra, Schema, Variant
 from recovery.scenarios.conditions import Conditions, Contents
 from recovery.scenarios.description import check_differs, describe, of_build, of_tables
 from recovery.scenarios.scratch import drop_left_behind, left_behind
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
-from recovery.server.options import lasting, timed_only
+from recovery.server.options import counting_settings, lasting, merge, timed_only
 from recovery.server.server import Beside, Server, left_alone
 from recovery.stacks.sampling import Sampling
 
@@ -49,7 +49,7 @@ class Bench:
         self.notes: list[str] = []
         """What a reader must know of all the trials here."""
         self._variant = _PLAIN
-        self._sampled = False
+        self._extra: Extra | None = None
         self._seen: Callable[[], Samples] | None = None
         """What was seen of the last timed start, where it was one to be sampled."""
         self._described: dict[str, dict[str, str]] = {}
@@ -62,10 +62,10 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant, *, sampled: bool = False) -> None:
-        """Its settings hold from the next start on; the timed ones are looked into, or left alone."""
+    def vary(self, variant: Variant, *, extra: Extra | None = None) -> None:
+        """Its settings hold from the next start on; what is measured is looked into, or left alone."""
         self._variant = variant
-        self._sampled = sampled
+        self._extra = extra
 
     @property
     def description(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ class Bench:
 
     def sampling(self) -> Sampling | None:
         """Takes stacks, in a trial that is to be looked into."""
-        if not self._sampled:
+        if self._extra is not Extra.STACKS:
             return None
         executable = self.server.build.mysqld.name
         return Sampling(self.conditions.samplers, executable, self.server.logdir / "stacks")
@@ -148,6 +148,8 @@ class Bench:
         if self._tracer is not None:
             self._tracer.began()
         chosen = lasting(dict(self._variant.settings)) | (settings or {})
+        if self._variant.task is not None and self._extra is Extra.WAITS:
+            chosen |= counting_settings(merge(self.server.settings, chosen))
         return self.server.start(log_name=log_name, settings=chosen, beside=beside)
 
     # -- the cache

@@ -17,3 +17,5 @@ class Done:
     """Of transactions that wrote."""
     seen: tuple[tuple[float, float], ...] = ()
     """Queries a second as the clients counted them, by when each second ended, since the measuring began."""
+    polled: tuple[tuple[float, float], ...] = ()
+    """The same of answers to whoever polls beside the load, from its beginning to its end."""

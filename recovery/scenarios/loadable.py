@@ -103,7 +103,7 @@ def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
         # What does not fit into the buffer pool shall not lie in the host's page cache instead.
         "innodb_flush_method": "O_DIRECT",
         "max_connections": "1000",
-        # Not `latch`: to count every mutex costs, and the more, the more CPUs there are.
+        # Not `latch`: to count every mutex costs, so that it has a run of its own (Extra.WAITS).
         "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
         # Counts where the Performance Schema is switched on, which by itself counts none of these.
         "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",

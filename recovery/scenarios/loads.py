@@ -66,6 +66,7 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
         queries=report.queries,
         commits=0 if task.script in _READERS else report.transactions,
         seen=tuple((look.at_s, look.qps) for look in report.looks),
+        polled=polls.seen if polls else (),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from recovery.load.averages import averages
@@ -54,7 +56,7 @@ def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
         usage=watch.usage,
         around=watch.around,
         clients=done.clients,
-        watched=with_seen(watched(looks), done.seen),
+        watched=with_polled(with_seen(watched(looks), done.seen), done.polled),
         waits=watch.sampler.waits,
         raw=watch.raw,
         samples=stacks,
@@ -82,3 +84,14 @@ def with_seen(looks: Watched, seen: Sequence[tuple[float, float]]) -> Watched:
             found[nearest] = qps
     values = tuple(found.get(at_s) for at_s in looks.at_s)
     return replace(looks, series=(Series("qps", values), *looks.series))
+
+
+def with_polled(looks: Watched, polled: Sequence[tuple[float, float]]) -> Watched:
+    """Answers a second between each look and the one before, so that none is lost where looks are far apart. Before
+    the poller began, and after its end, it has none."""
+    found: dict[int, list[float]] = {}
+    for second, per_s in polled:
+        found.setdefault(bisect_left(looks.at_s, second - _NEAR_S), []).append(per_s)
+    values = tuple(fmean(found[number]) if number in found else None for number in range(len(looks.at_s)))
+    told = any(value is not None for value in values)
+    return replace(looks, series=(*looks.series, Series("polls_per_s", values))) if told else looks

@@ -37,6 +37,7 @@ SHAPING: frozenset[str] = frozenset(
 
 _LOOSE = "loose_"
 _REDO = f"{_LOOSE}innodb_redo_log_capacity"
+_MONITOR = "innodb_monitor_enable"
 _REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
 
 FROM_THE_FIRST = frozenset({"plugin_dir"})
@@ -109,6 +110,19 @@ def compressed_settings(version: Version) -> Settings:
     """Without them 5.6 warns, and makes tables that are not compressed."""
     settings = {"innodb_strict_mode": "ON", "loose_innodb_read_only_compressed": "OFF"}
     return settings | _where_known(version, {"file_format": ("innodb_file_format", "Barracuda")})
+
+
+def counting_settings(settings: Mapping[str, str]) -> Settings:
+    """What makes a server count all that its threads wait for, beside these settings: as much of it as it knows. What
+    threads do by themselves is asked of none, and without it no statement is followed, which would cost more than the
+    waits do."""
+    monitored = next((settings[name] for name in (_LOOSE + _MONITOR, _MONITOR) if settings.get(name)), None)
+    return {
+        "performance_schema": "ON",
+        f"{_LOOSE}performance_schema_instrument": "wait/synch/%=ON",
+        f"{_LOOSE}performance_schema_consumer_thread_instrumentation": "OFF",
+        _LOOSE + _MONITOR: f"{monitored},latch" if monitored else "latch",
+    }
 
 
 def as_known(version: Version, settings: Mapping[str, str]) -> Settings:

@@ -170,9 +170,19 @@ def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     assert synced["server_cpu_us_per_query"] > 1
     described = session.servers["5.7.22 innodb_flush_log_at_trx_commit=0"]
     assert described["@innodb_flush_log_at_trx_commit"] == "0"
-    # Again over the same directory, which is used as it is.
-    assert run([*command, "--threads", "1"]) == 0
-    assert stored(tmp_path).runs[0].verdict is Verdict.MEASURED
+    # Again over the same directory, which is used as it is; and once more with all waits counted.
+    monitored = ["--set", "innodb_monitor_enable=log_lsn_checkpoint_age", "--waits"]
+    assert run([*command, *monitored, "--option", "innodb_flush_log_at_trx_commit=0"]) == 0
+    again = stored(tmp_path)
+    usual, counting = again.runs
+    assert (usual.verdict, counting.verdict) == (Verdict.MEASURED, Verdict.SAMPLED)
+    assert {wait.source for wait in usual.waits if wait.count} <= {"innodb mutex", "status"}
+    mutexes = {wait.name for wait in counting.waits if wait.source == "performance schema"}
+    assert any(re.match("wait/synch/mutex/innodb/", name) for name in mutexes), mutexes
+    assert not any("/cond/" in name for name in mutexes)
+    raw = read_raw(tmp_path / "results" / "latest" / str(counting.raw))
+    assert "metric.log_lsn_checkpoint_age" in raw[-1].figures, "what else is monitored stays so"
+    assert again.servers["5.7.22 innodb_flush_log_at_trx_commit=0"]["@performance_schema"] == "OFF"
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from statistics import median_low
 
 from markupsafe import Markup
@@ -125,7 +126,7 @@ def _drawing(shown: _Shown, panels: Sequence[tuple[str, ...]], key: str, title: 
     start = min(0.0, *(one.at_s[0] for one in looks))
     end = max(one.at_s[-1] for one in looks)
     across = Ruler(max(end - start, 1e-9), drawn.START, 100 - drawn.START)
-    parts, y = _polling(across, shown)
+    parts, y = _polling(across, shown, start)
     for names in panels:
         parts += _panel(across, y, names, [(one, start) for one in looks])
         y += _HEAD + _PANEL
@@ -149,8 +150,9 @@ def _legend(shown: _Shown, panels: Sequence[tuple[str, ...]], *, warm: bool) -> 
         yield Mark("swatch warming", "warm-up, in no figure")
 
 
-def _polling(across: Ruler, shown: _Shown) -> tuple[list[Markup], float]:
-    """A band for each run beside whose load, and whose warm-up, somebody asked on and on."""
+def _polling(across: Ruler, shown: _Shown, start: float) -> tuple[list[Markup], float]:
+    """A band for each run beside whose load, and whose warm-up, somebody asked on and on: from the poller's beginning
+    to its end, and dark where answers came."""
     parts: list[Markup] = []
     y = 4.0
     for number, (name, run) in enumerate(shown.runs):
@@ -158,10 +160,28 @@ def _polling(across: Ruler, shown: _Shown) -> tuple[list[Markup], float]:
         if polls is None:
             continue
         told = f"{name.partition(', ')[0]}: {said.worded(quantity(_POLLS), polls)} beside the load"
+        bands = tuple(_bands(run.watched or Watched(())))
+        told += "; dark: answers" if len(bands) > 2 else ""
         parts.append(drawn.text(drawn.START, y + 11, told, dx=2, class_="tick"))
-        parts.append(drawn.box((across.start, across.end), (y + 16, y + 16 + _BAND), class_=f"polling s{number % 6}"))
+        for span, css in bands:
+            x = (across.at(span[0] - start), across.at(span[1] - start))
+            parts.append(drawn.box(x, (y + 16, y + 16 + _BAND), class_=f"{css} s{number % 6}"))
         y += _ROW
     return parts, y
+
+
+def _bands(looks: Watched) -> Iterator[tuple[tuple[float, float], str]]:
+    """From when to when: all of the polling, then what of it brought answers."""
+    values = next((series.values for series in looks.series if series.name == _POLLS), ())
+    # A rate is that since the look before.
+    rates = [(since, until, rate) for (since, until), rate in zip(pairwise(looks.at_s), values[1:], strict=False)]
+    polled = [(since, until) for since, until, rate in rates if rate is not None]
+    if polled:
+        yield (polled[0][0], polled[-1][1]), "polling silent"
+    for answered, some in groupby(rates, key=lambda one: bool(one[2])):
+        together = list(some)
+        if answered:
+            yield (together[0][0], together[-1][1]), "polling"
 
 
 def _panel(across: Ruler, y: float, names: tuple[str, ...], looks: Sequence[tuple[Watched, float]]) -> list[Markup]:

@@ -43,6 +43,8 @@ def _notes(runs: tuple[Run, ...], *, as_published: bool) -> Iterator[str]:
     yield from left_in_cache(runs, as_published=as_published)
     for program, numbers in grouped((run.sampled_by, run.number) for run in runs).items():
         yield f"Stacks taken by {program} meanwhile, in no mean: {numbers}."
+    for numbers in grouped((run.counted_waits, run.number) for run in runs).values():
+        yield f"Waits counted meanwhile, in no mean: {numbers}."
 
 
 def clients_table(session: Session) -> Table | None:

@@ -1,8 +1,8 @@
-"""What did the server's threads wait for most, in each cell? Of its median run, by the server's own counts."""
+"""What did the server's threads wait for most, in each cell? By the server's own counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median_low
 
 from recovery.cells import cell_words
@@ -14,16 +14,16 @@ from recovery.stored import Run, Session, Table, Verdict
 
 _MOST = 3
 """Of each source; report.json has ten."""
+_TOLD = (
+    "While it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: every passage is counted, not "
+    "only waits; seconds: of all threads together, where they are told."
+)
 
 
 def waits_table(session: Session) -> Table | None:
     """None where nobody waited, or no server told."""
-    rows = [
-        (*key, cell_words(session, key[1]), wait)
-        for key, runs in by_cell(session).items()
-        if (run := _median(session, runs)) is not None
-        for wait in _most(run.waits)
-    ]
+    found = {key: run for key, runs in by_cell(session).items() if (run := _counted(runs) or _median(session, runs))}
+    rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _most(run.waits)]
     if not rows:
         return None
     return Table(
@@ -34,13 +34,27 @@ def waits_table(session: Session) -> Table | None:
             for version, _, cell, wait in rows
         ),
         numeric=(False, False, False, False, True, True),
-        notes=(
-            "Of the median run of each cell, while it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; "
-            "performance schema: every passage is counted, not only waits; seconds: of all threads together, where "
-            "they are told.",
-        ),
+        notes=(*_from(tuple(found.values())), _TOLD),
         keys=2,
     )
+
+
+def _from(runs: Sequence[Run]) -> Iterator[str]:
+    counted = len([run for run in runs if run.counted_waits])
+    if counted:
+        yield (
+            "Of that run of each cell in which all waits were counted (WAITS=1), and which is in no mean: to count "
+            "costs by itself, most where a lock is taken most often."
+        )
+    if counted < len(runs):
+        yield (
+            f"Of the median run of each {'other ' if counted else ''}cell: of mutexes servers since 5.7 tell nothing "
+            "by themselves; WAITS=1 counts them."
+        )
+
+
+def _counted(runs: tuple[Run, ...]) -> Run | None:
+    return next((run for run in runs if run.counted_waits), None)
 
 
 def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
