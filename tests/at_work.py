@@ -265,7 +265,7 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
             "row_lock_waits_per_s": 30.0 * (cell["question"] == "hot-rows"), "mutex_os_waits_per_s": 12.0 * count,
             "device_reads_per_s": _READS.get(cell.get("innodb_page_size", ""), 0.0) * qps, "server_cpus": 2.0,
             "client_cpus": 0.6, "client_errors": 0.0,
-            **({"client_errors": 6 * qps / 10, "elapsed_s": 60.0} if cell["question"] == "hot-rows" else {}),
+            **({"client_errors": 0.0048 * qps, "elapsed_s": 60.0} if cell["question"] == "hot-rows" else {}),
         }  # fmt: skip
 
     def watched(_: str, cell: Cell, found: Measures) -> Watched:
