@@ -25,6 +25,8 @@ class Group:
     variants: tuple[str, ...]
     axes: tuple[Axis, ...]
     """By which these differ, with the values that they have."""
+    figure: str
+    """What all of them are about."""
 
 
 def is_switch(axis: Axis) -> bool:
@@ -66,16 +68,16 @@ def groups(session: Session) -> tuple[Group, ...]:
     if first is not None and says_itself(first):
         parts = tuple(_part(session, first, value) for value in first.values)
         there = sum(len(part.variants) for part in parts) == len(session.variants)
-        unlike = len({tuple(axis.name for axis in part.axes) for part in parts}) > 1
+        unlike = len({(part.figure, *(axis.name for axis in part.axes)) for part in parts}) > 1
         many = len(session.variants) > _MOST_TOGETHER and any(part.axes for part in parts)
         if there and (unlike or many):
             return parts
-    return (Group("", session.variants, whole),)
+    return (Group("", session.variants, whole, session.figure_of(next(iter(session.variants), ""))),)
 
 
 def _part(session: Session, axis: Axis, value: str) -> Group:
     variants = tuple(variant for variant in session.variants if session.cells.get(variant, {}).get(axis.name) == value)
-    return Group(value, variants, differing(session, variants))
+    return Group(value, variants, differing(session, variants), session.figure_of(variants[0]))
 
 
 def are_told_apart(session: Session, group: Group) -> bool:

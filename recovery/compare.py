@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from recovery.measures import Middle, is_work, middles, taken
+from recovery.measures import Middle, figures_taken, is_work, middles
 from recovery.quantities import quantity
 from recovery.stored import STARTUP, Session
 from recovery.students import ratio_95
@@ -68,7 +68,7 @@ def _pairs(one: Session, other: Session) -> Iterator[Compared]:
     alone = len(one.versions) == len(other.versions) == 1
     for version, variant in found[0]:
         its = (other.versions[0] if alone else version, variant)
-        if its not in found[1]:
+        if its not in found[1] or one.figure_of(variant) != other.figure_of(variant):
             continue
         pair = Compared(variant, found[0][version, variant], found[1][its])
         values, to = times[1].get(its, []), times[0].get((version, variant), [])
@@ -84,7 +84,7 @@ def _middles(session: Session) -> dict[tuple[str, str], Summary | Middle]:
 
 
 def _times(session: Session) -> dict[tuple[str, str], list[float]]:
-    return {(version, variant): taken(runs, session.figure) for version, variant, runs in measured_by(session)}
+    return {(version, variant): figures_taken(session, runs) for version, variant, runs in measured_by(session)}
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
@@ -158,9 +158,10 @@ def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
     """In words, for who has set a limit."""
     base = baseline_of(session)
     return tuple(
-        too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=session.figure)
+        too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=figure)
         for each in _middles(session).values()
-        if each.version != base and worse(session.figure, each.ratio, differs=each.differs, allowed=allowed)
+        for figure in [session.figure_of(each.variant)]
+        if each.version != base and worse(figure, each.ratio, differs=each.differs, allowed=allowed)
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from recovery.chance import stand_out
 from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
 from recovery.stored import STARTUP, Axis, Run, Session, Verdict
@@ -54,7 +56,7 @@ class Middle:
 
 @dataclass(frozen=True)
 class Held:
-    """The session's figure in one variant over that in another, which differs along one axis alone."""
+    """The figure of one variant over that of another, which differs along one axis alone."""
 
     axis: str
     """As in the session's `axes`."""
@@ -70,11 +72,15 @@ class Held:
     """Half of its 95 % interval; None under three runs of either."""
     differs: bool | None = None
     """By more than noise: 1 is outside the ratio's interval."""
+    luck: float | None = None
+    """How likely noise alone is to bring a ratio as far from 1; None under three runs of either."""
+    stands_out: bool | None = None
+    """By more than noise also where all along this axis are taken together: Holm's correction, 5 % in all."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """The session's figure of one version over that of another, in the same variant."""
+    """The figure of one version over that of another, in the same variant."""
 
     version: str
     """As in the session's `versions`."""
@@ -92,8 +98,11 @@ class Between:
 
 LEAST_TO_PAIR = 3
 """Versions, for ratios of more than one pair."""
-_DERIVED = {"device_reads_per_query": ("device_reads_per_s", "qps")}
-"""Figures of a run that two others make: of what, over what."""
+_DERIVED = {
+    "device_reads_per_query": ("device_reads_per_s", ("qps",)),
+    "errors_per_transaction": ("client_errors", ("tps", "elapsed_s")),
+}
+"""Figures of a run that others make: of what, over the product of what."""
 
 
 def is_work(session: Session) -> bool:
@@ -104,8 +113,27 @@ def is_work(session: Session) -> bool:
 def value_of(run: Run, name: str) -> float | None:
     if name not in _DERIVED:
         return run.startup_s if name == STARTUP else run.measures.get(name)
-    what, of = (run.measures.get(part) for part in _DERIVED[name])
-    return what / of if what is not None and of else None
+    one, others = _DERIVED[name]
+    if not {one, *others} <= set(run.measures):
+        return None
+    over = math.prod(run.measures[part] for part in others)
+    return run.measures[one] / over if over else None
+
+
+def figure_value(session: Session, run: Run) -> float | None:
+    """Of what its variant is about."""
+    return value_of(run, session.figure_of(run.variant))
+
+
+def figures_about(session: Session) -> tuple[str, ...]:
+    """What its variants are about, each once; most often one."""
+    found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
+    return tuple(found) or (session.figure,)
+
+
+def figures_taken(session: Session, runs: Sequence[Run]) -> list[float]:
+    """Of the runs of one cell that count, what the cell is about."""
+    return taken(runs, session.figure_of(runs[0].variant)) if runs else []
 
 
 def taken(runs: Iterable[Run], name: str) -> list[float]:
@@ -115,21 +143,22 @@ def taken(runs: Iterable[Run], name: str) -> list[float]:
 
 
 def names_taken(session: Session) -> tuple[str, ...]:
-    """The session's figure first, then as in `quantities.py`, then what is not known there."""
+    """Those that the session is about first, then as in `quantities.py`, then what is not known there."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
     found |= {name for name in _DERIVED if taken(session.runs, name)}
-    order = (session.figure, *QUANTITIES, *sorted(found))
+    order = (*figures_about(session), *QUANTITIES, *sorted(found))
     return tuple(name for name in dict.fromkeys(order) if name in found)
 
 
 def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
-    """Of the session's figure, or of another; one for each version in each variant, in the order of the report."""
-    called = name or session.figure
+    """Of what each variant is about, or of another figure; one for each version in each variant, in the order of the
+    report."""
     base = baseline_of(session)
     cells = by_cell(session)
-    values = {key: taken(runs, called) for key, runs in cells.items()}
+    called = {variant: name or session.figure_of(variant) for variant in session.variants}
+    values = {key: taken(runs, called[key[1]]) for key, runs in cells.items()}
     return tuple(
-        _against(_middle(key, called, runs), _ratio(values[key], values[base, key[1]]), base)
+        _against(_middle(key, called[key[1]], runs), _ratio(values[key], values[base, key[1]]), base)
         for key, runs in cells.items()
     )
 
@@ -161,10 +190,13 @@ def along(session: Session, axis: Axis) -> tuple[Held, ...]:
         for variant, base in pairs:
             if are_one(session, version, (variant, base)):
                 continue
-            ratio = _ratio(taken(cells[version, variant], session.figure), taken(cells[version, base], session.figure))
+            ratio = _ratio(*(figures_taken(session, cells[version, each]) for each in (variant, base)))
             if ratio is not None:
-                found.append(Held(axis.name, version, variant, base, ratio.value, ratio.error, ratio.differs))
-    return tuple(found)
+                held = Held(axis.name, version, variant, base, ratio.value, ratio.error, ratio.differs, ratio.luck)
+                found.append(held)
+    standing = stand_out([one.luck for one in found])
+    # Not without an interval that leaves out 1: its t is rounded.
+    return tuple(replace(one, stands_out=one.differs and stands) for one, stands in zip(found, standing, strict=True))
 
 
 def contrasts(session: Session) -> tuple[Held, ...]:
@@ -186,7 +218,7 @@ def between(session: Session) -> tuple[Between, ...]:
     found = []
     for variant in session.variants:
         for version, base in version_pairs(session.versions):
-            ratio = _ratio(taken(cells[version, variant], session.figure), taken(cells[base, variant], session.figure))
+            ratio = _ratio(*(figures_taken(session, cells[each, variant]) for each in (version, base)))
             if ratio is not None:
                 found.append(Between(version, base, variant, ratio.value, ratio.error, ratio.differs))
     return tuple(found)
@@ -197,7 +229,7 @@ def stored_measures(session: Session) -> tuple[Middle, ...]:
     if not is_work(session):
         return ()
     found = (one for name in names_taken(session) for one in middles(session, name))
-    return tuple(one for one in found if one.count or one.name == session.figure)
+    return tuple(one for one in found if one.count or one.name == session.figure_of(one.variant))
 
 
 def _pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:

@@ -164,6 +164,8 @@ class Work:
     """How its tables lie; None is what the schema says."""
     needs: str | None = None
     """What a server must be able to do for it, by the name of the capability; others are not asked."""
+    figure: str | None = None
+    """What it is about, where that is not what its scenario is about."""
 
 
 def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
@@ -200,6 +202,8 @@ class Variant:
     """Name and value of each thing by which it differs from others, beside its cache."""
     needs: str | None = None
     """A capability; a server without it is not measured so."""
+    figure: str | None = None
+    """Where it is not the scenario's."""
 
 
 class Extra(StrEnum):

@@ -94,6 +94,7 @@ def variants_of(
             schemas=own.schemas,
             task=work.task,
             needs=work.needs,
+            figure=work.figure,
             axes=(*work.axes, *(((SETTINGS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)

@@ -93,7 +93,7 @@ class Ended:
     variant: str
     verdict: Verdict
     value: float | None
-    """Of the session's figure: seconds of a start, queries a second."""
+    """Of what its variant is about: seconds of a start, queries a second."""
     took_s: float
     """The whole of it: inserts, flush, count and shutdown around the timed start."""
 
@@ -113,6 +113,8 @@ class Cell:
     void: int = 0
     mean: float | None = None
     last: float | None = None
+    figure: str | None = None
+    """What these are of, where it is not what the session is about."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,8 @@ class Progress:
 
     def trial_ended(self, run: Run, now_s: float) -> Progress:
         began_s = now_s if self.trial_began_s is None else self.trial_began_s
-        ended = Ended(run.number, run.version, run.variant, run.verdict, value_of(run, self.figure), now_s - began_s)
+        value = value_of(run, self.figure_of(run.variant))
+        ended = Ended(run.number, run.version, run.variant, run.verdict, value, now_s - began_s)
         known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
         return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
 
@@ -184,6 +187,13 @@ class Progress:
         return replace(self, status=status, building=None, trial=None, trial_began_s=None, step=None)
 
     # -- what follows from it
+
+    def figure_of(self, variant: str) -> str:
+        return self._own_figure(variant) or self.figure
+
+    def _own_figure(self, variant: str) -> str | None:
+        trials = self.ahead.trials if self.ahead else ()
+        return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
 
     @property
     def stage(self) -> Stage:
@@ -230,6 +240,7 @@ class Progress:
                     last=last,
                     failed=sum(one.verdict is Verdict.FAILED for one in ended),
                     void=sum(one.verdict is Verdict.VOID for one in ended),
+                    figure=self._own_figure(variant),
                 )
 
     def _trial_s(self, trial: Trial) -> float:

@@ -73,9 +73,9 @@ class Report(stored.Session):
     """There only where servers were put to work, in place of summaries: one for each figure of each version in each
     variant."""
     contrasts: tuple[Held, ...] = ()
-    """There beside them: the session's figure in one variant over that in another, along each axis that has a base."""
+    """There beside them: the figure of one variant over that of another, along each axis that has a base."""
     ratios: tuple[Between, ...] = ()
-    """There beside them: the session's figure of one version over that of another, variant by variant."""
+    """There beside them: the figure of one version over that of another, variant by variant."""
     fits: tuple[StoredFit, ...] = ()
     """Made from the runs too, where several numbers of tables were measured."""
     findings: tuple[stored.Finding, ...] = ()

@@ -13,7 +13,7 @@ from recovery.host.floor import Reads
 from recovery.leftout import left_out
 from recovery.limited import stored, words
 from recovery.measured import Floor, Samples, Touched
-from recovery.model import Trial
+from recovery.model import Schema, Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
 from recovery.scenarios.outcome import Outcome, Worked
@@ -170,7 +170,6 @@ def session_of(
     engine: str,
     tool_version: str,
 ) -> Session:
-    schema = request.schema
     return Session(
         scenario=scenario.name,
         question=scenario.question,
@@ -180,13 +179,7 @@ def session_of(
         environment=dict(environment),
         settings={
             "version": " ".join(request.versions) or None,
-            "tables": schema.tables,
-            "schemas": schema.databases,
-            "columns": schema.columns,
-            "rows": schema.rows,
-            "database": schema.database,
-            "layout": schema.layout.value,
-            "template": str(schema.template) if schema.template else None,
+            **_built(request.schema),
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,
             "archive": request.archive,
@@ -220,7 +213,20 @@ def session_of(
         figure=scenario.figure,
         axes=_axes(scenario, plan),
         cells={trial.variant.name: dict(trial.variant.axes) for trial in plan.trials if trial.variant.axes},
+        figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
+
+
+def _built(schema: Schema) -> dict[str, str | int | None]:
+    return {
+        "tables": schema.tables,
+        "schemas": schema.databases,
+        "columns": schema.columns,
+        "rows": schema.rows,
+        "database": schema.database,
+        "layout": schema.layout.value,
+        "template": str(schema.template) if schema.template else None,
+    }
 
 
 def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:

@@ -209,6 +209,11 @@ class Session:
     """By what the variants differ, where it is not the cache alone."""
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
     """Of each variant its value on every axis; one that an axis does not concern has none there."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """Of the variants that are about another figure than the session: its name among their `measures`."""
+
+    def figure_of(self, variant: str) -> str:
+        return self.figures.get(variant, self.figure)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,11 @@ def t975(degrees: int) -> float:
 
 
 def _read(table: Mapping[int, float], degrees: int) -> float:
-    return table[max(known for known in table if known <= degrees)]
+    return table[_row(table, degrees)]
+
+
+def _row(table: Mapping[int, float], degrees: int) -> int:
+    return max(known for known in table if known <= degrees)
 
 
 def upper_bound_95(values: Sequence[float]) -> float:
@@ -59,6 +63,8 @@ class Ratio:
     value: float
     error: float | None
     """Half of its 95 % interval; None where either has too few runs."""
+    luck: float | None = None
+    """How likely noise alone is to bring one as far from 1; None where there is no interval."""
 
     @property
     def differs(self) -> bool | None:
@@ -77,9 +83,23 @@ def ratio_95(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
     parts = [((_error(side) / statistics.fmean(side)) ** 2, len(side) - 1) for side in (values, to)]
     square = sum(part for part, _ in parts)
     if not square:
-        return Ratio(ratio, 0.0)
-    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
-    return Ratio(ratio, ratio * t975(int(degrees)) * math.sqrt(square))
+        return Ratio(ratio, 0.0, 1.0 if ratio == 1 else 0.0)
+    degrees = int(square**2 / sum(part**2 / degrees for part, degrees in parts))
+    error = ratio * math.sqrt(square)
+    return Ratio(ratio, t975(degrees) * error, both_tails(abs(ratio - 1) / error, _row(_T975, degrees)))
+
+
+def both_tails(t: float, degrees: int) -> float:
+    """How likely Student's t is to be as far from 0, on either side: the finite sums for whole degrees of freedom."""
+    angle = math.atan(abs(t) / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term = cosine if degrees % 2 else 1.0
+    within = term if degrees > 1 else 0.0
+    for each in range(3 if degrees % 2 else 2, degrees - 1, 2):
+        term *= cosine**2 * (each - 1) / each
+        within += term
+    inside = 2 / math.pi * (angle + sine * within) if degrees % 2 else sine * within
+    return max(0.0, 1.0 - inside)
 
 
 def _error(values: Sequence[float]) -> float:

@@ -15,8 +15,8 @@ FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback"}
 FIGURES = {
-    "versions", "summary", "limited", "phases", "students", "fit", "curves", "folded", "findings", "compare",
-    "progress", "whereabouts", "quantities", "measures", "cells", "effect",
+    "versions", "summary", "limited", "phases", "students", "chance", "fit", "curves", "folded", "findings",
+    "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
@@ -62,7 +62,8 @@ PURE = [
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",
     "load/averages", "report/figures", "report/layout", "report/tables", "report/limited",
-    "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
+    "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "chance", "fit",
+    "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "findings/load", "findings/memory", "effect", "server/tablecache",

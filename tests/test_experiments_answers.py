@@ -160,6 +160,23 @@ def test_facts_that_are_not_known_are_left_out() -> None:
     assert facts_of(replace(metadata(), environment={}, settings={"tables": 10, "schemas": 5})) == {"tables": 50}
 
 
+def test_a_host_is_what_the_server_was_allowed_of_it() -> None:
+    large: dict[str, str | int | float | None] = {"cpus": 96, "memory_bytes": 1 << 38}
+    session = replace(interference(), environment=large)
+
+    def facts(**limits: float) -> dict[str, float]:
+        return facts_of(replace(session, settings={**session.settings, **limits}))
+
+    assert facts() == {**large, "tables": 1000}
+    assert facts(cpus=2.0, memory_bytes=1 << 31) == {"cpus": 2, "memory_bytes": 1 << 31, "tables": 1000}
+    assert facts(cpus=0.5)["cpus"] == 0.5
+    assert facts(cpus=500.0)["cpus"] == 96
+    limited = replace(session, settings={**session.settings, "cpus": 2.0})
+    needy = replace(POLLED, ratio=0.2, needs={"cpus": 16}, why="few")
+    assert "2 CPUs are too few: few" in told(needy, limited).text
+    assert "too few" not in told(needy, session).text
+
+
 def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
     found = [one for one in answers(published("interference"), interference()) if one.what.startswith("5.7: queries/s")]
     assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]

@@ -48,7 +48,7 @@ def test_published_figures_stand_beside_ours(whole: Path) -> None:
         assert "57 min 46 s" in told
         assert "Shows here, as much as was published: 0.83" in told
         assert "+270 % and +182 % from 5.6.5" in told
-        assert "had 12 CPUs, this one has 4" in told
+        assert "had 12 CPUs, here there were 4" in told
 
 
 def test_each_question_has_its_answer_its_figures_and_its_own_charts(whole: Path) -> None:

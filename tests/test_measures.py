@@ -20,10 +20,20 @@ from recovery.cells import (
     scale_of,
     words_in,
 )  # fmt: skip
-from recovery.measures import against_baseline, along, contrasts, is_work, middles, names_taken, stored_measures
+from recovery.measures import (
+    against_baseline,
+    along,
+    between,
+    contrasts,
+    is_work,
+    middles,
+    names_taken,
+    stored_measures,
+    value_of,
+)  # fmt: skip
 from recovery.published import schema
 from recovery.store import to_json
-from recovery.stored import STARTUP, Axis, Session, Verdict
+from recovery.stored import STARTUP, Axis, Run, Session, Verdict
 
 every_form = pytest.mark.parametrize("name", FORMS)
 
@@ -50,6 +60,31 @@ def test_middles_are_of_measured_runs_alone() -> None:
         less = next(iter(middles(with_verdict(session, verdict, of=1))))
         assert (less.count, less.interval, less.failed, less.void) == (2, None, *told)
         assert less.max == pytest.approx(58.3 * 1.006)
+
+
+def test_where_transactions_meet_it_is_those_that_were_committed_that_count() -> None:
+    """More statements were answered, of which more were undone."""
+    session = write_scaling()
+
+    def measured(run: Run) -> dict[str, float]:
+        cell = session.cells[run.variant]
+        more = cell.get("transaction_isolation") == "READ-COMMITTED"
+        return {**run.measures, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
+
+    session = replace(session, runs=tuple(replace(run, measures=measured(run)) for run in session.runs))
+    hot = [one for one in contrasts(session) if one.axis == "transaction_isolation"]
+    assert {round(one.ratio, 3) for one in hot} == {round(40 / 52, 3)}
+    told = {(one.variant.startswith("hot-rows"), one.name) for one in middles(session)}
+    assert told == {(True, "tps"), (False, "qps")}
+    assert {round(one.ratio, 3) for one in between(session) if one.variant.startswith("hot-rows")} == {1.0}
+
+
+def test_errors_are_told_for_each_committed_transaction() -> None:
+    (run, *_) = write_scaling().runs
+    measures = {"client_errors": 30.0, "tps": 50.0, "elapsed_s": 60.0}
+    assert value_of(replace(run, measures=measures), "errors_per_transaction") == 0.01
+    assert value_of(replace(run, measures={**measures, "tps": 0.0}), "errors_per_transaction") is None
+    assert value_of(replace(run, measures={"tps": 50.0, "elapsed_s": 60.0}), "errors_per_transaction") is None
 
 
 def test_every_figure_has_middles_and_what_was_not_taken_is_none() -> None:
@@ -173,8 +208,8 @@ def test_the_axis_that_is_drawn_against() -> None:
     assert [scale(group) for group in groups(interference())] == ["table_open_cache"]
     assert [scale(group) for group in groups(metadata())] == [None]
     flush = Axis(FLUSH, ("1", "2", "0"), "1")
-    assert scale(Group("", (), (flush,))) is None, "names, not amounts"
-    assert scale(Group("", (), (replace(flush, values=("1", "8", "16")),))) == FLUSH
+    assert scale(Group("", (), (flush,), "qps")) is None, "names, not amounts"
+    assert scale(Group("", (), (replace(flush, values=("1", "8", "16")),), "qps")) == FLUSH
     found = {group.name: scale(group) for group in groups(write_scaling())}
     assert (found["scaling"], found["doublewrite"], found["one-user"]) == ("threads", None, None)
 

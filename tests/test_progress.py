@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.model import Cache, Trial, Variant, starts
+from recovery.model import Cache, Trial, Variant, Work, starts
 from recovery.plan import make_plan, variants_of
 from recovery.progress import Ahead, Progress, Stage, Standing, Status
+from recovery.report.watching import view
 from recovery.stored import Run, Verdict
 from recovery.versions import parse_version
 from recovery.whereabouts import Whereabouts, Writer, from_json, to_json, whereabouts
@@ -98,6 +99,21 @@ def test_results_by_version_and_variant() -> None:
     assert (cold.mean_s, cold.last_s) == (7.5, 10.0)
     assert (warm.ended, warm.void, warm.mean_s) == (2, 1, 3.0), "a void run is counted, and in no mean"
     assert [one.version for one in others] == ["8.0.31", "8.0.31"]
+
+
+def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
+    works = (Work("usual", Cache.WARM), Work("hot", Cache.WARM, figure="tps"))
+    plan = make_plan(VERSIONS[:1], variants_of(works), repeats=1, alternating=True)
+    progress = replace(NEW, figure="qps").planned(Ahead(plan.trials, {}))
+    for trial in plan.trials:
+        run = replace(run_of(trial, None), measures={"qps": 2000.0, "tps": 90.0})
+        progress = progress.trial_began(trial, 0.0).trial_ended(run, 9.0)
+    assert [(cell.variant, cell.mean, cell.figure) for cell in progress.cells] == [
+        ("usual", 2000.0, None), ("hot", 90.0, "tps"),
+    ]  # fmt: skip
+    shown = "\n".join(line.text for line in view(at(progress, 10.0), 100, 30))
+    assert "mean 2,000/s" in shown
+    assert "90 transactions/s" in shown
 
 
 def test_what_is_written_is_read_again() -> None:

@@ -48,7 +48,7 @@ def titled(session: Session, title: str) -> Table:
 def test_what_is_lost_is_told_with_its_error() -> None:
     lost = titled(interference(), "Lost by poll=on")
     assert lost.headers == ("version", "table open cache", "poll=off", "poll=on", "lost", "+-", "more than noise")
-    assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse")
+    assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse *")
     assert [row[-1] for row in lost.rows if row[0] == NEW] == ["no"] * 3
 
 
@@ -83,7 +83,7 @@ def test_seconds_are_added_not_lost() -> None:
     )
     added = titled(slower, "Added by poll=on")
     assert added.rows[0][3] == "20.3 %"
-    assert added.rows[0][-1] == "yes, worse"
+    assert added.rows[0][-1] == "yes, worse *"
     assert answers(slower)[0].startswith("5.7.22 needs 20.3 % +- ")
     assert answers(slower)[1].startswith("8.0.31 takes no longer than noise explains by poll=on")
 

@@ -159,6 +159,14 @@ def test_hot_rows_are_ten_in_all_and_locked_several_at_a_time() -> None:
         assert {load.options for load in found} == {(UNIFORM,)}
 
 
+def test_of_hot_rows_the_committed_transactions_are_held_against_each_other() -> None:
+    found = works("write-scaling", Asked(threads=(4,)))
+    own = {dict(work.axes)["question"] for work in found if work.figure == "tps"}
+    assert own == {"hot-rows", "lock-schedule"}
+    assert {work.figure for work in found} == {None, "tps"}
+    assert {one.figure for one in variants_of(found) if "hot-rows" in one.name} == {"tps"}
+
+
 def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
     found = works("write-scaling", Asked(parts=("redo-spinning",), threads=(4,)))
     assert [(dict(work.axes)["spinning"], dict(work.axes)["threads"]) for work in found] == [

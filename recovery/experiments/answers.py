@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.cells import cell_words
-from recovery.experiments.literature import Claim, Publication
+from recovery.experiments.literature import DIRECTIONS, Claim, Publication
 from recovery.experiments.pairs import VERSION, Pair, pairs, series_measured
 from recovery.experiments.verdicts import Asked, Word, factor, figure_words, of_levels, of_ratio, published
+from recovery.limited import limits_of
 from recovery.measures import by_cell, taken
 from recovery.stored import Run, Session, Verdict
 from recovery.students import LEAST_RUNS, half_interval_95, ratio_95
@@ -45,13 +46,13 @@ def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
     return tuple(answer for claim in publication.claim for answer in _of(session, Asked(claim, facts)))
 
 
-def facts_of(session: Session) -> dict[str, int]:
-    """What claims and limits are about, by name."""
-    settings, host = session.settings, session.environment
+def facts_of(session: Session) -> dict[str, float]:
+    """What claims are about, by name: of the host what the server was allowed."""
+    settings, host, limits = session.settings, session.environment, limits_of(session.settings)
     tables, schemas = (_whole(settings.get(name)) for name in ("tables", "schemas"))
     found = {
-        "cpus": _whole(host.get("cpus")),
-        "memory_bytes": _whole(host.get("memory_bytes")),
+        "cpus": _least(_whole(host.get("cpus")), limits.cpus),
+        "memory_bytes": _least(_whole(host.get("memory_bytes")), limits.memory_bytes),
         "tables": tables * max(1, schemas),
         "rows": _whole(settings.get("rows")),
     }
@@ -60,6 +61,12 @@ def facts_of(session: Session) -> dict[str, int]:
 
 def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
+
+
+def _least(there: int, allowed: float | None) -> float:
+    """Told as it was given: 2 and not 2.0."""
+    found = min(there or allowed, allowed) if allowed else there
+    return int(found) if found == int(found) else found
 
 
 def _of(session: Session, asked: Asked) -> Iterator[Answer]:
@@ -85,12 +92,13 @@ def _of(session: Session, asked: Asked) -> Iterator[Answer]:
 def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str, str], Sequence[Run]]) -> Answer:
     assert pair.other is not None
     claim = asked.claim
-    name = claim.figure or session.figure
+    name = claim.figure or session.figure_of(pair.one[1])
     sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
     ours = ratio_95(*sides) if all(map(any, sides)) else None
     least = min(map(len, sides))
     where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
-    if claim.direction and least and not (ours and ours.differs) and (found := of_levels(asked, name, sides)):
+    found = of_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
+    if found and claim.direction and not (ours and ours.differs):
         return Answer(
             claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
             is_ratio=False, levels=(found.one, found.other), few=few,
@@ -141,7 +149,7 @@ def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> A
 
 
 def _figure(session: Session, claim: Claim, run: Run) -> float | None:
-    name = claim.figure or session.figure
+    name = claim.figure or session.figure_of(run.variant)
     value = run.measures.get(name, getattr(run, name, None))
     tables = run.tables or facts_of(session).get("tables")
     if not isinstance(value, int | float) or (claim.each_table and not tables):

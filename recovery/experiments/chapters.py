@@ -13,11 +13,11 @@ from recovery.experiments.literature import Publication
 from recovery.experiments.told import Chapter, Journey
 from recovery.experiments.verdicts import Word
 from recovery.findings import findings
-from recovery.measures import middles
+from recovery.measures import figures_about, middles
 from recovery.quantities import quantity
 from recovery.report import figures
 from recovery.report.html.page import PAGE
-from recovery.report.work.said import column
+from recovery.report.work.said import column, of_so_many, worded
 from recovery.stored import Finding, Session, Table
 from recovery.students import LEAST_RUNS
 from recovery.summary import measured_by
@@ -64,14 +64,14 @@ class PageOf:
 
 
 def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
-    host: dict[str, int] = {}
+    host: dict[str, float] = {}
     for one in chapters:
         host |= {} if one.session is None else facts_of(one.session)
     known = {name: value for name, value in host.items() if name in ("cpus", "memory_bytes")}
     return tuple(_page(one, known) for one in chapters)
 
 
-def _page(chapter: Chapter, host: dict[str, int]) -> PageOf:
+def _page(chapter: Chapter, host: dict[str, float]) -> PageOf:
     publication, session, step = chapter.publication, chapter.session, chapter.step
     return PageOf(
         key=publication.name,
@@ -97,10 +97,12 @@ def _short(chapter: Chapter) -> str:
     counted = Counter(one.word for one in chapter.answers)
     if not counted:
         return "nothing that was published is about the versions that were measured."
-    total = sum(counted.values())
+    total = sum(counted[word] for word in _ORDER)
     told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
     if counted[Word.UNTOLD] == sum(one.few for one in chapter.answers) > 0:
         told += " from so few runs"
+    if counted[Word.COMPARED]:
+        told += f", {counted[Word.COMPARED]} more compared without a published figure"
     first = next((one for one in chapter.answers if one.ours_words), None)
     return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
 
@@ -174,16 +176,18 @@ def _doubts(found: Sequence[Finding]) -> Iterator[str]:
 def _measured_table(session: Session, chapter: Chapter) -> Table | None:
     if not measured_by(session):
         return None
-    about = quantity(session.figure)
     several = len(session.variants) > 1
+    # Each with its own name where cells are about different figures.
+    names = figures_about(session)
+    told, mean = (column, f"mean {quantity(names[0]).title}") if len(names) == 1 else (worded, "mean")
     beside = _beside(session, chapter.publication)
     rows = [
         (
             *((cell_words(session, one.variant),) if several else ()),
             one.version,
             str(one.count),
-            column(about, one.mean),
-            column(about, one.interval),
+            figures.ABSENT if one.mean is None else told(quantity(one.name), one.mean),
+            column(quantity(one.name), one.interval),
             *(column(quantity(name), means.get((one.version, one.variant))) for name, means in beside.items()),
         )
         for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
@@ -191,7 +195,7 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
     left = len(rows) - _MOST_ROWS
     notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
     more = (f"mean {quantity(name).title}" for name in beside)
-    head = (*(("what",) if several else ()), "version", "runs", f"mean {about.title}", "+-", *more)
+    head = (*(("what",) if several else ()), "version", "runs", mean, "+-", *more)
     return Table(
         "Figures of this host",
         head,
@@ -204,7 +208,8 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
 
 def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
     """Means of other figures that something was published about, where they were taken."""
-    names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in (None, session.figure))
+    shown = (None, *figures_about(session))
+    names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in shown)
     found = {}
     for name in names:
         means = {(one.version, one.variant): one.mean for one in middles(session, name) if one.mean is not None}
@@ -223,14 +228,18 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
         )
         for one in answers
     )
-    ratios = any(one.is_ratio for one in answers)
-    note = "A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on."
+    notes = []
+    if any(one.is_ratio for one in answers):
+        notes.append("A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on.")
+    differ = [abs(one.ours - 1) > one.error for one in answers if one.is_ratio and one.ours and one.error is not None]
+    planned = "What is asked was known before it was measured, so each is judged by itself."
+    notes += [f"{planned} {told}" for told in of_so_many(differ)]
     return Table(
         "Published and here",
         ("what", "here it", "published", "here", "+-", "servers here"),
         rows,
         (False, False, True, True, True, False),
-        notes=(note,) if ratios else (),
+        notes=tuple(notes),
     )
 
 
@@ -247,7 +256,7 @@ def _sentences(answers: Sequence[Answer]) -> Iterator[Sentence]:
         )
 
 
-def _beyond(publication: Publication, facts: dict[str, int]) -> Iterator[str]:
+def _beyond(publication: Publication, facts: dict[str, float]) -> Iterator[str]:
     words = {name: f"{value:,}" for name, value in facts.items()}
     for one in publication.beyond:
         if one.fact is None or facts.get(one.fact, one.least) < one.least:

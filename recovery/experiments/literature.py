@@ -14,6 +14,11 @@ Selector = Mapping[str, str]
 """A series of versions, a variant, or a value on each of some axes; `least` and `most` are those that were measured."""
 
 
+DIRECTIONS = ("less", "more")
+EITHER = "either"
+"""It was compared, and what came out is not known here."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A row of the published table."""
@@ -39,7 +44,7 @@ class Claim:
     at_least: bool = False
     up_to: float | None = None
     direction: str | None = None
-    """`less` or `more`, where nothing else was said."""
+    """`less` or `more`, where nothing else was said; `either` where not even that was."""
     level: float | None = None
     """A figure by itself, and no ratio."""
     within: float = 0.0

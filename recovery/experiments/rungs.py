@@ -143,7 +143,7 @@ _SMALL = 2
 def _write_scaling(host: Host, caps: Caps) -> Iterator[Rung]:
     most = str(most_threads(host))
     both = most if most == "1" else f"1 {most}"
-    parts = "scaling hot-rows doublewrite"
+    parts = "scaling hot-rows doublewrite redo-spinning"
     steps = (
         ("scaling", most, 10_000, 5, 2, 1), ("scaling", most, 10_000, 5, 2, 3), ("scaling", most, 10_000, 10, 3, 3),
         ("scaling", both, 10_000, 10, 3, 3),

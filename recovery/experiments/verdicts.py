@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
 
-from recovery.experiments.literature import Claim
+from recovery.experiments.literature import EITHER, Claim
 from recovery.quantities import quantity
 from recovery.report.work.said import number, times, worded
 from recovery.students import LEAST_RUNS, Ratio, half_interval_95
@@ -26,12 +26,14 @@ class Word(StrEnum):
     NOT = "does not show"
     OPPOSITE = "the opposite shows"
     UNTOLD = "cannot be told"
+    COMPARED = "was compared"
+    """Without a figure that was published."""
 
 
 @dataclass(frozen=True)
 class Asked:
     claim: Claim
-    facts: Mapping[str, int]
+    facts: Mapping[str, float]
 
     @property
     def lacks(self) -> str:
@@ -46,6 +48,8 @@ class Asked:
 def published(claim: Claim) -> str:
     if claim.level is not None:
         return figure_words(claim, claim.level)
+    if claim.direction == EITHER:
+        return "no figure"
     if claim.published is None:
         return f"{claim.direction} than 1"
     if claim.at_least:
@@ -73,6 +77,9 @@ def of_ratio(asked: Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str
     if ours.error is None:
         runs = "one run" if least == 1 else f"{least} runs"
         return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
+    if asked.claim.direction == EITHER:
+        noise = "more" if ours.differs else "no more"
+        return Word.COMPARED, f"No figure was published; here {told}, {noise} than noise."
     word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
     lacks = asked.lacks
     if lacks and word is Word.NOT:

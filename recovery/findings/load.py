@@ -8,7 +8,7 @@ from statistics import fmean
 
 from recovery.cells import cell_words, is_switch
 from recovery.findings.doubt import MIB, Check, beyond, cells, doubt, number, numbered
-from recovery.measures import middles
+from recovery.measures import middles, value_of
 from recovery.quantities import quantity
 from recovery.stored import Finding, Run, Session
 from recovery.summary import mean
@@ -173,10 +173,7 @@ def many_errors(session: Session) -> Iterator[Finding]:
 
 
 def _error_share(run: Run) -> float | None:
-    errors, tps, seconds = (run.measures.get(name) for name in ("client_errors", "tps", "elapsed_s"))
-    if not errors or not tps or not seconds:
-        return None
-    return errors / (tps * seconds)
+    return value_of(run, "errors_per_transaction") or None
 
 
 def others(session: Session) -> Iterator[Finding]:

@@ -13,14 +13,15 @@ from recovery.summary import Summary
 
 def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table, ...]:
     about = _about(found)
-    what = f"mean {about.title if about else 'seconds'}"
+    several = len({figure_of(pair) for pair in found.pairs}) > 1
+    what = "means" if several else f"mean {about.title if about else 'seconds'}"
     pairs = Table(
         title=f"{names[1]} (second) held against {names[0]} (first), {what}",
         headers=(
             *("variant", "first", "runs", "mean", "+-"),
             *("second", "runs", "mean", "+-", "ratio", "+-", "more than noise"),
         ),
-        rows=tuple(_row(pair) for pair in found.pairs),
+        rows=tuple(_row(pair, told=several) for pair in found.pairs),
         numeric=(False, False, True, True, True, False, True, True, True, True, True, False),
         notes=(
             "runs: those that count, of all; +-: half of the 95 % interval, from three runs of each on; more than "
@@ -33,9 +34,9 @@ def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table,
     return (pairs, _differences(found))
 
 
-def _row(pair: Compared) -> tuple[str, ...]:
+def _row(pair: Compared, *, told: bool) -> tuple[str, ...]:
     return (
-        pair.variant,
+        f"{pair.variant}, {quantity(figure_of(pair)).title}" if told else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
         figures.ratio(pair.ratio),

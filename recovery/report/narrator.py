@@ -121,7 +121,7 @@ class SessionNarrator:
         self._standing = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
-        figure = self.progress.figure
+        figure = self.progress.figure_of(run.variant)
         if (value := value_of(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
             line += f"{worded(quantity(figure), value)}{read}"

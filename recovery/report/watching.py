@@ -154,7 +154,7 @@ def _name(cell: Cell) -> str:
 
 
 def _short(cell: Cell, figure: str) -> str:
-    mean, last = (_value(value, figure) for value in (cell.mean, cell.last))
+    mean, last = (_value(value, cell.figure or figure) for value in (cell.mean, cell.last))
     return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_odd(cell)}"
 
 
@@ -173,19 +173,21 @@ def _odd(cell: Cell) -> str:
 
 def _rows(found: Whereabouts) -> list[str]:
     """In columns."""
-    figure, unit = found.figure, _unit(found.figure)
+    unit = _unit(found.figure)
     parts = [
         (
             _name(cell),
             f"{cell.ended}/{cell.planned}",
-            _value(cell.mean, figure),
-            _value(cell.last, figure),
+            _value(cell.mean, cell.figure or found.figure),
+            _value(cell.last, cell.figure or found.figure),
             _odd(cell),
+            f" {quantity(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
         )
         for cell in found.cells
     ]
     name, runs, mean, last = (max((len(part[at]) for part in parts), default=0) for at in range(4))
     return [
-        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}}{unit}  last {one[3]:>{last}}{unit}{one[4]}"
+        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}}{one[5]}{unit}  "
+        f"last {one[3]:>{last}}{one[5]}{unit}{one[4]}"
         for one in parts
     ]

@@ -48,6 +48,8 @@ class Way:
     layout: Layout | None = None
     needs: str | None = None
     """What a server must be able to do for it, by the name of the capability."""
+    figure: str | None = None
+    """What is held against each other, where it is not queries a second."""
 
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
@@ -63,7 +65,7 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
         if names.count(name) > 1:
             raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
     return tuple(
-        Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs)
+        Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs, way.figure)
         for name, way in zip(names, found, strict=True)
     )
 

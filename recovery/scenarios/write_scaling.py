@@ -53,6 +53,8 @@ _LARGER = 4.0
 """Times as large as the buffer pool."""
 _HOT_ROWS = 10
 """Of one table."""
+_COMMITTED = "tps"
+"""Where transactions meet: statements of one that ends in a deadlock are answered, and counted, and undone."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
@@ -84,6 +86,8 @@ class Part:
     """Than memory."""
     needs: str | None = None
     """A capability of the server."""
+    figure: str | None = None
+    """That is held against each other, where it is not queries a second."""
     writes: bool | None = None
     """Of what the user asks for it takes the workloads that write, or those that do not; None takes all."""
 
@@ -103,6 +107,7 @@ PARTS = (
         Users.MOST,
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
+        figure=_COMMITTED,
     ),
     Part("doublewrite", ("update-nokey",), Users.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
     *(
@@ -132,6 +137,7 @@ PARTS = (
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
         needs="lock_schedule",
+        figure=_COMMITTED,
     ),
 )
 NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
@@ -160,9 +166,8 @@ def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]
             options=(UNIFORM,) if part.rows or part.larger else (),
         )
         axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
-        yield Way(
-            load, axes, tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE), part.layout, part.needs
-        )
+        own = tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE)
+        yield Way(load, axes, own, part.layout, part.needs, part.figure)
 
 
 def _smaller_pool(asked: Asked, schema: Schema, host: Host) -> Pairs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from recovery.cells import Group, words_in
-from recovery.measures import taken, value_of
+from recovery.measures import figure_value, taken
 from recovery.quantities import quantity
 from recovery.report.axis import axis
 from recovery.report.html import drawn
@@ -22,12 +22,11 @@ _NAME, _GAP, _BETWEEN = 19, 4, 10
 def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     """None where nothing was measured."""
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
-    values = [value for runs in cells.values() for value in taken(runs, session.figure)]
     here = [key for key in cells if key[1] in group.variants]
-    most = max((value for key in here for value in taken(cells[key], session.figure)), default=0.0)
-    if not values or most <= 0:
+    most = max((value for key in here for value in taken(cells[key], group.figure)), default=0.0)
+    if most <= 0:
         return None
-    about = quantity(session.figure)
+    about = quantity(group.figure)
     scale = axis(most, start=drawn.START, end=END)
     parts: list[Markup] = []
     told: list[str] = []
@@ -59,7 +58,7 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
 
 
 def _values(session: Session, runs: tuple[Run, ...]) -> list[tuple[int, float]]:
-    found = ((run.number, value_of(run, session.figure)) for run in runs)
+    found = ((run.number, figure_value(session, run)) for run in runs)
     return [(number, value) for number, value in found if value is not None]
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from recovery.cells import cell_words, differing, groups, is_switch, scale_of, value_words
 from recovery.measured import Watched
-from recovery.measures import value_of
+from recovery.measures import figure_value
 from recovery.quantities import quantity
 from recovery.report.axis import Axis as Ruler
 from recovery.report.axis import axis as ruler
@@ -101,18 +101,18 @@ def _shown(session: Session) -> list[_Shown]:
 def _called(session: Session, over: Axis | None, run: Run) -> str:
     value = session.cells.get(run.variant, {}).get(over.name) if over else None
     named = f"{value_words(over, value)}, " if over and value else ""
-    figure = value_of(run, session.figure)
-    told = "" if figure is None else f": {said.worded(quantity(session.figure), figure)}"
+    figure = figure_value(session, run)
+    told = "" if figure is None else f": {said.worded(quantity(session.figure_of(run.variant)), figure)}"
     return f"{named}run {run.number}{told}"
 
 
 def _median(session: Session, runs: Sequence[Run]) -> Run | None:
     told = [run for run in runs if run.watched is not None and len(run.watched.at_s) >= _LEAST_LOOKS]
-    values = [value for run in told if (value := value_of(run, session.figure)) is not None]
+    values = [value for run in told if (value := figure_value(session, run)) is not None]
     if not values:
         return None
     middle = median_low(values)
-    return next(run for run in told if value_of(run, session.figure) == middle)
+    return next(run for run in told if figure_value(session, run) == middle)
 
 
 def _chart(shown: _Shown, found: Chosen) -> Chart:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from recovery.cells import Group, number, says_itself, scale_of, value_words
-from recovery.measures import value_of
+from recovery.measures import figure_value, value_of
 from recovery.quantities import Quantity, quantity
 from recovery.report.axis import Axis as Ruler
 from recovery.report.axis import axis as ruler
@@ -47,14 +47,14 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart |
     if not panels:
         return None
     names = list(dict.fromkeys(line.name for line in lines))
-    about = quantity(session.figure)
+    about = quantity(group.figure)
     charts = []
     for place, panel in enumerate(panels, 1):
         mine = [line for line in lines if line.panel == panel]
         alike = [line for line in lines if _scale_key(split, line.panel) == _scale_key(split, panel)]
         rulers = _rulers(session, lines, alike)
         title = ", ".join(value_words(one, value) for one, value in zip(split, panel, strict=True) if value)
-        charts.append(_chart(f"{key}-{place}", title or about.title, _Drawn(session, along, rulers, names), mine))
+        charts.append(_chart(f"{key}-{place}", title or about.title, _Drawn(along, rulers, names, about), mine))
     legend = tuple(Mark(f"marker s{place % _MOST_LINES}", name) for place, name in enumerate(names))
     note = "Lines join the means; every run is a sign, and the upright from the smallest to the largest."
     title = titled(f"{session.title}: {about.title} against {along.name}", group)
@@ -91,7 +91,7 @@ def _lines(session: Session, group: Group, along: Axis, split: tuple[Axis, ...])
     found: dict[tuple[Key, str], list[Point]] = {}
     for version, variant, runs in measured_by(session):
         at = number(session.cells.get(variant, {}).get(along.name, ""))
-        counted = tuple(run for run in runs if value_of(run, session.figure) is not None)
+        counted = tuple(run for run in runs if figure_value(session, run) is not None)
         if variant not in group.variants or at is None or not counted:
             continue
         cell = session.cells[variant]
@@ -112,30 +112,29 @@ def _scale_key(split: Sequence[Axis], panel: Key) -> Key:
 
 def _rulers(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> tuple[Ruler, Ruler]:
     farthest = max(at for line in lines for at, _ in line.points)
-    values = [value_of(run, session.figure) or 0.0 for line in alike for _, runs in line.points for run in runs]
+    values = [figure_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
     across = Ruler(farthest * 1.02 or 1.0, _LEFT, _RIGHT)
     return across, ruler(max(values) or 1.0, start=_HEIGHT, end=_TOP)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    session: Session
     along: Axis
     rulers: tuple[Ruler, Ruler]
     names: list[str]
+    about: Quantity
 
 
 def _chart(key: str, title: str, how: _Drawn, lines: Sequence[_Line]) -> Chart:
-    about = quantity(how.session.figure)
-    told = "; ".join(_told(how.session, about, line) for line in lines)
-    parts = [*_axes(how, about), *(part for line in lines for part in _line(how, about, line))]
+    told = "; ".join(_told(how.about, line) for line in lines)
+    parts = [*_axes(how), *(part for line in lines for part in _line(how, line))]
     drawing = drawn.picture(
         key, title=title, told=f"{told}. The tables below have the figures.", height=_HEIGHT + 42, parts=parts
     )
     return Chart(key, title, drawing)
 
 
-def _axes(how: _Drawn, about: Quantity) -> Iterator[Markup]:
+def _axes(how: _Drawn) -> Iterator[Markup]:
     across, up = how.rulers
     for value in up.ticks():
         y = up.at(value)
@@ -149,7 +148,7 @@ def _axes(how: _Drawn, about: Quantity) -> Iterator[Markup]:
             yield drawn.text(at, _HEIGHT + 18, said_value, text_anchor="middle", class_="tick")
             last = at
     yield drawn.text((_LEFT + _RIGHT) / 2, _HEIGHT + 36, how.along.name, text_anchor="middle", class_="tick")
-    yield drawn.text(0, 9, about.title, class_="tick")
+    yield drawn.text(0, 9, how.about.title, class_="tick")
 
 
 def short(value: float, most: float) -> str:
@@ -160,11 +159,11 @@ def short(value: float, most: float) -> str:
     return f"{value:,.6g}"
 
 
-def _line(how: _Drawn, about: Quantity, line: _Line) -> Iterator[Markup]:
+def _line(how: _Drawn, line: _Line) -> Iterator[Markup]:
     across, up = how.rulers
     place = how.names.index(line.name)
     css = f"s{place % _MOST_LINES}"
-    figure = how.session.figure
+    about, figure = how.about, how.about.name
     means = [(across.at(at), up.at(_mean(runs, figure))) for at, runs in line.points]
     yield from (drawn.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for at, runs in line.points:
@@ -181,10 +180,9 @@ def _mean(runs: Sequence[Run], figure: str) -> float:
     return mean(value_of(run, figure) for run in runs) or 0.0
 
 
-def _told(session: Session, about: Quantity, line: _Line) -> str:
+def _told(about: Quantity, line: _Line) -> str:
     (first, least), (last, most) = line.points[0], line.points[-1]
-    figure = session.figure
     return (
-        f"{line.name}: {said.column(about, _mean(least, figure))} at {first:g}, "
-        f"{said.column(about, _mean(most, figure))} at {last:g}"
+        f"{line.name}: {said.column(about, _mean(least, about.name))} at {first:g}, "
+        f"{said.column(about, _mean(most, about.name))} at {last:g}"
     )

@@ -25,13 +25,15 @@ def version_tables(session: Session) -> Iterator[Table]:
         yield from pair_tables(session)
     if len(session.versions) == LEAST_TO_PAIR:
         return
-    found = {(one.version, one.variant): one for one in against_baseline(session)}
+    held = against_baseline(session)
+    found = {(one.version, one.variant): one for one in held}
     base = baseline_of(session)
     means = {one.variant: one.mean for one in middles(session) if one.version == base}
     parts = [(group, [found[key] for key in _order(session, group) if key in found]) for group in groups(session)]
     made = [_versions(session, group, rows, means) for group, rows in parts if rows]
     yield from (replace(table, notes=()) for table in made[:-1])
-    yield from made[-1:]
+    counted = said.of_so_many([one.differs for one in held])
+    yield from (replace(table, notes=(*table.notes, *counted)) for table in made[-1:])
 
 
 def _order(session: Session, group: Group) -> list[tuple[str, str]]:
@@ -39,7 +41,7 @@ def _order(session: Session, group: Group) -> list[tuple[str, str]]:
 
 
 def _versions(session: Session, group: Group, rows: Sequence[Middle], means: dict[str, float | None]) -> Table:
-    about, base = quantity(session.figure), baseline_of(session)
+    about, base = quantity(group.figure), baseline_of(session)
     named = keys.headers(session, group)
     return Table(
         title=keys.titled(f"Held against {base}: {about.title}", group),
@@ -72,10 +74,29 @@ def axis_tables(session: Session) -> Iterator[Table]:
     """One for each axis that has a base, in each group that differs along it."""
     for group in groups(session):
         for axis in group.axes:
-            held = [one for one in along(session, axis) if one.variant in group.variants]
+            every = _marked(along(session, axis))
+            held = [one for one in every if one.variant in group.variants]
             if held:
                 switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF
-                yield (_lost if switched else _factors)(session, group, axis, held)
+                made = (_lost if switched else _factors)(session, group, axis, held)
+                yield replace(made, notes=(*made.notes, *_of_so_many(axis, every)))
+
+
+def _marked(held: Sequence[Held]) -> Sequence[Held]:
+    """One alone has no others to stand out of."""
+    several = sum(one.differs is not None for one in held) > 1
+    return held if several else [replace(one, stands_out=None) for one in held]
+
+
+def _of_so_many(axis: Axis, every: Sequence[Held]) -> Iterator[str]:
+    """All along the axis, also those in tables of other groups."""
+    marked = sum(bool(one.stands_out) for one in every)
+    for told in said.of_so_many([one.differs for one in every], along=f" along {axis.name}"):
+        yield f"{told} Of all taken together {marked:,} (*) {said.does(marked)} (Holm's correction, 5 % in all)."
+
+
+def _star(one: Held) -> str:
+    return " *" if one.stands_out else ""
 
 
 def lost_word(about: Quantity) -> str:
@@ -89,7 +110,7 @@ def lost_share(about: Quantity, held: Held) -> float:
 
 def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
     """Where the base is that something is off: what it costs, in percent."""
-    about, word = quantity(session.figure), lost_word(quantity(session.figure))
+    about, word = quantity(group.figure), lost_word(quantity(group.figure))
     means = _means(session)
     on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
     off = value_words(axis, str(axis.base))
@@ -104,7 +125,7 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
                 said.column(about, means[one.version, one.variant]),
                 said.percent(lost_share(about, one)),
                 figures.ABSENT if one.ratio_error is None else f"{100 * one.ratio_error:.1f}",
-                said.verdict(about, one.ratio, differs=one.differs),
+                said.verdict(about, one.ratio, differs=one.differs) + _star(one),
             )
             for one in held
         ),
@@ -119,7 +140,7 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
 
 def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
     """A row for each base, a column for each other value."""
-    about = quantity(session.figure)
+    about = quantity(group.figure)
     means = _means(session)
     found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in held}
     values = [value for value in axis.values if value != axis.base]
@@ -146,7 +167,7 @@ def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -
 
 
 def _factor(held: Held | None) -> str:
-    return said.factor(None, None) if held is None else said.factor(held.ratio, held.ratio_error)
+    return said.factor(None, None) if held is None else said.factor(held.ratio, held.ratio_error) + _star(held)
 
 
 def _means(session: Session) -> dict[tuple[str, str], float | None]:

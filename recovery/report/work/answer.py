@@ -21,8 +21,15 @@ _MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
 @dataclass(frozen=True)
 class _Told:
     session: Session
-    about: Quantity
     found: dict[tuple[str, str], Middle]
+
+    def about(self, variant: str) -> Quantity:
+        return quantity(self.session.figure_of(variant))
+
+    @property
+    def seconds(self) -> bool:
+        """Or another figure of which less is better."""
+        return quantity(self.session.figure).more_is_better is False
 
     def mean(self, version: str, variant: str) -> float | None:
         return self.found[version, variant].mean
@@ -30,7 +37,7 @@ class _Told:
 
 def work_answers(session: Session) -> tuple[str, ...]:
     """In the order of the report."""
-    told = _Told(session, quantity(session.figure), {(one.version, one.variant): one for one in middles(session)})
+    told = _Told(session, {(one.version, one.variant): one for one in middles(session)})
     return tuple(_answer(told, version) for version in session.versions)
 
 
@@ -41,7 +48,7 @@ def _answer(told: _Told, version: str) -> str:
     switch = _switched(told.session)
     if switch is not None:
         clauses = list(_costs(told, version, switch))
-    elif told.about.more_is_better is False or _few(told, version):
+    elif told.seconds or _few(told, version):
         clauses = list(_each(told, version))
     else:
         clauses = [*_most(told, version), *_factors(told, version)]
@@ -77,9 +84,8 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     """`loses 16.9 % +- 1.2 by poll=on (46,320 to 38,472 queries/s)`, the most first; what is noise together."""
     held = [one for one in along(told.session, axis) if one.version == version]
     ranked = sorted(held, key=lambda one: -abs(one.ratio - 1))
-    noise = [one for one in ranked if one.differs is False]
-    more = [one for one in ranked if one.differs is not False]
-    seconds = told.about.more_is_better is False
+    noise = [one for one in ranked if one.stands_out is False]
+    more = [one for one in ranked if one.stands_out is not False]
     for number, one in enumerate(more[:_MOST]):
         yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
     if len(more) > _MOST:
@@ -87,15 +93,23 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     if noise:
         where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
         values = _from_to(told, noise[0]) if len(noise) == 1 else ""
-        what = "takes no longer than noise explains" if seconds else "loses nothing that is more than noise"
+        what = "takes no longer than noise explains" if told.seconds else "loses nothing that is more than noise"
         on = "" if more else f" by {value_words(axis, _on(told.session, axis, noise[0]))}"
-        yield f"{what}{on}{where}{values}"
+        yield f"{what}{on}{where}{values}{_together(told, axis, noise)}"
+
+
+def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
+    """Said where a table has more than noise, and all together explain it."""
+    if not any(one.differs for one in noise):
+        return ""
+    several = sum(one.differs is not None for one in along(told.session, axis))
+    return f", the {several} comparisons along {axis.name} taken together"
 
 
 def _cost(told: _Told, held: Held) -> str:
-    share = lost_share(told.about, held)
+    share = lost_share(told.about(held.variant), held)
     error = "" if held.ratio_error is None else f" +- {100 * held.ratio_error:.1f}"
-    if told.about.more_is_better is False:
+    if told.seconds:
         return f"needs {100 * abs(share):.1f} %{error} {'more' if share > 0 else 'less'}"
     return f"{'loses' if share > 0 else 'gains'} {100 * abs(share):.1f} %{error}"
 
@@ -119,16 +133,17 @@ def _from_to(told: _Told, held: Held) -> str:
     before, after = told.mean(held.version, held.base_variant), told.mean(held.version, held.variant)
     if before is None or after is None:
         return ""
-    return f" ({said.column(told.about, before)} to {said.worded(told.about, after)})"
+    about = told.about(held.variant)
+    return f" ({said.column(about, before)} to {said.worded(about, after)})"
 
 
 def _each(told: _Told, version: str) -> Iterator[str]:
     """`needs 58.3 s for Q1, 30.4 times as long as 8.0.31`, cell by cell."""
     cells = _measured(told, version)
     for number, one in enumerate(cells[:_MOST]):
-        verb = ("needs " if told.about.more_is_better is False else "comes to ") if number == 0 else ""
+        verb = ("needs " if told.seconds else "comes to ") if number == 0 else ""
         where = cell_words(told.session, one.variant)
-        yield f"{verb}{said.worded(told.about, one.mean or 0.0)} for {where}{_than(told, one)}"
+        yield f"{verb}{said.worded(told.about(one.variant), one.mean or 0.0)} for {where}{_than(told, one)}"
     if len(cells) > _MOST:
         yield f"and {len(cells) - _MOST} more in the tables"
 
@@ -144,7 +159,7 @@ def _than(told: _Told, one: Middle) -> str:
     ratio = ratio_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
     if ratio is None or (two and ratio.value < 1):
         return ""
-    return f", {_held_words(told.about, ratio, other)}"
+    return f", {_held_words(told.about(one.variant), ratio, other)}"
 
 
 def _held_words(about: Quantity, ratio: Ratio, other: str) -> str:
@@ -171,7 +186,7 @@ def _most(told: _Told, version: str) -> Iterator[str]:
             best = max(able, key=lambda one: one.mean or 0.0)
             where = _where(told.session, best.variant)
             with_it = f" with {where}" if where else ""
-            yield f"{verb}{said.worded(told.about, best.mean or 0.0)}{with_it}{_over_base(told, best)}"
+            yield f"{verb}{said.worded(told.about(best.variant), best.mean or 0.0)}{with_it}{_over_base(told, best)}"
             verb = ""
 
 
@@ -190,20 +205,21 @@ def _over_base(told: _Told, one: Middle) -> str:
     base = baseline_of(told.session)
     if one.version == base or one.ratio is None:
         return ""
-    return f" ({_held_words(told.about, Ratio(one.ratio, one.ratio_error), base)})"
+    return f" ({_held_words(told.about(one.variant), Ratio(one.ratio, one.ratio_error), base)})"
 
 
 def _factors(told: _Told, version: str) -> Iterator[str]:
-    """The largest effects that are more than noise, one along each axis that has a base."""
+    """The largest effects along each axis that has a base: of those that are more than noise among all along it, for of
+    many that differ by themselves alone the largest is the luckiest."""
     best: list[tuple[float, str]] = []
     for axis in told.session.axes:
         held = [one for one in along(told.session, axis) if one.version == version]
-        sure = [one for one in held if one.differs is not False]
+        sure = [one for one in held if one.stands_out is not False]
         if sure:
             most = max(sure, key=_effect)
             best.append((_effect(most), _factor(told.session, axis, most, alone=len(held) == 1)))
         elif held:
-            best.append((1.0, f"{axis.name} changes nothing by more than noise"))
+            best.append((1.0, f"{axis.name} changes nothing by more than noise{_together(told, axis, held)}"))
     yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.cells import cell_words
-from recovery.measures import middles, names_taken
+from recovery.measures import figures_about, middles, names_taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
 from recovery.report.work.middle import beside, explained
@@ -32,18 +32,21 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "client_errors", "polls_per_s", "poll_mean_ms",
     ),
     "Latency and transactions": (
-        "tps", "questions_per_s", "rows_changed_per_s", "latency_p50_ms", "latency_p999_ms", "latency_max_ms",
+        "tps", "errors_per_transaction", "questions_per_s", "rows_changed_per_s", "latency_p50_ms", "latency_p999_ms",
+        "latency_max_ms",
     ),
 }  # fmt: skip
 _REST = "Other figures"
 
 
 def inside_tables(session: Session) -> Iterator[Table]:
-    """Of what was taken and is in no other table."""
+    """Of what was taken and is not in all of the tables before."""
+    before = [{name, *(about.name for about in beside(session, name))} for name in figures_about(session)]
+    shown = set.intersection(*before)
     means: Means = {
         name: {(one.version, one.variant): one.mean for one in middles(session, name)}
         for name in names_taken(session)
-        if name != session.figure and name not in {about.name for about in beside(session)}
+        if name not in shown
     }
     placed = {name for names in FAMILIES.values() for name in names}
     rest = tuple(name for name in means if name not in placed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from recovery.cells import Group, groups
-from recovery.measures import Middle, middles
+from recovery.measures import Middle, middles, taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import keys, said
 from recovery.stored import Session, Table
@@ -16,28 +16,27 @@ _BESIDE = {
     "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
     "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
 }
-"""By the unit of the session's figure: what a reader asks for next."""
+"""By the unit of a figure: what a reader asks for next."""
+_BESIDE_TRANSACTIONS = ("errors_per_transaction", "qps")
 
 
-def beside(session: Session) -> tuple[Quantity, ...]:
+def beside(session: Session, figure: str) -> tuple[Quantity, ...]:
     """Those that were taken."""
-    wanted = _BESIDE.get(quantity(session.figure).unit, ())
-    return tuple(quantity(name) for name in wanted if any(name in run.measures for run in session.runs))
+    first = _BESIDE_TRANSACTIONS if figure == "tps" else ()
+    wanted = (*first, *_BESIDE.get(quantity(figure).unit, ()))
+    return tuple(quantity(name) for name in wanted if taken(session.runs, name))
 
 
 def middle_tables(session: Session) -> Iterator[Table]:
     found = {(one.version, one.variant): one for one in middles(session)}
-    others = {
-        about.name: {(one.version, one.variant): one.mean for one in middles(session, about.name)}
-        for about in beside(session)
-    }
     parts = groups(session)
+    # What holds for all of them is said below the last.
+    last = {group.figure: group for group in parts}
     for group in parts:
         rows = [found[version, variant] for version in session.versions for variant in group.variants]
-        made = _table(session, group, [one for one in rows if _ran(one)], others)
-        # What holds for all of them is said below the last.
-        notes = (*_left_out(rows), *(_notes(session) if group is parts[-1] else ()))
-        yield replace(made, notes=notes)
+        made = _table(session, group, [one for one in rows if _ran(one)])
+        explained = (_figures(session, group),) if group is last[group.figure] else ()
+        yield replace(made, notes=(*_left_out(rows), *explained, *(_notes(session) if group is parts[-1] else ())))
 
 
 def _ran(one: Middle) -> bool:
@@ -45,10 +44,9 @@ def _ran(one: Middle) -> bool:
     return bool(one.count or one.failed or one.void)
 
 
-def _table(
-    session: Session, group: Group, rows: Sequence[Middle], others: dict[str, dict[tuple[str, str], float | None]]
-) -> Table:
-    about, more = quantity(session.figure), beside(session)
+def _table(session: Session, group: Group, rows: Sequence[Middle]) -> Table:
+    about, more = quantity(group.figure), beside(session, group.figure)
+    others = {each.name: {(one.version, one.variant): one.mean for one in middles(session, each.name)} for each in more}
     named = keys.headers(session, group)
     return Table(
         title=keys.titled(f"{session.title}: {about.title}", group),
@@ -67,9 +65,12 @@ def _table(
     )
 
 
+def _figures(session: Session, group: Group) -> str:
+    return _explained((quantity(group.figure), *beside(session, group.figure)))
+
+
 def _notes(session: Session) -> tuple[str, ...]:
     return (
-        _explained((quantity(session.figure), *beside(session))),
         f"+-: half of the mean's 95 % interval, by Student's t, from {LEAST_RUNS} runs on.",
         *keys.spelled(session),
     )

@@ -26,7 +26,7 @@ def pair_tables(session: Session) -> Iterator[Table]:
 
 
 def _table(session: Session, group: Group, found: dict[tuple[str, str, str], Between]) -> Table:
-    about, pairs = quantity(session.figure), version_pairs(session.versions)
+    about, pairs = quantity(group.figure), version_pairs(session.versions)
     # Of each cell its own columns but that of the version.
     named = keys.headers(session, group)[1:] or ("cell",)
     rows = [variant for variant in group.variants if any((variant, *pair) in found for pair in pairs)]
@@ -38,7 +38,10 @@ def _table(session: Session, group: Group, found: dict[tuple[str, str, str], Bet
             for variant in rows
         ),
         numeric=(*(keys.numeric(session, group)[1:] or (False,)), *(True,) * len(pairs)),
-        notes=(_note(about, errors=any(one.ratio_error is not None for one in found.values())),),
+        notes=(
+            _note(about, errors=any(one.ratio_error is not None for one in found.values())),
+            *said.of_so_many([one.differs for one in found.values()]),
+        ),
         keys=len(named),
     )
 

@@ -18,12 +18,11 @@ _FIGURES = ("qps", READS, EACH, "read_bytes_per_s", "buffer_pool_reads_per_s")
 
 def by_pages(session: Session) -> tuple[Group, ...]:
     """Groups that differ by pages, and read from the device."""
-    means = {(one.variant, one.mean) for one in middles(session, READS)} if session.figure == "qps" else set()
-    reading = {variant for variant, mean in means if mean}
+    reading = {one.variant for one in middles(session, READS) if one.mean}
     return tuple(
         group
         for group in groups(session)
-        if any(axis.name in PAGES for axis in group.axes) and reading & set(group.variants)
+        if group.figure == "qps" and any(axis.name in PAGES for axis in group.axes) and reading & set(group.variants)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recovery.cells import cell_words
-from recovery.measures import value_of
+from recovery.measures import figures_about, value_of
 from recovery.quantities import quantity
 from recovery.report.about import grouped, left_in_cache
 from recovery.report.work import said
@@ -16,22 +16,23 @@ _MOST_COMMANDS = 24
 
 
 def runs_table(session: Session) -> Table:
-    about, more = quantity(session.figure), beside(session)
+    names = figures_about(session)
+    about = [quantity(name) for name in names]
+    more = [one for one in dict.fromkeys(one for name in names for one in beside(session, name)) if one not in about]
     return Table(
         title="Every run",
-        headers=("#", "version", "cell", about.title, *(one.title for one in more), "verdict"),
+        headers=("#", "version", "cell", *(one.title for one in (*about, *more)), "verdict"),
         rows=tuple(
             (
                 str(run.number),
                 run.version,
                 cell_words(session, run.variant),
-                said.column(about, value_of(run, session.figure)),
-                *(said.column(one, run.measures.get(one.name)) for one in more),
+                *(said.column(one, value_of(run, one.name)) for one in (*about, *more)),
                 run.verdict.value,
             )
             for run in session.runs
         ),
-        numeric=(True, False, False, *(True,) * (1 + len(more)), False),
+        numeric=(True, False, False, *(True,) * len((*about, *more)), False),
         notes=(*_notes(session.runs, as_published=bool(session.settings.get("as_published"))),),
         keys=3,
     )

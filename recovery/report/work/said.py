@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from recovery.chance import by_luck
 from recovery.quantities import Quantity
 from recovery.report import figures
 
@@ -97,3 +99,16 @@ def verdict(about: Quantity, ratio: float | None, *, differs: bool | None) -> st
     if about.more_is_better is None:
         return "yes, more" if ratio > 1 else "yes, less"
     return "yes, better" if (ratio > 1) == about.more_is_better else "yes, worse"
+
+
+def of_so_many(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
+    """What is to be expected of several comparisons; nothing of one, nor where no interval was taken."""
+    known = [one for one in differ if one is not None]
+    if len(known) < 2:
+        return ()
+    would, found = by_luck(len(known)), sum(known)
+    return (f"Of {len(known):,} comparisons{along} {would} would differ by chance, at 95 %; {found:,} {does(found)}.",)
+
+
+def does(count: int) -> str:
+    return "does" if count == 1 else "do"

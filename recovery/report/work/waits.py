@@ -7,7 +7,7 @@ from statistics import median_low
 
 from recovery.cells import cell_words
 from recovery.measured import Wait
-from recovery.measures import by_cell, value_of
+from recovery.measures import by_cell, figure_value
 from recovery.report import figures
 from recovery.report.work import said
 from recovery.stored import Run, Session, Table, Verdict
@@ -61,7 +61,7 @@ def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
     counted = [
         (value, run)
         for run in runs
-        if run.verdict is Verdict.MEASURED and (value := value_of(run, session.figure)) is not None
+        if run.verdict is Verdict.MEASURED and (value := figure_value(session, run)) is not None
     ]
     if not counted:
         return None
