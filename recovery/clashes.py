@@ -25,7 +25,13 @@ class _Given:
     """An option as the user gave it."""
 
     name: str
-    told: str
+    value: str
+    by: str
+    """`--set `, or whatever stands before its name."""
+
+    @property
+    def told(self) -> str:
+        return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
 
 
 def refuse_clashes(request: Request) -> None:
@@ -36,7 +42,8 @@ def refuse_clashes(request: Request) -> None:
     options = _of_options(request)
     _refuse_two_of_one(request, options)
     own = {bare(one.name): one.told for one in options}
-    for one in (*_settings("--set ", request.settings), *_of_variants(request.variants)):
+    settings = (_Given(name, value, "--set ") for name, value in request.settings)
+    for one in (*settings, *_of_variants(request.variants)):
         if bare(one.name) in own:
             raise ClashError(
                 f"{one.told}: {own[bare(one.name)]} says at which values it is measured", "leave out one of the two"
@@ -64,17 +71,12 @@ def refuse_size_of_files(versions: Iterable[Version], request: Request) -> None:
 
 def _of_options(request: Request) -> tuple[_Given, ...]:
     options = () if request.work is None else request.work.options
-    return tuple(_Given(name, f"--option {name}={','.join(values)}") for name, values in options)
-
-
-def _settings(told: str, settings: Iterable[tuple[str, str]]) -> Iterator[_Given]:
-    for name, value in settings:
-        yield _Given(name, f"{told}{name}={value}" if value else f"{told}{name}")
+    return tuple(_Given(name, ",".join(values), "--option ") for name, values in options)
 
 
 def _of_variants(variants: Iterable[Named]) -> Iterator[_Given]:
     for variant in variants:
-        yield from _settings(f"--variant {variant.label}:", variant.settings)
+        yield from (_Given(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
 
 
 def _refuse_two_of_one(request: Request, options: Sequence[_Given]) -> None:
@@ -118,15 +120,17 @@ def _refuse_varied(request: Request, given: _Given) -> None:
 
 def _refuse_layout(request: Request, variant: Named) -> None:
     """What a task names is the schema, and are the tables, that were asked for."""
-    spread = None if variant.schemas is None else request.schema.spread_over(variant.schemas)
-    if (spread or variant.layout) and any(isinstance(work.task, Load) for work in request.works):
+    asked = request.schema
+    spread = asked if variant.schemas is None else asked.spread_over(variant.schemas)
+    otherwise = spread != asked or variant.layout not in (None, asked.layout)
+    if otherwise and any(isinstance(work.task, Load) for work in request.works):
         raise ClashError(
             f"the variant '{variant.label}' lays tables out otherwise, and a load uses those of one schema, each in a "
             "file of its own",
             "leave layout= and schemas= out of it",
         )
-    first = request.schema.database_names[0]
-    if spread is not None and first not in spread.database_names:
+    first = asked.database_names[0]
+    if first not in spread.database_names:
         raise ClashError(
             f"the variant '{variant.label}' has no schema {first}, about which {request.scenario} asks",
             "with schemas=1 it is called otherwise: give more than one, or SCHEMAS=1 and none here",
@@ -134,9 +138,9 @@ def _refuse_layout(request: Request, variant: Named) -> None:
 
 
 def _value(given: _Given) -> str:
-    """`skip_` and the like are no value."""
-    value = given.told.partition(given.name)[2].removeprefix("=")
-    return f"{value},…" if value and given.name.removeprefix("loose_") == bare(given.name) else "1,0"
+    """Of what is switched by its name, `skip_` and the like, both."""
+    switched = not given.value or given.name.startswith(("skip_", "loose_skip_", "disable_", "loose_disable_"))
+    return "1,0" if switched else f"{given.value},…"
 
 
 def _axes(work: Work) -> set[str]:

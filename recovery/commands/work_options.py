@@ -77,9 +77,9 @@ OWN: dict[str, tuple[Decorator, ...]] = {
     "write-scaling": (*_LOADS, _PARTS, _PROFILE),
 }
 """By scenario."""
-
-
 _DEFAULT = re.compile(r" \[default: [^]]*\]$")
+_COMPARED = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
+"""Of loads: their tables lie in one way alone."""
 
 
 def working_options(scenario: Scenario) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -95,10 +95,9 @@ def working_options(scenario: Scenario) -> Callable[[Callable[..., Any]], Callab
         for option in reversed(chosen):
             command = option(command)
         if loads:
-            of_options(command)["tables"].help = "Tables, all in one schema."
-            of_options(command)[
-                "variants"
-            ].help = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
+            known = _put_on(command)
+            known["tables"].help = "Tables, all in one schema."
+            known["variants"].help = _COMPARED
         return with_defaults(command, _usual(experiment))
 
     return decorated
@@ -119,14 +118,14 @@ def _usual(experiment: Experiment) -> Mapping[str, str]:
 
 def with_defaults(command: Callable[..., Any], usual: Mapping[str, str]) -> Callable[..., Any]:
     """Its help tells these; what stands there is what holds for starts."""
-    for name, option in of_options(command).items():
+    for name, option in _put_on(command).items():
         if name in usual:
             option.help = f"{_DEFAULT.sub('', option.help or '')} [default: {usual[name]}]"
     return command
 
 
-def of_options(command: Callable[..., Any]) -> dict[str, click.Option]:
-    """By name, as they were put on it."""
+def _put_on(command: Callable[..., Any]) -> dict[str, click.Option]:
+    """By name."""
     given: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined]
     return {str(one.name): one for one in given if isinstance(one, click.Option)}
 
