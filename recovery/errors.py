@@ -20,6 +20,10 @@ class UsageError(RecoveryError):
     exit_code = 2
 
 
+class ClashError(UsageError):
+    """What the user sets is what an experiment varies, or needs as it is."""
+
+
 class HostUnfitError(RecoveryError):
     """The request is fine, but this host cannot do it: space, inodes, privileges, a missing program."""
 

@@ -160,6 +160,8 @@ class Work:
     """Name and value of each thing by which it differs from others: threads, tables, an option of the server."""
     settings: tuple[tuple[str, str], ...] = ()
     """Options of the server that belong to it."""
+    fixed: tuple[str, ...] = ()
+    """Names of options that have to be as they are then, or it would be something else that is measured."""
     layout: Layout | None = None
     """How its tables lie; None is what the schema says."""
     needs: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from recovery.clashes import refuse_size_of_files
 from recovery.engines import Engine, Say
 from recovery.host.dropping import Dropper
 from recovery.host.machine import Fact
@@ -57,6 +58,7 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     variants = request.measured
     baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
     refuse_nothing(versions, variants, baseline=baseline)
+    refuse_size_of_files(versions, request)
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)

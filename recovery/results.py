@@ -249,6 +249,11 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
     }
 
 
+def with_cpus_shared(session: Session) -> Session:
+    """Where the host refused the clients CPUs of their own: how many there would have been says nothing then."""
+    return replace(session, settings={**session.settings, "client_cpus": None})
+
+
 def _axes(scenario: Scenario, plan: Plan) -> tuple[Axis, ...]:
     """In the order in which the work names them, with the values that there are."""
     values: dict[str, dict[str, None]] = {}

@@ -35,7 +35,7 @@ from recovery.model import Trial
 from recovery.plan import Place, place_of, places_for
 from recovery.prepared import Prepared, dropper_of, prepare, resolve_builds
 from recovery.request import Request
-from recovery.results import empty_run, floor_of, judged, run_of, session_of
+from recovery.results import empty_run, floor_of, judged, run_of, session_of, with_cpus_shared
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
 from recovery.stacks.programs import programs
@@ -201,6 +201,8 @@ class _Loop:
         self.store.append(replace(run, started_at=started_at))
         for told in bench.notes:
             self._note(told)
+        if bench.cpus_shared:
+            self.session = with_cpus_shared(self.session)
         self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if not run.verdict.as_asked:

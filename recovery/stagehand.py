@@ -232,7 +232,8 @@ class Stagehand:
         """What the server will be started with over these files, beside the test's own."""
         here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
         usual = as_known(stage.build.version, self.request.lasting_settings)
-        wanted = [merge(usual, lasting(dict(variant.settings))) for variant in here]
+        own = (as_known(stage.build.version, dict(variant.settings)) for variant in here)
+        wanted = [merge(usual, lasting(settings)) for settings in own]
         return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:

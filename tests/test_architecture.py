@@ -22,7 +22,7 @@ LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
 PLANS = {
     "keeping", "plan", "leftout", "foreseen", "prepared", "runner", "request", "results", "stages", "engines",
-    "stagehand", "estimate", "forecast",
+    "stagehand", "estimate", "forecast", "clashes",
 }  # fmt: skip
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
     "estimate", "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
-    "scenarios/pools",
+    "scenarios/pools", "clashes",
     "server/options", "host/looks", "host/check",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

@@ -200,7 +200,6 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"memory_ratio": "-2"}, "MEMORY_RATIO=-2 makes no sense"),
         ({"memory_ratio": "nan"}, "MEMORY_RATIO=nan makes no sense"),
         ({"load_tables": "4"}, "LOAD_TABLES=4 is more than there are tables (3)"),
-        ({"schemas": "2"}, "SCHEMAS=2: a load uses the tables of one schema"),
         ({"rows": "0"}, "--rows=0 makes no sense"),
         ({"workload": "dance"}, "no workload is called dance"),
     ],
@@ -250,6 +249,35 @@ def test_experiments_take_what_all_take_and_nothing_of_starts() -> None:
     assert len(taken["cold-recovery"]) == len(OPTIONS)
     assert "pollers" not in taken["table-cache"]
     assert "pollers" in taken["interference"]
+
+
+HELP = {command.name: {one.name: getattr(one, "help", None) for one in command.params} for command in commands()}
+
+
+@pytest.mark.parametrize("name", ["metadata", "interference", "table-cache", "write-scaling"])
+def test_the_help_tells_what_holds_without_a_word(name: str) -> None:
+    request, told = asked(name), HELP[name]
+    assert request.work is not None
+    usual = {
+        "tables": request.schema.tables, "schemas": request.schema.databases, "rows": request.schema.rows,
+        "runs": request.runs, "seconds": request.work.seconds, "warmup": request.work.warmup_s,
+        "pollers": request.work.pollers, "every": f"{request.work.every_s:g}",
+    }  # fmt: skip
+    for option, value in usual.items():
+        if option in told:
+            assert str(told[option]).endswith(f" [default: {value}]"), option
+    assert ("schemas" in told, "layout=NAME" in str(told["variants"])) == (name == "metadata",) * 2
+
+
+def test_the_help_of_starts_is_theirs() -> None:
+    assert "[default: 200000]" in str(HELP["cold-recovery"]["tables"])
+    assert "[default: 1000 10000 50000 200000]" in str(HELP["scale"]["tables"])
+    assert "[default: 5]" in str(HELP["cold-recovery"]["runs"])
+    assert str(HELP["interference"]["threads"]).endswith(
+        f" [default: {dict(asked('interference').works[0].axes)['threads']}]"
+    )
+    assert "[default: 1 2 4 … 4 times the CPUs]" in str(HELP["table-cache"]["threads"])
+    assert "[default: it fits; 4 for larger-than-memory and compression]" in str(HELP["write-scaling"]["memory_ratio"])
 
 
 def test_limits_scale_the_experiment() -> None:

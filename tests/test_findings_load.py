@@ -15,7 +15,7 @@ from recovery.measures import contrasts
 from recovery.model import Schema
 from recovery.plan import make_plan
 from recovery.request import Request
-from recovery.results import session_of
+from recovery.results import session_of, with_cpus_shared
 from recovery.scenarios import find_scenario
 from recovery.scenarios.experiment import Asked, Host
 from recovery.stored import Finding, Run, Session
@@ -64,6 +64,10 @@ def test_clients_without_a_cpu_left() -> None:
     assert (
         "of 3" in one(changed(pinned, measured(client_cpus=2.9), numbers=(1, 5, 9)), "client-was-the-bottleneck").text
     )
+    two = changed(SMALL, measured(client_cpus=1.9, server_cpus=1.0), numbers=(1, 5, 9))
+    two = replace(two, settings={**SMALL.settings, "threads": 8, "client_cpus": 2})
+    assert kinds(two) == ["client-was-the-bottleneck"]
+    assert kinds(with_cpus_shared(two)) == [], "the host did not put them there, and a CPU was idle"
     shared = changed(SMALL, measured(client_cpus=1.5, server_cpus=2.4), numbers=(1, 5, 9))
     assert "share the CPUs" in one(shared, "client-was-the-bottleneck").text
     starved = changed(SMALL, measured(client_cpus=0.6, server_cpus=0.1, others_cpus=3.2), numbers=(1, 5, 9))

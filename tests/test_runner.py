@@ -37,6 +37,7 @@ class FakeBench:
         self.server = SimpleNamespace(alive=False, logdir=logdir, build=build, group=None, close=lambda: None)
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
+        self.cpus_shared = False
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
@@ -247,6 +248,17 @@ def test_what_stacks_lack_is_noted_and_nothing_is_kept_of_none(tmp_path: Path) -
         "stacks/003-5.7.22-cold-3.folded",
     ]
     assert [run.samples for run in session.runs] == [3, 0, 3]
+
+
+@pytest.mark.parametrize(("shared", "cpus"), [(False, 3), (True, None)])
+def test_cpus_that_were_refused_are_not_stored_as_the_clients_own(
+    shared: bool, cpus: int | None, tmp_path: Path
+) -> None:
+    loop, bench, _ = session_of(tmp_path, ["good", "good"])
+    loop.session = replace(loop.session, settings={**loop.session.settings, "client_cpus": 3})
+    bench.cpus_shared = shared
+    loop.run()
+    assert stored(tmp_path).settings["client_cpus"] == cpus
 
 
 def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from recovery.errors import UsageError
 from recovery.paths import template_dir
 from recovery.server.options import (
     as_known,
+    bare,
     base_settings,
     build_settings,
     check_user_settings,
@@ -115,8 +116,13 @@ CAPACITY = {"loose_innodb_redo_log_capacity": str(1 << 30)}
 )
 def test_the_redo_log_is_as_large_in_every_version(version: str, told: dict[str, str]) -> None:
     assert as_known(parse_version(version), CAPACITY) == told
-    own = {"innodb_log_file_size": str(64 << 20)}
-    assert as_known(parse_version(version), CAPACITY | own) == own, "the user's"
+    for own in ({"innodb_log_file_size": str(64 << 20)}, {"loose_innodb_log_files_in_group": "4"}):
+        assert as_known(parse_version(version), CAPACITY | own) == own, "the user's"
+    gigabyte = {"innodb_redo_log_capacity": "1G"}
+    assert as_known(parse_version(version), gigabyte) == (gigabyte if told == CAPACITY else told)
+    assert as_known(parse_version(version), {"loose_innodb_redo_log_capacity": "much"}) == {
+        "loose_innodb_redo_log_capacity": "much"
+    }, "the server says what is wrong with it"
     assert as_known(parse_version(version), {"a": "1"}) == {"a": "1"}
 
 
@@ -134,6 +140,15 @@ def test_only_who_knows_file_formats_is_given_one() -> None:
     found = {version: compressed_settings(parse_version(version)) for version in ("5.6.24", "5.7.22", "8.0.31")}
     assert {settings["innodb_strict_mode"] for settings in found.values()} == {"ON"}
     assert [settings.get("innodb_file_format") for settings in found.values()] == ["Barracuda", "Barracuda", None]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["innodb_doublewrite", "--Innodb-Doublewrite", "skip-innodb-doublewrite", "loose_disable_innodb_doublewrite",
+     "enable_innodb_doublewrite"],
+)  # fmt: skip
+def test_however_an_option_is_spelled_it_is_the_same(name: str) -> None:
+    assert bare(name) == "innodb_doublewrite"
 
 
 @pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])

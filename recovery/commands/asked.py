@@ -9,6 +9,7 @@ from pathlib import Path
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import known_wanted
+from recovery.clashes import refuse_clashes, refuse_size_of_files
 from recovery.commands.asked_work import asked_of, host_for, schema_of
 from recovery.commands.gone_on import Given, gone_on_with
 from recovery.commands.options import repeat_command
@@ -150,6 +151,7 @@ def _check_together(request: Request) -> None:
             "--fail-over holds versions against each other, and here is one",
             "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
         )
+    refuse_clashes(request)
     check_layouts(request)
     _check_names(request)
     _check_anything(request)
@@ -175,6 +177,7 @@ def _check_anything(request: Request) -> None:
     known = {text: release for text, release in releases.items() if release is not None}
     if known and len(known) == len(releases):
         refuse_nothing(tuple(known.values()), request.measured, baseline=known.get(request.baseline or ""))
+    refuse_size_of_files(known.values(), request)
 
 
 def _engine(given: Given) -> str:

@@ -57,13 +57,10 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) ->
             f"TABLES={tables} has no room for {usual.foreign_keys} foreign keys",
             f"each needs two tables: give at least TABLES={2 * usual.foreign_keys}",
         )
-    schemas = given.get("schemas")
-    if schemas and template is not None:
-        raise UsageError(f"SCHEMAS={schemas}: a load uses the tables of one schema", "leave SCHEMAS out")
     return replace(
         usual,
         tables=tables,
-        databases=positive("SCHEMAS", schemas or usual.databases, MOST_SCHEMAS),
+        databases=positive("SCHEMAS", given.get("schemas") or usual.databases, MOST_SCHEMAS),
         rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
         template=template,
     )

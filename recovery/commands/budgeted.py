@@ -18,13 +18,13 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands import measure
 from recovery.commands.asked import make_request
 from recovery.commands.asked_work import host_for
-from recovery.errors import HostUnfitError, UsageError
+from recovery.errors import ClashError, HostUnfitError, UsageError
 from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, span_text
 from recovery.experiments.literature import names
 from recovery.experiments.priced import price
 from recovery.experiments.rungs import Caps, Rung, rungs
 from recovery.host.space import HINT, MOST_OF_THE_ROOM, free
-from recovery.model import NO_LIMITS, Limits
+from recovery.model import NO_LIMITS, Limits, Version
 from recovery.paths import default_data_dir
 from recovery.request import Request, split_versions
 
@@ -95,16 +95,15 @@ class _Ladder:
     rungs: tuple[Rung, ...]
     requests: tuple[Request, ...]
     prices: tuple[Price, ...]
+    clash: ClashError | None
+    """What keeps it from a larger scale."""
 
 
 def chosen(asked: Asked) -> tuple[Chosen, ...]:
     """In the order of the publications."""
     releases = tuple(dict.fromkeys(known_wanted(version).like for version in asked.versions))
-    host, ladders = host_for(asked.limits), []
-    for name in asked.names:
-        found = rungs(name, host, asked.caps)
-        requests = tuple(_request(name, asked, rung) for rung in found)
-        ladders.append(_Ladder(name, found, requests, tuple(price(request, releases) for request in requests)))
+    host = host_for(asked.limits)
+    ladders = [_ladder(name, asked, rungs(name, host, asked.caps), releases=releases) for name in asked.names]
     whole = _whole(asked)
     prices = [[one.at(asked.pace) for one in ladder.prices] for ladder in ladders]
     steps = allot(prices, whole)
@@ -115,6 +114,23 @@ def chosen(asked: Asked) -> tuple[Chosen, ...]:
     )
 
 
+def _ladder(name: str, asked: Asked, found: tuple[Rung, ...], *, releases: tuple[Version, ...]) -> _Ladder:
+    """Up to where the user's own settings are what an experiment varies by itself."""
+    requests, clash = [], None
+    for rung in found:
+        try:
+            requests.append(_request(name, asked, rung))
+        except ClashError as error:
+            clash = error
+            break
+    if clash is not None and not requests:
+        others = " ".join(other for other in asked.names if other != name)
+        hint = f'leave it out, or measure the others: --only "{others}"' if others else "leave it out"
+        raise ClashError(f"{name} cannot be measured with {clash.message}", hint) from clash
+    prices = tuple(price(request, releases) for request in requests)
+    return _Ladder(name, found[: len(requests)], tuple(requests), prices, clash)
+
+
 def _whole(asked: Asked) -> Price:
     room = free(asked.data or default_data_dir())
     seconds = asked.budget_s if asked.left_s is None else asked.left_s
@@ -123,6 +139,8 @@ def _whole(asked: Asked) -> Price:
 
 def _taken(ladder: _Ladder, step: int, asked: Asked, *, by_disk: bool) -> Chosen:
     more = "; for more of it the disk is too small" if by_disk else ""
+    if ladder.clash is not None and step == len(ladder.rungs) - 1:
+        more = f"; there is no more of it with {ladder.clash.message.partition(':')[0]}"
     cost = ladder.prices[step]
     return Chosen(
         ladder.name, ladder.requests[step], f"{ladder.rungs[step].told}{more}", cost, cost.at(asked.pace).seconds

@@ -16,8 +16,8 @@ import click
 from recovery.commands.asked import make_request
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.gone_on import newest
-from recovery.commands.options import measuring_options
-from recovery.commands.work_options import refuse_foreign, working_options
+from recovery.commands.options import Decorator, measuring_options
+from recovery.commands.work_options import refuse_foreign, with_defaults, working_options
 from recovery.compare import not_measured, slower_than_baseline
 from recovery.engines import choose
 from recovery.errors import RecoveryError, TooSlowError, UsageError
@@ -31,7 +31,7 @@ from recovery.report.narrator import SessionNarrator
 from recovery.report.screen import Screen
 from recovery.report.watching import FAINT
 from recovery.report.write import write_reports
-from recovery.request import Request
+from recovery.request import DEFAULT_POINTS, Request
 from recovery.runner import run_session
 from recovery.scenarios import SCENARIOS, find_scenario
 from recovery.scenarios.scale import SCALE
@@ -49,7 +49,7 @@ def _command(scenario: Scenario) -> click.Command:
     short = scenario.title if works else f"{scenario.title}, {_caches(scenario)}"
 
     @click.command(scenario.name, help=_help(scenario), short_help=f"{short}.")
-    @(working_options(scenario.name) if works else measuring_options)
+    @(working_options(scenario) if works else _of_starts(scenario))
     @click.pass_context
     def command(context: click.Context, /, **given: Any) -> int:
         refuse_foreign(os.environ, context.command)
@@ -59,6 +59,12 @@ def _command(scenario: Scenario) -> click.Command:
 
 
 _PREDICT = click.option("--predict", metavar="N", help="And how long would a start take with N tables?")
+
+
+def _of_starts(scenario: Scenario) -> Decorator:
+    if scenario is not SCALE:
+        return measuring_options
+    return lambda command: with_defaults(measuring_options(command), {"tables": " ".join(DEFAULT_POINTS)})
 
 
 def _caches(scenario: Scenario) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import click
 
 from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS, PREFIX, Decorator
 from recovery.errors import UsageError
+from recovery.scenarios.experiment import Asked, Experiment
+from recovery.scenarios.scenario import Scenario
 
 ONLY_STARTS = frozenset(
     ("layout", "columns", "database", "template", "insert_template", "inserts", "trace", "stacks", "floor", "fail_over",
@@ -79,20 +82,57 @@ OWN: dict[str, tuple[Decorator, ...]] = {
     "write-scaling": (*_LOADS, _PARTS, *_EXTRAS),
 }
 """By scenario."""
+_DEFAULT = re.compile(r" \[default: [^]]*\]$")
+_COMPARED = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
+"""Of loads: their tables lie in one way alone."""
 
 
-def working_options(scenario: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Those that all measuring commands share, and its own."""
-
+def working_options(scenario: Scenario) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Those that all measuring commands share, and its own, with the defaults that hold for it."""
+    experiment = scenario.experiment
+    assert experiment is not None, "it times starts"
+    loads = experiment.template is not None
+    foreign = ONLY_STARTS | ({"schemas"} if loads else set())
     shared = zip(OPTIONS, parameters_of(OPTIONS), strict=True)
-    chosen = (*(option for option, known in shared if known.name not in ONLY_STARTS), *OWN[scenario])
+    chosen = (*(option for option, known in shared if known.name not in foreign), *OWN[scenario.name])
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(chosen):
             command = option(command)
-        return command
+        if loads:
+            known = _put_on(command)
+            known["tables"].help = "Tables, all in one schema."
+            known["variants"].help = _COMPARED
+        return with_defaults(command, _usual(experiment))
 
     return decorated
+
+
+def _usual(experiment: Experiment) -> Mapping[str, str]:
+    schema = experiment.schema
+    nouns = {
+        "tables": schema.tables,
+        "schemas": schema.databases,
+        "rows": schema.rows,
+        "runs": experiment.runs,
+        "seconds": experiment.seconds,
+        "warmup": Asked.warmup_s,
+    }
+    return {name: str(value) for name, value in nouns.items()} | dict(experiment.usual)
+
+
+def with_defaults(command: Callable[..., Any], usual: Mapping[str, str]) -> Callable[..., Any]:
+    """Its help tells these; what stands there is what holds for starts."""
+    for name, option in _put_on(command).items():
+        if name in usual:
+            option.help = f"{_DEFAULT.sub('', option.help or '')} [default: {usual[name]}]"
+    return command
+
+
+def _put_on(command: Callable[..., Any]) -> dict[str, click.Option]:
+    """By name."""
+    given: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined]
+    return {str(one.name): one for one in given if isinstance(one, click.Option)}
 
 
 def refuse_foreign(environment: Mapping[str, str], command: click.Command) -> None:

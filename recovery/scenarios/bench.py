@@ -23,7 +23,7 @@ from recovery.scenarios.description import check_differs, describe, of_build, of
 from recovery.scenarios.scratch import drop_left_behind, left_behind
 from recovery.scenarios.tracing import Tracer
 from recovery.server.client import count_tables, message_of
-from recovery.server.options import counting_settings, lasting, merge, timed_only
+from recovery.server.options import as_known, counting_settings, lasting, merge, timed_only
 from recovery.server.server import Beside, Server, left_alone
 from recovery.stacks.sampling import Sampling
 
@@ -54,6 +54,8 @@ class Bench:
         """What was seen of the last timed start, where it was one to be sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """What the server said of itself, by variant: asked once, after the first timed start."""
+        self.cpus_shared = False
+        """Whether server and clients were to have CPUs of their own, and it was refused."""
         self.at_rest = datadir.state.status == "whole"
         """Nothing has happened since a clean stop: the ledger and the files agree."""
         self._untimed = 0
@@ -64,7 +66,8 @@ class Bench:
 
     def vary(self, variant: Variant, *, extra: Extra | None = None) -> None:
         """Its settings hold from the next start on; what is measured is looked into, or left alone."""
-        self._variant = variant
+        known = as_known(self.server.build.version, dict(variant.settings))
+        self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
 
     @property

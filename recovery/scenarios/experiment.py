@@ -67,3 +67,5 @@ class Experiment:
     """By axis, the value that the others are held against."""
     runs: int = 3
     seconds: int = 60
+    usual: Mapping[str, str] = field(default_factory=dict)
+    """By option of its command, in words, what holds where the user says nothing: of what is not among these nouns."""

@@ -28,6 +28,7 @@ from recovery.work import Load, Poll
 POLL = "poll"
 OFF, ON = "off", "on"
 _THREADS = 10
+_WORKLOAD = "read-only"
 _LOAD_TABLES = 500
 """Of which the table cache must hold sixteen times as many: by default it has so many instances."""
 _CACHE = "table_open_cache"
@@ -45,7 +46,7 @@ def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
     used = asked.load_tables or (min(_usual_tables(clients, most), schema.tables),)
     caches = dict(asked.options).get(_CACHE) or _caches(clients, used, most)
     crossed = product(
-        asked.workloads or ("read-only",),
+        asked.workloads or (_WORKLOAD,),
         clients,
         used,
         options_of(asked, ((_CACHE, caches),)),
@@ -95,5 +96,18 @@ INTERFERENCE = Scenario(
     (Cache.WARM,),
     measure,
     counts,
-    by_sysbench(works, tables=10_000, rows=100, foreign_keys=20, bases={POLL: OFF}),
+    by_sysbench(
+        works,
+        tables=10_000,
+        rows=100,
+        foreign_keys=20,
+        bases={POLL: OFF},
+        usual={
+            "threads": str(_THREADS),
+            "workload": _WORKLOAD,
+            "load_tables": f"{_LOAD_TABLES}, or as many as a table cache can hold",
+            "options": f"{_CACHE}, too small for the load and large enough",
+            "queries": "foreign keys of one table after the other",
+        },
+    ),
 )

@@ -11,7 +11,7 @@ from recovery.errors import UsageError
 from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.pools import ROW_BYTES, check_held, pool_bytes, pool_options
+from recovery.scenarios.pools import POOL_OPTIONS, ROW_BYTES, check_held, pool_bytes, pool_options
 from recovery.work import Load
 
 Pairs = tuple[tuple[str, str], ...]
@@ -29,6 +29,9 @@ _CHOOSING = "--rand-type="
 SPECIAL, UNIFORM = f"{_CHOOSING}special", f"{_CHOOSING}uniform"
 """How rows are chosen: sysbench's default, three of four accesses to one row in a hundred; or all alike."""
 _REDO_BYTES = 1 << 30
+THREADS_FOR_EACH_CPU = 4
+TO_SO_MANY_THREADS = f"1 2 4 … {THREADS_FOR_EACH_CPU} times the CPUs"
+"""In words."""
 
 
 def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
@@ -50,6 +53,8 @@ class Way:
     """What a server must be able to do for it, by the name of the capability."""
     figure: str | None = None
     """What is held against each other, where it is not queries a second."""
+    fixed: tuple[str, ...] = ()
+    """Names of options that are no axis, and have to be as they are."""
 
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
@@ -65,7 +70,7 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
         if names.count(name) > 1:
             raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
     return tuple(
-        Work(name, Cache.WARM, way.load, way.axes, way.options, way.layout, way.needs, way.figure)
+        Work(name, Cache.WARM, way.load, way.axes, way.options, way.fixed, way.layout, way.needs, way.figure)
         for name, way in zip(names, found, strict=True)
     )
 
@@ -112,13 +117,23 @@ def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
     }
 
 
-def by_sysbench(works: Works, *, tables: int, rows: int, bases: Mapping[str, str], foreign_keys: int = 0) -> Experiment:
+def by_sysbench(
+    works: Works,
+    *,
+    tables: int,
+    rows: int,
+    bases: Mapping[str, str],
+    usual: Mapping[str, str],
+    foreign_keys: int = 0,
+) -> Experiment:
     """What all loads have in common: it is queries a second that they are about, over tables of sysbench's."""
 
     def checked(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
         found = works(asked, schema, host)
         check_held(found, asked, schema, host)
-        return found
+        if asked.memory_ratio is None:
+            return found
+        return tuple(replace(work, fixed=tuple(dict.fromkeys((*work.fixed, *POOL_OPTIONS)))) for work in found)
 
     return Experiment(
         figure="qps",
@@ -128,6 +143,7 @@ def by_sysbench(works: Works, *, tables: int, rows: int, bases: Mapping[str, str
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
         bases=bases,
+        usual=usual,
     )
 
 

@@ -45,6 +45,7 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
     apart = split(own_cpus())
     if apart is not None and (refused := pin(bench.server.life.pid, apart.server)):
         bench.note(f"Server and clients share all CPUs: {refused}.")
+        bench.cpus_shared = True
         apart = None
     clients = _Clients(bench, task, watch, cpus=apart.clients if apart else None)
     read_tables(bench, task)

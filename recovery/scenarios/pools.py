@@ -10,6 +10,8 @@ from recovery.scenarios.experiment import Asked, Host
 from recovery.work import Load
 
 POOL = "innodb_buffer_pool_size"
+POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
+"""By the others servers round the first."""
 ROW_BYTES = 250
 """Of a table of sysbench with its index, in pages that are not full."""
 _TABLE_BYTES = 128 << 10

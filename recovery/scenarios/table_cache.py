@@ -11,6 +11,8 @@ from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
     TABLES,
     THREADS,
+    THREADS_FOR_EACH_CPU,
+    TO_SO_MANY_THREADS,
     WORKLOAD,
     Way,
     by_sysbench,
@@ -26,7 +28,6 @@ INSTANCES = "table_open_cache_instances"
 _WORKLOADS = ("point-select", "read-only", "read-write")
 _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
 _MOST_TABLES = 3
-_THREADS_FOR_EACH_CPU = 4
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
@@ -38,7 +39,7 @@ def _ways(asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
         asked.workloads or _WORKLOADS,
         options_of(asked, _OPTIONS),
         asked.load_tables or tuple(range(1, min(_MOST_TABLES, schema.tables) + 1)),
-        asked.threads or powers_of_two(_THREADS_FOR_EACH_CPU * host.cpus),
+        asked.threads or powers_of_two(THREADS_FOR_EACH_CPU * host.cpus),
     )
     for workload, options, tables, threads in crossed:
         yield Way(
@@ -55,5 +56,16 @@ TABLE_CACHE = Scenario(
     (Cache.WARM,),
     measure,
     counts,
-    by_sysbench(works, tables=3, rows=100_000, bases={INSTANCES: "1", TABLES: "1"}),
+    by_sysbench(
+        works,
+        tables=3,
+        rows=100_000,
+        bases={INSTANCES: "1", TABLES: "1"},
+        usual={
+            "threads": TO_SO_MANY_THREADS,
+            "workload": " ".join(_WORKLOADS),
+            "load_tables": " ".join(map(str, range(1, _MOST_TABLES + 1))),
+            "options": " ".join(f"{name}={','.join(values)}" for name, values in _OPTIONS),
+        },
+    ),
 )

@@ -16,6 +16,8 @@ from recovery.scenarios.loadable import (
     QUESTION,
     SPINNING,
     THREADS,
+    THREADS_FOR_EACH_CPU,
+    TO_SO_MANY_THREADS,
     UNIFORM,
     WORKLOAD,
     Pairs,
@@ -26,7 +28,7 @@ from recovery.scenarios.loadable import (
     powers_of_two,
     works_of,
 )
-from recovery.scenarios.pools import POOL, pool_bytes, pool_options
+from recovery.scenarios.pools import POOL, POOL_OPTIONS, pool_bytes, pool_options
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
 from recovery.work import Load
@@ -48,7 +50,6 @@ third."""
 _NO_SPIN = (("innodb_log_spin_cpu_abs_lwm", str(2**32 - 1)), ("innodb_log_spin_cpu_pct_hwm", "0"))
 """Neither clients nor the log's own threads, which the second option does not concern."""
 _SCHEDULE = "innodb_lock_schedule_algorithm"
-_THREADS_FOR_EACH_CPU = 4
 _LARGER = 4.0
 """Times as large as the buffer pool."""
 _HOT_ROWS = 10
@@ -125,9 +126,9 @@ PARTS = (
     *(
         Part("compression", ("point-select",), Users.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
         for pages, fixed, layout in (
-            ("16k", (), None),
+            ("16k", (_USUAL_PAGE,), None),
             ("4k", ((_PAGE, "4k"),), None),
-            ("8k-compressed", (), Layout.COMPRESSED),
+            ("8k-compressed", (_USUAL_PAGE,), Layout.COMPRESSED),
         )
     ),
     Part(
@@ -153,7 +154,8 @@ def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
 
 
 def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
-    fixed = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
+    given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
+    fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
     crossed = product(_workloads(part, asked), options_of(asked, part.options), _threads(part.users, asked, host))
     for workload, options, threads in crossed:
         load = Load(
@@ -166,8 +168,8 @@ def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]
             options=(UNIFORM,) if part.rows or part.larger else (),
         )
         axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
-        own = tuple(pair for pair in (*fixed, *options) if pair != _USUAL_PAGE)
-        yield Way(load, axes, own, part.layout, part.needs, part.figure)
+        settings = tuple(pair for pair in (*given, *options) if pair != _USUAL_PAGE)
+        yield Way(load, axes, settings, part.layout, part.needs, part.figure, fixed)
 
 
 def _smaller_pool(asked: Asked, schema: Schema, host: Host) -> Pairs:
@@ -189,7 +191,7 @@ def _workloads(part: Part, asked: Asked) -> tuple[str, ...]:
 
 
 def _threads(users: Users, asked: Asked, host: Host) -> tuple[int, ...]:
-    every = asked.threads or powers_of_two(_THREADS_FOR_EACH_CPU * host.cpus)
+    every = asked.threads or powers_of_two(THREADS_FOR_EACH_CPU * host.cpus)
     return {
         Users.ALL: every,
         Users.MOST: (max(every),),
@@ -217,6 +219,14 @@ WRITE_SCALING = Scenario(
             SPINNING: "on",
             _SCHEDULE: "fcfs",
             PAGES: "16k",
+        },
+        usual={
+            "threads": TO_SO_MANY_THREADS,
+            "workload": "by question",
+            "load_tables": "all",
+            "memory_ratio": f"it fits; {_LARGER:g} for {' and '.join(LARGER)}",
+            "options": "by question",
+            "parts": "all of them",
         },
     ),
 )

@@ -36,9 +36,14 @@ SHAPING: frozenset[str] = frozenset(
 
 
 _LOOSE = "loose_"
-_REDO = f"{_LOOSE}innodb_redo_log_capacity"
+_BEFORE_A_NAME = ("skip_", "disable_", "enable_", "maximum_")
+"""With which servers take an option, too."""
+_ONCE_CALLED = {"table_cache": "table_open_cache"}
+"""MariaDB 10.11 still knows it by that name."""
+REDO = "innodb_redo_log_capacity"
+REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
 _MONITOR = "innodb_monitor_enable"
-_REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 FROM_THE_FIRST = frozenset({"plugin_dir"})
 """Without its plugins it cannot make encrypted tables."""
@@ -126,18 +131,24 @@ def counting_settings(settings: Mapping[str, str]) -> Settings:
 
 
 def as_known(version: Version, settings: Mapping[str, str]) -> Settings:
-    """The capacity of the redo log that an experiment wants, as this server is told of it: as one, or by the size of
-    its files. Whoever sets these himself has the last word."""
-    capacity = settings.get(_REDO)
-    if capacity is None:
-        return dict(settings)
-    rest = {name: value for name, value in settings.items() if name != _REDO}
-    if _REDO_FILES & {name.removeprefix(_LOOSE) for name in rest}:
-        return rest
-    if can(version, "redo_log_capacity"):
+    """The capacity of the redo log that is wanted, as this server is told of it: as one, or by the size of its files.
+    Whoever sets these himself has the last word: without a capacity 8.0.31 makes its log as large as they say, with
+    one it does not look at them."""
+    name = REDO if REDO in settings else _LOOSE + REDO
+    knows, rest = can(version, "redo_log_capacity"), {one: settings[one] for one in settings if one != name}
+    if REDO_FILES & set(map(bare, rest)):
+        return dict(settings) if knows and name == REDO else rest
+    capacity = _bytes(settings.get(name, ""))
+    if capacity is None or knows:
         return dict(settings)
     files = 1 if can(version, "one_redo_file") else 2
-    return rest | {"innodb_log_file_size": str(int(capacity) // files)}
+    return rest | {"innodb_log_file_size": str(capacity // files)}
+
+
+def _bytes(size: str) -> int | None:
+    """`1073741824`, or `1G`."""
+    number, unit = (size[:-1], size[-1].lower()) if size[-1:].lower() in _UNITS else (size, "")
+    return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None
 
 
 def _build_redo(version: Version) -> Settings:
@@ -172,6 +183,14 @@ def canonical(name: str) -> str:
     return name.strip().lstrip("-").replace("-", "_").lower()
 
 
+def bare(name: str) -> str:
+    """The option that is meant, however it is spelled: `loose_skip_innodb_doublewrite` is `innodb_doublewrite`."""
+    found = canonical(name).removeprefix(_LOOSE)
+    for prefix in _BEFORE_A_NAME:
+        found = found.removeprefix(prefix)
+    return _ONCE_CALLED.get(found, found)
+
+
 def shaping(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
     and a directory made with others is another directory."""
@@ -196,8 +215,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
     """A user's own options, or UsageError for those that the tool decides."""
     wanted = merge(settings)
     for name, value in wanted.items():
-        bare = name.removeprefix("loose_").removeprefix("skip_").removeprefix("disable_").removeprefix("enable_")
-        if name in RESERVED or bare in RESERVED or f"skip_{bare}" in RESERVED:
+        if name in RESERVED or bare(name) in RESERVED or f"skip_{bare(name)}" in RESERVED:
             raise UsageError(f"the option '{name}' is set by the tool itself", "leave it out")
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.]*", name):
             raise UsageError(

@@ -1,0 +1,180 @@
+"""Does each cell measure what its axes say, whatever else the user sets? And does what clashes with nothing go on?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_asked_work import asked, refused
+
+from recovery.cli import run
+from recovery.errors import UsageError
+from recovery.model import Build
+from recovery.prepared import prepare
+from recovery.request import Request
+from recovery.versions import parse_version
+
+IO = "innodb_io_capacity=500"
+BOTH = ("5.7.22", "8.0.31")
+
+
+def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
+    return "write-scaling", {"parts": parts, "threads": "2", **given}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "given", "what", "to_do"),
+    [
+        ("interference", {"settings": ("table_open_cache=4000",)},
+         "--set table_open_cache=4000: interference measures at several values of table_open_cache",
+         "say at which, like OPTION=table_open_cache=4000,…; or leave it out"),
+        ("interference", {"settings": ("loose-Table-Open-Cache=4000",)}, "--set loose_table_open_cache=4000",
+         "OPTION=table_open_cache=4000,…"),
+        ("interference", {"settings": ("table_cache=4000",)}, "several values of table_open_cache", "OPTION="),
+        ("interference", {"variants": ("a:table_open_cache=1000", "b:")},
+         "--variant a:table_open_cache=1000: interference measures", "OPTION=table_open_cache=1000,…"),
+        ("interference", {"options": ("loose_table_open_cache=400,9000",)},
+         "--option loose_table_open_cache=400,9000: interference varies table_open_cache by itself",
+         "write it plainly, and it takes the place of these values: OPTION=table_open_cache="),
+        ("interference", {"options": ("table_open_cache=400", "table-open-cache=9000")}, "is named twice",
+         "--option table_open_cache=A,B"),
+        ("interference", {"options": ("table_open_cache=400,9000",), "settings": ("table_open_cache=4000",)},
+         "--set table_open_cache=4000: --option table_open_cache=400,9000 says", "leave out one of the two"),
+        ("table-cache", {"settings": ("table_open_cache_instances=4",)}, "several values of table_open_cache_instances",
+         "OPTION=table_open_cache_instances=4,…"),
+        ("table-cache", {"options": (IO,), "variants": ("a:innodb-io-capacity=9",)},
+         "--variant a:innodb_io_capacity=9: --option innodb_io_capacity=500 says", "leave out one of the two"),
+        ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_size=1G",)},
+         "--set innodb_buffer_pool_size=1G: MEMORY_RATIO=2 says how large the buffer pool is", "one of the two"),
+        ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_chunk_size=1G",)},
+         "MEMORY_RATIO=2 says how large", "one of the two"),
+        ("table-cache", {"variants": ("a:schemas=3", "b:")}, "a load uses those of one schema", "leave layout="),
+        ("table-cache", {"variants": ("a:layout=general", "b:")}, "the variant 'a' lays tables", "and schemas= out"),
+        ("metadata", {"variants": ("a:schemas=1", "b:")}, "the variant 'a' has no schema s_1", "more than one"),
+        # Of write-scaling not all questions have something against it.
+        (*write_scaling("compression scaling", settings=("innodb_page_size=8k",)),
+         "--set innodb_page_size=8k: write-scaling sets innodb_page_size itself in compression",
+         'leave it out; or ask QUESTION="scaling" alone'),
+        (*write_scaling("larger-than-memory", settings=("innodb_page_size=8k",)),
+         "several values of innodb_page_size in larger-than-memory",
+         "OPTION=innodb_page_size=8k,…; or leave it out; or ask another QUESTION="),
+        (*write_scaling("larger-than-memory compression scaling", settings=("innodb_page_size=8k",)),
+         "sets innodb_page_size itself in compression", 'or ask QUESTION="scaling" alone'),
+        (*write_scaling("compression", options=("innodb_page_size=16k",)),
+         "--option innodb_page_size=16k: write-scaling sets innodb_page_size itself in compression", "leave it out"),
+        (*write_scaling("compression larger-than-memory", options=("innodb_page_size=4k",)),
+         "sets innodb_page_size itself in compression", 'or ask QUESTION="larger-than-memory" alone'),
+        (*write_scaling("compression", variants=("a:innodb_page_size=4k", "b:")), "sets innodb_page_size", "leave it"),
+        (*write_scaling("larger-than-memory", options=("innodb_buffer_pool_size=1G,2G",)),
+         "sets innodb_buffer_pool_size itself in larger-than-memory", "leave it out"),
+        (*write_scaling("compression", settings=("innodb_buffer_pool_size=1G",)),
+         "sets innodb_buffer_pool_size itself in compression", "leave it out"),
+        (*write_scaling("compression", settings=("loose_innodb_buffer_pool_chunk_size=128M",)),
+         "sets innodb_buffer_pool_chunk_size itself", "leave it out"),
+        (*write_scaling("doublewrite", settings=("skip-innodb-doublewrite",)),
+         "--set skip_innodb_doublewrite: write-scaling measures at several values of innodb_doublewrite in doublewrite",
+         "OPTION=innodb_doublewrite=1,0; or leave it out"),
+        (*write_scaling("doublewrite one-user", variants=("a:loose_disable_innodb_doublewrite=1",)),
+         "several values of innodb_doublewrite in doublewrite", 'or ask QUESTION="one-user" alone'),
+        (*write_scaling("scaling", settings=("innodb_flush_log_at_trx_commit=2",)),
+         "several values of innodb_flush_log_at_trx_commit in scaling", "OPTION=innodb_flush_log_at_trx_commit=2,…"),
+        (*write_scaling("hot-rows", settings=("transaction-isolation=READ-COMMITTED",)),
+         "several values of transaction_isolation in hot-rows", "OPTION=transaction_isolation=READ-COMMITTED,…"),
+        (*write_scaling("redo-spinning scaling", settings=("innodb_log_wait_for_flush_spin_hwm=400",),
+                        versions=("8.0.31",)),
+         "sets innodb_log_wait_for_flush_spin_hwm itself in redo-spinning", 'QUESTION="scaling"'),
+        (*write_scaling("redo-spinning", options=("innodb_log_spin_cpu_abs_lwm=10,80",), versions=("8.0.31",)),
+         "--option innodb_log_spin_cpu_abs_lwm=10,80: write-scaling sets", "leave it out"),
+        (*write_scaling("lock-schedule", settings=("innodb_lock_schedule_algorithm=vats",),
+                        versions=("mariadb-10.2.11",)),
+         "several values of innodb_lock_schedule_algorithm in lock-schedule", "OPTION="),
+    ],
+)  # fmt: skip
+def test_what_would_mislabel_a_cell_is_refused(scenario: str, given: dict[str, Any], what: str, to_do: str) -> None:
+    error = refused(scenario, **given)
+    assert what in error.message
+    assert to_do in error.hint
+    assert "\n" not in error.message + error.hint
+
+
+@pytest.mark.parametrize(
+    ("scenario", "given"),
+    [
+        ("interference", {"options": ("table_open_cache=400,9000",), "settings": ("table_open_cache_instances=1",)}),
+        ("interference", {"options": ("table_open_cache_instances=1,16", "table_open_cache=400,9000")}),
+        ("table-cache", {"options": ("table_open_cache_instances=1,16",), "settings": ("table_open_cache=4000",)}),
+        ("table-cache", {"options": ("table_open_cache=400,4000", "innodb-thread-concurrency=8")}),
+        ("table-cache", {"settings": ("innodb_buffer_pool_size=64M", "performance_schema=ON", IO)}),
+        ("table-cache", {"variants": (f"a:{IO}", "b:"), "settings": ("innodb_monitor_enable=latch",)}),
+        ("table-cache", {"options": ("innodb_buffer_pool_size=64M,128M", "loose_innodb_nobody_knows=1")}),
+        ("metadata", {"settings": ("innodb_buffer_pool_size=64M",), "variants": ("a:table_open_cache=9", "b:")}),
+        ("metadata", {"variants": ("few:schemas=10", "b:")}),
+        write_scaling("scaling", settings=("innodb_page_size=8k",)),
+        write_scaling("scaling", options=("innodb_page_size=16k,8k", "innodb_buffer_pool_size=256M,1G")),
+        write_scaling("scaling larger-than-memory", options=("innodb_page_size=16k,8k",)),
+        write_scaling("scaling", workload="point-select", settings=("innodb_flush_log_at_trx_commit=2",)),
+        write_scaling("one-user", settings=("innodb_flush_log_at_trx_commit=2", "skip_innodb_doublewrite")),
+        write_scaling("doublewrite hot-rows", options=("innodb_doublewrite=1", "transaction_isolation=READ-COMMITTED")),
+        write_scaling("scaling", memory_ratio="3"),
+        write_scaling("hot-rows", settings=("innodb_lock_schedule_algorithm=vats",), versions=("mariadb-10.2.11",)),
+    ],
+)
+def test_what_clashes_with_nothing_goes_on(scenario: str, given: dict[str, Any]) -> None:
+    request = asked(scenario, **given)
+    for one in request.measured:
+        given_to_it = {**request.lasting_settings, **dict(one.settings)}
+        for axis, value in one.axes:
+            if "innodb" in axis and value != "16k":  # an option of the server
+                assert given_to_it[axis] == value
+    for pair in request.settings:
+        assert all(pair[0] not in dict(one.settings) for one in request.measured)
+
+
+@pytest.mark.parametrize("name", ["innodb_log_file_size", "loose-innodb-log-file-size", "innodb_log_files_in_group"])
+def test_a_redo_log_is_not_varied_by_files_at_which_a_server_does_not_look(name: str) -> None:
+    scenario, given = write_scaling("one-user", options=(f"{name}=4,8",))
+    for versions in (("8.0.31",), BOTH):
+        error = refused(scenario, **given, versions=versions)
+        assert "=4,8 makes no difference to 8.0.31" in error.message
+        assert "vary innodb_redo_log_capacity instead" in error.hint
+    assert asked(scenario, **given, versions=("5.7.22", "8.0.15", "mariadb-10.11.5")).works
+    # Without a capacity 8.0.31 makes its log as large as they say.
+    assert asked("crash-recovery", **STARTS, versions=BOTH, variants=(f"a:{name}=4", "b:")).variants
+    capacity = {"versions": BOTH, "variants": (f"a:{name}=4", "b:"), "settings": ("innodb_redo_log_capacity=1G",)}
+    assert "makes no difference to 8.0.31" in refused("crash-recovery", **STARTS, **capacity).message
+    assert asked(scenario, parts="one-user", settings=(f"{name}=4",), versions=BOTH).works
+    assert asked(scenario, parts="one-user", options=("innodb_redo_log_capacity=128M,1G",), versions=BOTH).works
+
+
+STARTS: dict[str, Any] = {
+    **dict.fromkeys(
+        ("layout", "columns", "database", "template", "insert_template", "inserts", "stacks", "fail_over", "tables")
+    ),
+    **dict.fromkeys(("trace", "floor", "as_published"), False),
+}
+
+
+def test_a_server_that_tells_its_version_late_is_refused_then() -> None:
+    scenario, given = write_scaling("one-user", options=("innodb_log_file_size=64M,128M",), image="mine")
+    request: Request = asked(scenario, **given)
+    build = Build(parse_version("8.0.31"), Path("mysqld"), Path(), "f", "own")
+    with pytest.raises(UsageError, match="makes no difference to 8"):
+        prepare(request, (build,))
+
+
+def test_the_experiments_together_are_refused_or_keep_to_what_can_be_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = ["experiments", "--dry-run", "--data", str(tmp_path), "--set"]
+    assert run([*plan, "table_open_cache=4000"]) == 2
+    said = capsys.readouterr().err
+    assert "interference cannot be measured with --set table_open_cache=4000: " in said
+    assert '--only "crash-recovery metadata table-cache write-scaling"' in said
+    # Its smaller scales leave the size of pages alone; the largest does not.
+    large = ["--budget", "700h", "--only", "write-scaling"]
+    assert run([*plan, "innodb_page_size=8k", *large]) == 0
+    said = capsys.readouterr().out
+    assert "there is no more of it with --set innodb_page_size=8k" in said
+    assert run([*plan, "innodb_io_capacity=500", *large]) == 0
+    assert "there is no more of it" not in capsys.readouterr().out
