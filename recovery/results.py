@@ -229,11 +229,13 @@ def _work_settings(work: Asked | None, plan: Plan) -> dict[str, str | int | floa
     if work is None:
         return {}
     options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
+    # Only a load's clients are put on CPUs of their own, and its server.
+    apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
     return {
         "seconds": work.seconds,
         "warmup_s": work.warmup_s,
-        # Only a load's clients are put on CPUs of their own.
-        "client_cpus": work.client_cpus if any(isinstance(one.variant.task, Load) for one in plan.trials) else None,
+        "server_cpus": work.server_cpus if apart else None,
+        "client_cpus": work.client_cpus if apart else None,
         "options": options or None,
         "pollers": work.pollers,
         "every_s": work.every_s,

@@ -58,7 +58,7 @@ PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
     "estimate", "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
     "scenarios/pools",
-    "server/options", "host/looks", "host/check",
+    "server/options", "host/looks", "host/check", "host/cores",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",
     "load/averages", "report/figures", "report/layout", "report/tables", "report/limited",
