@@ -65,7 +65,7 @@ PURE = [
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "fit", "curves",
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
-    "findings/load", "findings/memory", "effect", "server/tablecache",
+    "findings/load", "findings/memory", "findings/redolog", "effect", "server/tablecache",
     "report/about", "report/work/against", "report/work/answer", "report/work/building",
     "report/work/inside", "report/work/waits",
     "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,55 @@ def test_a_load_that_never_warmed_up(last: float, *, told: bool) -> None:
     assert ("never-warmed-up" in kinds(session)) is told
     if told:
         assert "run 1" in one(session, "never-warmed-up").text
+
+
+def ages(values: Sequence[float | None], *, warmup: Sequence[float] = ()) -> Callable[[Run], Run]:
+    """One a second, the first of them a second after the warm-up."""
+    at_s = tuple(float(second) for second in range(-len(warmup), len(values) + 1))
+    series = Series("checkpoint_age_bytes", (*warmup, 0.0, *values))
+    return lambda run: replace(run, watched=Watched(at_s, (series,)))
+
+
+def filling(seconds: int, *, since: int = 0) -> list[float | None]:
+    return [5e6 * (since + at + 1) for at in range(seconds)]
+
+
+def wave(seconds: int, period: float, *, share: float = 0.3) -> list[float | None]:
+    return [6e8 * (1 + share * math.sin(2 * math.pi * at / period)) for at in range(seconds)]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (filling(60), True),
+        (filling(10), True),
+        (filling(60, since=60), True),
+        (filling(8), False),
+        ([value and value / 1000 for value in filling(60)], False),
+        ([*filling(40), *(2e8 for _ in range(20))], False),
+        (wave(60, 7.3), False),
+        (wave(60, 25), False),
+        (wave(60, 40), False),
+        (wave(12, 5), False),
+        ([*wave(58, 9, share=0.01), 9e8, 9e8], False),
+        ([None if at % 5 == 3 else value for at, value in enumerate(filling(60))], True),
+        ([], False),
+    ],
+)  # fmt: skip
+def test_a_log_that_was_not_full_yet(values: list[float | None], *, told: bool) -> None:
+    session = changed(SMALL, ages(values, warmup=[1e9] * 10))
+    assert ("log-still-filling" in kinds(session)) is told
+
+
+def test_how_full_the_log_was_is_told() -> None:
+    of_two = {"5.7.22": {"@innodb_log_file_size": str(1 << 29), "@innodb_log_files_in_group": "2"}}
+    session = changed(SMALL, ages(filling(60)))
+    assert "to 300 MB, in run 1:" in one(session, "log-still-filling").text
+    found = one(replace(session, servers=of_two), "log-still-filling")
+    assert (found.about, "to 300 MB of 1,074 MB, in run 1:" in found.text) == ("5.7.22 poll=off", True)
+    both = {"5.7.22": {"@innodb_log_file_size": "50331648", "@innodb_redo_log_capacity": "1073741824"}}
+    assert "of 1,074 MB" in one(replace(session, servers=both), "log-still-filling").text
+    assert all(word in found.hint for word in ("SECONDS=", "WARMUP=", "innodb_redo_log_capacity="))
 
 
 def test_a_short_load_and_few_runs() -> None:
