@@ -95,6 +95,21 @@ def filling(seconds: int, *, since: int = 0) -> list[float | None]:
     return [5e6 * (since + at + 1) for at in range(seconds)]
 
 
+# Of real servers, in millions, under updates by four clients: 5.7.22 and 8.0.31 with a log of 32 MiB, and MariaDB
+# 10.11.5 with one of a gigabyte.
+FULL = (
+    [0.0, 0.0, 0.0, 3.7, 9.2, 13.1, 16.3, 20.0, 21.3, 24.2, 22.2, 24.6, 15.7, 19.8, 18.8, 22.8, 25.1, 20.9, 24.3, 18.7,
+     21.2, 15.3, 19.0, 22.7, 24.9, 25.0, 24.7],
+    [0.1, 3.3, 6.3, 10.6, 13.0, 16.1, 19.9, 23.0, 26.6, 25.7, 23.2, 26.9, 20.9, 23.8, 26.8, 19.0, 21.0, 22.9, 25.1,
+     18.9, 21.7],
+)  # fmt: skip
+NOT_FULL = [1.9, 4.9, 10.1, 13.2, 14.1, 15.7, 17.0, 18.2, 19.5, 20.7, 21.7, 27.5]
+
+
+def millions(values: Sequence[float]) -> list[float | None]:
+    return [1e6 * value for value in values]
+
+
 def wave(seconds: int, period: float, *, share: float = 0.3) -> list[float | None]:
     return [6e8 * (1 + share * math.sin(2 * math.pi * at / period)) for at in range(seconds)]
 
@@ -102,6 +117,9 @@ def wave(seconds: int, period: float, *, share: float = 0.3) -> list[float | Non
 @pytest.mark.parametrize(
     ("values", "told"),
     [
+        (millions(NOT_FULL), True),
+        (millions(FULL[0]), False),
+        (millions(FULL[1]), False),
         (filling(60), True),
         (filling(10), True),
         (filling(60, since=60), True),
