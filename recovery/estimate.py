@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.model import Cache, Flavor, Schema, Variant, Version
+from recovery.scenarios.pools import POOL, ROW_BYTES, data_bytes
 from recovery.work import Create, Load, Task
 
 
@@ -42,13 +43,25 @@ _WITH_STATISTICS = 1.6
 _CREATED_PER_S = 200
 _READ_ROWS_PER_S = 3_000
 """Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
+_ROWS_INTO_MEMORY_PER_S = 700_000
+_PAGE_BYTES = 16 << 10
+_NO_SETTINGS: Mapping[str, str] = {}
 
 
 def seconds_for(
-    version: Version, schema: Schema, *, runs: int, variants: Sequence[Variant], read_iops: int | None = None
+    version: Version,
+    schema: Schema,
+    *,
+    runs: int,
+    variants: Sequence[Variant],
+    read_iops: int | None = None,
+    settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> float:
-    """A partition is built and started over as a table is; a table that shares its file is built as any other."""
-    trials_s = sum(trial_seconds(version, schema, variant, read_iops=read_iops) for variant in variants)
+    """A partition is built and started over as a table is; a table that shares its file is built as any other. The
+    settings are those that hold for all variants."""
+    trials_s = sum(
+        trial_seconds(version, schema, variant, read_iops=read_iops, settings=settings) for variant in variants
+    )
     return build_seconds(version, schema) + runs * trials_s
 
 
@@ -59,10 +72,28 @@ def build_seconds(version: Version, schema: Schema) -> float:
     return tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
 
 
-def trial_seconds(version: Version, schema: Schema, variant: Variant, *, read_iops: int | None = None) -> float:
+def trial_seconds(
+    version: Version,
+    schema: Schema,
+    variant: Variant,
+    *,
+    read_iops: int | None = None,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+) -> float:
     if variant.task is not None:
-        return _AROUND_WORK_S + _work_seconds(variant.task, schema)
+        pool = {**settings, **dict(variant.settings)}.get(POOL, "")
+        reading_s = _reading_seconds(variant.task, pool, read_iops=read_iops)
+        return _AROUND_WORK_S + reading_s + _work_seconds(variant.task, schema)
     return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
+
+
+def _reading_seconds(task: Task, pool: str, *, read_iops: int | None) -> float:
+    """Of the tables of a load, into a buffer pool that holds them."""
+    if not isinstance(task, Load) or (pool.isdecimal() and data_bytes(task.tables, task.rows) > int(pool)):
+        return 0.0
+    rows = task.tables * task.rows
+    limited_s = 0.0 if read_iops is None else rows * ROW_BYTES / _PAGE_BYTES / read_iops
+    return max(rows / _ROWS_INTO_MEMORY_PER_S, limited_s)
 
 
 def _work_seconds(task: Task, schema: Schema) -> float:

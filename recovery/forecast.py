@@ -18,7 +18,11 @@ def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
     for trial in plan.trials:
         schema = schemas[place_of(trial.version, trial.variant)]
         trial_s[str(trial.version), trial.variant.name] = trial_seconds(
-            trial.version, schema, trial.variant, read_iops=request.limits.read_iops
+            trial.version,
+            schema,
+            trial.variant,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
         )
     builds = tuple((stage.title, _build_s(stage, stages, grown=plan)) for stage in stages if not stage.whole)
     return Ahead(plan.trials, trial_s, builds)

@@ -234,11 +234,13 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
     if (work := request.work) is None:
         return {}
     options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
+    # Only a load's clients are put on CPUs of their own, and its server.
+    apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
     return {
         "seconds": work.seconds,
         "warmup_s": work.warmup_s,
-        # Only a load's clients are put on CPUs of their own.
-        "client_cpus": work.client_cpus if any(isinstance(one.variant.task, Load) for one in plan.trials) else None,
+        "server_cpus": work.server_cpus if apart else None,
+        "client_cpus": work.client_cpus if apart else None,
         "options": options or None,
         "pollers": work.pollers,
         "every_s": work.every_s,
@@ -250,8 +252,8 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
 
 
 def with_cpus_shared(session: Session) -> Session:
-    """Where the host refused the clients CPUs of their own: how many there would have been says nothing then."""
-    return replace(session, settings={**session.settings, "client_cpus": None})
+    """Where the host refused to put a process there: which CPUs they would have had says nothing then."""
+    return replace(session, settings={**session.settings, "server_cpus": None, "client_cpus": None})
 
 
 def _axes(scenario: Scenario, plan: Plan) -> tuple[Axis, ...]:

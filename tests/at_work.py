@@ -276,7 +276,7 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
             "qps": _wavy(found["qps"]), "server_cpus": _wavy(2.0), "client_cpus": _wavy(0.6),
             "redo_bytes_per_s": _wavy(81.2 * found["qps"] * writes), "fsyncs_per_s": _wavy(300.0 * writes),
             "device_writes_per_s": _wavy(700.0 * writes), "dirty_pages": _wavy(12_000.0 * writes),
-            "checkpoint_age_bytes": lambda at: 3e6 * (at + 5) * writes, "mutex_os_waits_per_s": _wavy(40.0),
+            "checkpoint_age_bytes": _wavy(4e8 * writes), "mutex_os_waits_per_s": _wavy(40.0),
             "row_lock_waits_per_s": _wavy(found["row_lock_waits_per_s"]),
         })  # fmt: skip
 

@@ -10,12 +10,13 @@ from at_work import write_scaling
 from recovery.effect import lowered, one_experiment, same, server_of_cell
 from recovery.errors import TrialVoidError, UsageError
 from recovery.foreseen import foresee
-from recovery.model import Schema, Variant
+from recovery.model import Schema, Variant, Work
 from recovery.request import Request
+from recovery.scenarios import find_scenario
 from recovery.scenarios.description import check_differs
 from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.interference import INTERFERENCE
-from recovery.server.tablecache import entries_for, files_for, most_open
+from recovery.server.tablecache import connections_for, entries_for, files_for, most_clients, most_open
 
 LIMIT = 20_000
 
@@ -133,3 +134,46 @@ def test_interference_over_more_tables_than_a_cache_can_hold_is_refused_with_wha
     assert "OPTION=table_open_cache=2371,9485" in error.value.hint
     chosen = Asked(load_tables=(1000,), options=(("table_open_cache", ("400",)),))
     assert len(experiment.works(chosen, experiment.schema, host)) == 2, "who names the values gets them"
+
+
+def laid_out(**asked: object) -> tuple[tuple[Work, ...], dict[str, str]]:
+    """What interference asks of a host with the usual number of files."""
+    experiment, host = INTERFERENCE.experiment, Host(2, 8 << 30, open_files=LIMIT)
+    assert experiment is not None
+    work = Asked(**asked)  # type: ignore[arg-type]
+    return experiment.works(work, experiment.schema, host), dict(experiment.settings(work, experiment.schema, host))
+
+
+def test_as_many_may_connect_as_there_are_clients() -> None:
+    assert laid_out()[1]["max_connections"] == "1000"
+    assert laid_out(threads=(10, 1100), pollers=2)[1]["max_connections"] == "1118"
+    for name, cpus in (("table-cache", 256), ("write-scaling", 512)):
+        experiment, host = find_scenario(name).experiment, Host(cpus, 512 << 30, open_files=LIMIT)
+        assert experiment is not None
+        settings = experiment.settings(Asked(), experiment.schema, host)
+        assert settings["max_connections"] == str(4 * cpus + 16)
+
+
+def test_what_clients_have_open_is_no_tables() -> None:
+    works, settings = laid_out(threads=(4000,))
+    most = most_open(LIMIT, connections=int(settings["max_connections"]))
+    assert most == (LIMIT - 30 - 4017) // 2
+    assert {dict(work.axes)["tables"] for work in works} == {"1"}
+    assert max(int(dict(work.axes)["table_open_cache"]) for work in works) <= most
+
+
+def test_more_clients_than_files_suffice_for_are_refused_with_what_fits() -> None:
+    with pytest.raises(UsageError, match="10,000 clients over 1 table need 10,000 entries in the table") as error:
+        laid_out(threads=(10_000,))
+    most = int(error.value.hint.split("THREADS=")[1].split()[0])
+    assert laid_out(threads=(most,))
+    with pytest.raises(UsageError, match="entries in the table cache"):
+        laid_out(threads=(most + 1,))
+    with pytest.raises(UsageError, match="80 clients over 500 tables need 40,000") as error:
+        laid_out(threads=(80,), load_tables=(500,))
+    assert laid_out(threads=(80,), load_tables=(int(error.value.hint.split("=")[1].split()[0]),))
+    with pytest.raises(UsageError, match=r"19,200 clients at once are more than the 20,000 files .*: 19,154") as error:
+        laid_out(threads=(9200,), pollers=10_000, options=(("table_open_cache", ("400",)),))
+    assert "THREADS=" in error.value.hint
+    assert most_clients(LIMIT) == 19_154
+    assert connections_for(19_154) + files_for(400, connections=0) == LIMIT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +86,73 @@ def test_a_load_that_never_warmed_up(last: float, *, told: bool) -> None:
     assert ("never-warmed-up" in kinds(session)) is told
     if told:
         assert "run 1" in one(session, "never-warmed-up").text
+
+
+def ages(values: Sequence[float | None], *, warmup: Sequence[float] = ()) -> Callable[[Run], Run]:
+    """One a second, the first of them a second after the warm-up."""
+    at_s = tuple(float(second) for second in range(-len(warmup), len(values) + 1))
+    series = Series("checkpoint_age_bytes", (*warmup, 0.0, *values))
+    return lambda run: replace(run, watched=Watched(at_s, (series,)))
+
+
+def filling(seconds: int, *, since: int = 0) -> list[float | None]:
+    return [5e6 * (since + at + 1) for at in range(seconds)]
+
+
+# Of real servers, in millions, under updates by four clients: 5.7.22 and 8.0.31 with a log of 32 MiB, and MariaDB
+# 10.11.5 with one of a gigabyte.
+FULL = (
+    [0.0, 0.0, 0.0, 3.7, 9.2, 13.1, 16.3, 20.0, 21.3, 24.2, 22.2, 24.6, 15.7, 19.8, 18.8, 22.8, 25.1, 20.9, 24.3, 18.7,
+     21.2, 15.3, 19.0, 22.7, 24.9, 25.0, 24.7],
+    [0.1, 3.3, 6.3, 10.6, 13.0, 16.1, 19.9, 23.0, 26.6, 25.7, 23.2, 26.9, 20.9, 23.8, 26.8, 19.0, 21.0, 22.9, 25.1,
+     18.9, 21.7],
+)  # fmt: skip
+NOT_FULL = [1.9, 4.9, 10.1, 13.2, 14.1, 15.7, 17.0, 18.2, 19.5, 20.7, 21.7, 27.5]
+
+
+def millions(values: Sequence[float]) -> list[float | None]:
+    return [1e6 * value for value in values]
+
+
+def wave(seconds: int, period: float, *, share: float = 0.3) -> list[float | None]:
+    return [6e8 * (1 + share * math.sin(2 * math.pi * at / period)) for at in range(seconds)]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (millions(NOT_FULL), True),
+        (millions(FULL[0]), False),
+        (millions(FULL[1]), False),
+        (filling(60), True),
+        (filling(10), True),
+        (filling(60, since=60), True),
+        (filling(8), False),
+        ([value and value / 1000 for value in filling(60)], False),
+        ([*filling(40), *(2e8 for _ in range(20))], False),
+        (wave(60, 7.3), False),
+        (wave(60, 25), False),
+        (wave(60, 40), False),
+        (wave(12, 5), False),
+        ([*wave(58, 9, share=0.01), 9e8, 9e8], False),
+        ([None if at % 5 == 3 else value for at, value in enumerate(filling(60))], True),
+        ([], False),
+    ],
+)  # fmt: skip
+def test_a_log_that_was_not_full_yet(values: list[float | None], *, told: bool) -> None:
+    session = changed(SMALL, ages(values, warmup=[1e9] * 10))
+    assert ("log-still-filling" in kinds(session)) is told
+
+
+def test_how_full_the_log_was_is_told() -> None:
+    of_two = {"5.7.22": {"@innodb_log_file_size": str(1 << 29), "@innodb_log_files_in_group": "2"}}
+    session = changed(SMALL, ages(filling(60)))
+    assert "to 300 MB, in run 1:" in one(session, "log-still-filling").text
+    found = one(replace(session, servers=of_two), "log-still-filling")
+    assert (found.about, "to 300 MB of 1,074 MB, in run 1:" in found.text) == ("5.7.22 poll=off", True)
+    both = {"5.7.22": {"@innodb_log_file_size": "50331648", "@innodb_redo_log_capacity": "1073741824"}}
+    assert "of 1,074 MB" in one(replace(session, servers=both), "log-still-filling").text
+    assert all(word in found.hint for word in ("SECONDS=", "WARMUP=", "innodb_redo_log_capacity="))
 
 
 def test_a_short_load_and_few_runs() -> None:
@@ -208,9 +276,9 @@ def test_a_dump_is_one_thread() -> None:
     assert "client-was-the-bottleneck" not in kinds(idle), "who asks is pinned nowhere"
 
 
-@pytest.mark.parametrize(("name", "stored"), [("table-cache", 3), ("metadata", None)])
-def test_only_who_is_pinned_is_stored_as_that(name: str, stored: int | None, tmp_path: Path) -> None:
-    scenario, work = find_scenario(name), Asked(threads=(1,), client_cpus=3)
+@pytest.mark.parametrize(("name", "stored"), [("table-cache", "3,7"), ("metadata", None)])
+def test_only_who_is_pinned_is_stored_as_that(name: str, stored: str | None, tmp_path: Path) -> None:
+    scenario, work = find_scenario(name), Asked(threads=(1,), client_cpus="3,7")
     assert scenario.experiment is not None
     schema = Schema(10, rows=10)
     works = scenario.experiment.works(work, schema, Host(12, 8 << 30))

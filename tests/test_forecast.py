@@ -8,11 +8,13 @@ from typing import cast
 
 from recovery.estimate import build_seconds, seconds_for, trial_seconds
 from recovery.forecast import ahead_of
-from recovery.model import Build, Cache, Schema, Variant, starts
+from recovery.model import Build, Cache, Schema, Variant, Work, starts
 from recovery.plan import Place, Plan, make_plan, place_of, variants_of
 from recovery.request import Request
+from recovery.scenarios.pools import POOL
 from recovery.stages import Stage
 from recovery.versions import parse_version
+from recovery.work import Load
 
 VERSION = parse_version("5.7.22")
 ASKED = Schema(1000)
@@ -54,3 +56,38 @@ def test_what_grows_has_only_the_rest_to_be_built() -> None:
 def test_a_limit_on_reads_is_foreseen() -> None:
     free = trial_seconds(VERSION, ASKED, Variant("cold", Cache.COLD))
     assert trial_seconds(VERSION, ASKED, Variant("cold", Cache.COLD), read_iops=100) > 2 * free
+
+
+def loaded(*, tables: int = 8, rows: int = 1_000_000, pool: str | None = None) -> Variant:
+    load = Load("oltp_read_only", 4, tables, rows, seconds=60, warmup_s=10)
+    return Variant("load", Cache.WARM, ((POOL, pool),) if pool else (), task=load)
+
+
+def test_the_reading_of_tables_before_each_load_is_foreseen() -> None:
+    large, small = Schema(8, rows=1_000_000), Schema(8, rows=100)
+    spent_s = trial_seconds(VERSION, large, loaded())
+    nothing_read_s = trial_seconds(VERSION, small, loaded(rows=100))
+    assert 5 < spent_s - nothing_read_s < 60
+    assert seconds_for(VERSION, large, runs=3, variants=[loaded()]) == build_seconds(VERSION, large) + 3 * spent_s
+    part_s = trial_seconds(VERSION, large, loaded(tables=1))
+    assert nothing_read_s < part_s < spent_s, "of the tables that it uses"
+    held, beyond = {POOL: str(4 << 30)}, {POOL: str(1 << 30)}
+    assert trial_seconds(VERSION, large, loaded(), settings=held) == spent_s
+    assert trial_seconds(VERSION, large, loaded(), settings=beyond) < nothing_read_s + 0.01, "it is read by the load"
+    assert trial_seconds(VERSION, large, loaded(pool=beyond[POOL]), settings=held) < spent_s, "the variant's own pool"
+    limited_s = trial_seconds(VERSION, large, loaded(), read_iops=500)
+    assert limited_s - nothing_read_s > 200, "120,000 pages"
+
+
+def test_a_session_of_loads_is_foreseen_with_its_own_pool(tmp_path: Path) -> None:
+    variant, schema = loaded(), Schema(8, rows=1_000_000)
+    works = (Work("load", Cache.WARM, variant.task, (), ()),)
+    ahead_s = []
+    for pool in (4 << 30, 1 << 30):
+        request = Request(
+            "table-cache", works, ("5.7.22",), schema, 1, tmp_path, tmp_path, own_settings=((POOL, str(pool)),)
+        )
+        plan = make_plan([VERSION], request.measured, repeats=1, alternating=False)
+        ahead = ahead_of(request, plan, [stage(plan.places[0])])
+        ahead_s.append(next(iter(ahead.trial_s.values())))
+    assert ahead_s[0] > ahead_s[1] + 5

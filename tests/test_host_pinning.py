@@ -1,4 +1,4 @@
-"""CPUs are divided where there are enough; and a process is put on some of them, where that may be."""
+"""A process is put on some CPUs, where that may be."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from recovery.host.pinning import Split, own_cpus, pin, split
+from recovery.host.pinning import own_cpus, pin
 from recovery.load.clients import Client
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
 NO_SUCH_CPU = 8000
-
-
-def test_a_quarter_is_for_the_clients() -> None:
-    assert split(frozenset({0, 1, 2, 3})) == Split(frozenset({0, 1, 2}), frozenset({3}))
-    assert split(frozenset(range(16))) == Split(frozenset(range(12)), frozenset(range(12, 16)))
-    # What a container was given need not begin with 0, nor be without gaps.
-    assert split(frozenset({9, 2, 11, 4, 30, 6})) == Split(frozenset({2, 4, 6, 9, 11}), frozenset({30}))
-
-
-@pytest.mark.parametrize("few", [1, 2, 3])
-def test_too_few_are_not_divided(few: int) -> None:
-    assert split(frozenset(range(few))) is None
-
-
-def test_a_split_is_told_in_numbers() -> None:
-    assert str(split(frozenset(range(8)))) == "6 CPUs for the server, 2 for the clients"
 
 
 THREADS = """

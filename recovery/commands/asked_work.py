@@ -9,7 +9,7 @@ from typing import Any
 
 from recovery.commands.queries import read_queries
 from recovery.errors import UsageError
-from recovery.host import pinning
+from recovery.host import cores, pinning
 from recovery.host.machine import memory_bytes
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
@@ -25,7 +25,7 @@ _MOST_EVERY_S = 3600.0
 
 
 def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
-    apart = pinning.split(pinning.own_cpus())
+    apart = cores.split(pinning.own_cores())
     return Asked(
         seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
         warmup_s=_warmup(given.get("warmup")),
@@ -39,7 +39,8 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
         every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
         memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
         published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
-        client_cpus=None if apart is None else len(apart.clients),
+        server_cpus=None if apart is None else cores.as_list(apart.server),
+        client_cpus=None if apart is None else cores.as_list(apart.clients),
     )
 
 

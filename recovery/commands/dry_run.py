@@ -76,8 +76,15 @@ def _plan(request: Request) -> Iterator[str]:
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
-        iops = request.limits.read_iops
-        time = duration_text(seconds_for(place.version, schema, runs=runs, variants=here, read_iops=iops))
+        seconds = seconds_for(
+            place.version,
+            schema,
+            runs=runs,
+            variants=here,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
+        )
+        time = duration_text(seconds)
         yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():

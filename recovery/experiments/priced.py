@@ -26,7 +26,12 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
         here = [variant for variant in variants if is_over(variant, place)]
         schema = place.schema(request.schema)
         seconds = seconds_for(
-            place.version, schema, runs=request.runs, variants=here, read_iops=request.limits.read_iops
+            place.version,
+            schema,
+            runs=request.runs,
+            variants=here,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
         )
         if schema.rows:
             # Each table is filled by a statement of its own, beside the one that makes it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery.findings import cache, growth, host, load, memory, server, spread
+from recovery.findings import cache, growth, host, load, memory, redolog, server, spread
 from recovery.findings.doubt import Check, gathered
 from recovery.measures import is_work
 from recovery.stored import Finding, Session
@@ -10,7 +10,7 @@ from recovery.stored import Finding, Session
 CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS, *growth.CHECKS)
 """Of a session about starts."""
 WORK_CHECKS = (
-    *load.CHECKS, *memory.CHECKS, spread.few_runs, cache.cold_not_proved, host.stolen, host.held_back,
+    *load.CHECKS, *redolog.CHECKS, *memory.CHECKS, spread.few_runs, cache.cold_not_proved, host.stolen, host.held_back,
     server.debug_build, server.options_not_in_effect,
 )  # fmt: skip
 """Of one about servers at work: what holds for both, and what only they can suffer from."""

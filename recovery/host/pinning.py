@@ -1,39 +1,46 @@
-"""May server and clients each have CPUs of their own here? And who puts a process on them?"""
+"""Which cores may this process use, and who puts another one on some of them?"""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-ENOUGH = 4
-"""With fewer CPUs one of them would be idle while the other has too much to do."""
-_CLIENTS_SHARE = 4
-"""One CPU in so many is for the clients: sysbench needs a quarter to a third of what its server does."""
+from recovery.host.cores import Core, cores_of, of_list
 
-
-@dataclass(frozen=True)
-class Split:
-    server: frozenset[int]
-    clients: frozenset[int]
-
-    def __str__(self) -> str:
-        return f"{len(self.server)} CPUs for the server, {len(self.clients)} for the clients"
-
-
-def split(cpus: frozenset[int]) -> Split | None:
-    """None where there are too few to be divided."""
-    if len(cpus) < ENOUGH:
-        return None
-    ordered = sorted(cpus)
-    clients = frozenset(ordered[-max(1, len(ordered) // _CLIENTS_SHARE) :])
-    return Split(cpus - clients, clients)
+_CPUS = Path("/sys/devices/system/cpu")
+_SIBLINGS = ("core_cpus_list", "thread_siblings_list")
+"""The same; the second is what kernels before 5.3 call it."""
 
 
 def own_cpus() -> frozenset[int]:
     """That this process may use."""
     return frozenset(os.sched_getaffinity(0))
+
+
+def own_cores() -> tuple[Core, ...]:
+    return read_cores(own_cpus())
+
+
+def read_cores(may: frozenset[int], cpus: Path = _CPUS) -> tuple[Core, ...]:
+    """As the kernel tells them; where it does not, each CPU is one."""
+    return cores_of(may, {cpu: _siblings(cpus / f"cpu{cpu}") for cpu in may}, _nodes(cpus, may))
+
+
+def _siblings(cpu: Path) -> frozenset[int]:
+    for name in _SIBLINGS:
+        with suppress(OSError, ValueError):
+            return of_list((cpu / "topology" / name).read_text(encoding="ascii"))
+    return frozenset()
+
+
+def _nodes(cpus: Path, may: frozenset[int]) -> dict[int, int]:
+    found = {}
+    for cpu in may:
+        for folder in (cpus / f"cpu{cpu}").glob("node[0-9]*"):
+            with suppress(ValueError):
+                found[cpu] = int(folder.name.removeprefix("node"))
+    return found
 
 
 def pin(pid: int, cpus: frozenset[int]) -> str | None:

@@ -34,8 +34,10 @@ class Asked:
     """How many times larger than the buffer pool the data is to be."""
     published_build: int | None = None
     """Make so many tables the published way, too."""
-    client_cpus: int | None = None
-    """That the clients have for themselves; None where they share all with the server."""
+    server_cpus: str | None = None
+    """That the server has for itself, as a list: `0-2,4-6`; None where it shares all with the clients."""
+    client_cpus: str | None = None
+    """The same of the clients."""
 
 
 @dataclass(frozen=True)

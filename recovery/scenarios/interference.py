@@ -17,12 +17,11 @@ from recovery.scenarios.loadable import (
     Way,
     by_sysbench,
     options_of,
-    settings,
     works_of,
 )
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
-from recovery.server.tablecache import entries_for, most_open
+from recovery.server.tablecache import connections_for, entries_for, most_open
 from recovery.work import Load, Poll
 
 POLL = "poll"
@@ -37,14 +36,17 @@ _MORE = 1.125
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    most = most_open(host.open_files, connections=int(settings(asked, schema, host)["max_connections"]))
-    return works_of(_ways(asked, schema, most))
+    return works_of(_ways(asked, schema, host))
 
 
-def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
+def _ways(asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
     clients = asked.threads or (_THREADS,)
+    most = _most_entries(host, max(clients) + asked.pollers)
     used = asked.load_tables or (min(_usual_tables(clients, most), schema.tables),)
-    caches = dict(asked.options).get(_CACHE) or _caches(clients, used, most)
+    caches = dict(asked.options).get(_CACHE)
+    if not caches:
+        _check_cache(clients, used, asked, host)
+        caches = _caches(clients, used, most)
     crossed = product(
         asked.workloads or (_WORKLOAD,),
         clients,
@@ -66,6 +68,10 @@ def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
         yield Way(load, axes, options)
 
 
+def _most_entries(host: Host, clients: int) -> int:
+    return most_open(host.open_files, connections=connections_for(clients))
+
+
 def _usual_tables(threads: tuple[int, ...], most: int) -> int:
     """As many as a cache can hold for them."""
     return max(1, min(_LOAD_TABLES, int(most / _MORE) // entries_for(1, threads=max(threads))))
@@ -74,15 +80,38 @@ def _usual_tables(threads: tuple[int, ...], most: int) -> int:
 def _caches(threads: tuple[int, ...], tables: tuple[int, ...], most: int) -> tuple[str, str]:
     """One that does not hold what the load uses, and one that does."""
     needed = entries_for(max(tables), threads=max(threads))
-    if needed > most:
-        raise UsageError(
-            f"{max(threads)} clients over {max(tables):,} tables need {needed:,} entries in the table cache, and the "
-            f"files that a server may open here (ulimit -n) suffice for {most:,}",
-            f"give fewer LOAD_TABLES= or THREADS=, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
-        )
     # Too few also for a server that has one instance, and each of the others gives a thread all of its own.
     fewer = min(needed // 4, max(threads) * max(tables) // 2)
     return str(max(1, fewer)), str(min(most, int(_MORE * needed)))
+
+
+def _check_cache(threads: tuple[int, ...], tables: tuple[int, ...], asked: Asked, host: Host) -> None:
+    """One that holds what they use must be possible; what is, is named."""
+    clients, used = max(threads), max(tables)
+    needed, most = entries_for(used, threads=clients), _most_entries(host, clients + asked.pollers)
+    if needed <= most:
+        return
+    fit = most // entries_for(1, threads=clients)
+    fewer = (
+        f"LOAD_TABLES={fit} at most, or fewer THREADS="
+        if fit
+        else f"THREADS={_most_threads(clients, asked, host)} at most"
+    )
+    raise UsageError(
+        f"{clients:,} clients over {used:,} {'table' if used == 1 else 'tables'} need {needed:,} entries in the table "
+        f"cache, and the files that a server may open here (ulimit -n) suffice for {most:,}",
+        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
+    )
+
+
+def _most_threads(threads: int, asked: Asked, host: Host) -> int:
+    """Over one table. Each needs an entry, and leaves fewer."""
+    fit = (
+        fewer
+        for fewer in range(threads, 1, -1)
+        if entries_for(1, threads=fewer) <= _most_entries(host, fewer + asked.pollers)
+    )
+    return next(fit, 1)
 
 
 def _statements(asked: Asked) -> tuple[str, ...]:

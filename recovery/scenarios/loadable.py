@@ -12,6 +12,7 @@ from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.pools import POOL_OPTIONS, ROW_BYTES, check_held, pool_bytes, pool_options
+from recovery.server.tablecache import connections_for, most_clients
 from recovery.work import Load
 
 Pairs = tuple[tuple[str, str], ...]
@@ -102,14 +103,14 @@ def _part(axis: str, value: str) -> str:
     return f"{axis.rpartition('_')[2]}-{value}"
 
 
-def settings(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
-    """Alike for all that are held against each other, whatever their own defaults are."""
+def settings(asked: Asked, schema: Schema, host: Host, *, clients: int) -> Mapping[str, str]:
+    """Alike for all that are held against each other, whatever their own defaults are, and for so many at once."""
     return {
         **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
         "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
         # What does not fit into the buffer pool shall not lie in the host's page cache instead.
         "innodb_flush_method": "O_DIRECT",
-        "max_connections": "1000",
+        "max_connections": str(connections_for(clients)),
         # Not `latch`: to count every mutex costs, so that it has a run of its own (Extra.WAITS).
         "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
         # Counts where the Performance Schema is switched on, which by itself counts none of these.
@@ -131,20 +132,40 @@ def by_sysbench(
     def checked(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
         found = works(asked, schema, host)
         check_held(found, asked, schema, host)
+        _check_clients(found, host)
         if asked.memory_ratio is None:
             return found
         return tuple(replace(work, fixed=tuple(dict.fromkeys((*work.fixed, *POOL_OPTIONS)))) for work in found)
 
+    def for_all(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
+        return settings(asked, schema, host, clients=most_at_once(works(asked, schema, host)))
+
     return Experiment(
         figure="qps",
         works=checked,
-        settings=settings,
+        settings=for_all,
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
         bases=bases,
         usual=usual,
     )
+
+
+def most_at_once(works: Iterable[Work]) -> int:
+    """Clients of a load, and who polls beside it."""
+    loads = [work.task for work in works if isinstance(work.task, Load)]
+    return max((load.threads + (load.poll.clients if load.poll else 0) for load in loads), default=0)
+
+
+def _check_clients(works: Iterable[Work], host: Host) -> None:
+    clients, most = most_at_once(works), most_clients(host.open_files)
+    if clients > most:
+        raise UsageError(
+            f"{clients:,} clients at once are more than the {host.open_files:,} files suffice for that a server may "
+            f"open here (ulimit -n): {max(0, most):,}",
+            "give fewer THREADS=, or fewer POLLERS= where these are the many",
+        )
 
 
 def powers_of_two(most: int) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ from typing import Self, TypedDict
 
 from recovery.builds.tools import SYSBENCH
 from recovery.errors import RecoveryError
-from recovery.host.pinning import own_cpus, pin, split
+from recovery.host.cores import split
+from recovery.host.pinning import own_cores, pin
 from recovery.load import polling, sysbench
 from recovery.load.clients import GRACE_S, Client
 from recovery.scenarios.bench import Bench
@@ -42,7 +43,7 @@ class _Where(TypedDict):
 def load(bench: Bench, task: Load, watch: Watch) -> Done:
     """One run of sysbench, warm-up and all. Measured is what it measures itself: from where on it counts (anew) until
     it has ended. A poller begins with the first transactions, and is not waited for at the end."""
-    apart = split(own_cpus())
+    apart = split(own_cores())
     if apart is not None and (refused := pin(bench.server.life.pid, apart.server)):
         bench.note(f"Server and clients share all CPUs: {refused}.")
         bench.cpus_shared = True

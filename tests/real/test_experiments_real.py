@@ -16,7 +16,8 @@ import pytest
 from keptwarm import kept_warm
 
 from recovery.cli import run
-from recovery.host import pinning
+from recovery.host import cores, pinning
+from recovery.host.cores import Core
 from recovery.load.rawlooks import read_raw
 from recovery.scenarios import loads
 from recovery.store import find, load
@@ -190,11 +191,11 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     there: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a host with as many as it takes to divide them; and where the kernel refuses."""
-    monkeypatch.setattr(pinning, "ENOUGH", 2)
-    if len(pinning.own_cpus()) < 2:
-        pytest.skip("one CPU cannot be divided")
-    no_cpus = frozenset(range(8000, 8004))
-    monkeypatch.setattr(loads, "own_cpus", pinning.own_cpus if there else lambda: no_cpus)
+    monkeypatch.setattr(cores, "ENOUGH", 2)
+    if len(pinning.own_cores()) < 2:
+        pytest.skip("one core cannot be divided")
+    none_of_them = tuple(Core(frozenset({cpu})) for cpu in range(8000, 8004))
+    monkeypatch.setattr(loads, "own_cores", pinning.own_cores if there else lambda: none_of_them)
     sizes = ["--tables", "1", "--rows", "100", "--threads", "2", "--seconds", "2", "--warmup", "0"]
     options = ["--question", "one-user", "--workload", "point-select"]
     assert run(["write-scaling", "--version", "5.7.22", *sizes, *options, *at]) == 0
@@ -203,8 +204,10 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     assert len(refused) == (0 if there else 1)
     (one,) = session.runs
     assert one.verdict is Verdict.MEASURED
-    apart = pinning.split(pinning.own_cpus())
+    apart = cores.split(pinning.own_cores())
     assert apart is not None
+    lists = (cores.as_list(apart.server), cores.as_list(apart.clients))
+    assert (session.settings["server_cpus"], session.settings["client_cpus"]) == lists
     assert one.measures["server_cpus"] <= 1.1 * len(apart.server if there else pinning.own_cpus())
 
 

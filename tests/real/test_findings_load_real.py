@@ -46,9 +46,10 @@ local events = 0
 function event()
   events = events + 1
   con:query("SELECT SLEEP(" .. (events < 200 and 0.02 or 0.005) .. ")")
+  con:query("UPDATE sbtest1 SET c = REPEAT(CHAR(97 + " .. events % 26 .. "), 119) WHERE id <= 100")
 end
 """
-"""For its first four seconds it is slow."""
+"""For its first four seconds it is slow; and it writes a log that is never full."""
 BY_TURNS = """
 require("oltp_common")
 local file = "{turns}"
@@ -129,6 +130,9 @@ def test_a_load_that_is_not_in_memory_and_one_that_comes_to_speed_late(at: list[
     assert "anywhere" in read.about
     (late,) = (one for name, one in told.items() if name.startswith("never-warmed-up ") and "warms-up" in name)
     assert "more a second than in the first" in late.text
+    (filling,) = (one for name, one in told.items() if name.startswith("log-still-filling "))
+    assert "warms-up" in filling.about
+    assert "of 1,074 MB" in filling.text
 
 
 def test_runs_that_do_not_agree_and_a_plain_one_that_does(at: list[str], tmp_path: Path) -> None:
