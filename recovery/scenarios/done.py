@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from recovery.load.shared import Beside
+
 
 @dataclass(frozen=True)
 class Done:
@@ -17,3 +19,5 @@ class Done:
     """Of transactions that wrote."""
     seen: tuple[tuple[float, float], ...] = ()
     """Queries a second as the clients counted them, by when each second ended, since the measuring began."""
+    beside: Beside | None = None
+    """Who asked something else meanwhile; None where that was no question."""

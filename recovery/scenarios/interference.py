@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
@@ -29,7 +30,7 @@ POLL = "poll"
 OFF, ON = "off", "on"
 _THREADS = 10
 _LOAD_TABLES = 500
-"""Of which the table cache must hold sixteen times as many: by default it has so many instances."""
+"""Of which the table cache must hold sixteen times as many where it has so many instances."""
 _CACHE = "table_open_cache"
 _MORE = 1.125
 """Times what the load needs: the published effect depends on whether the cache holds it."""
@@ -37,13 +38,31 @@ _MORE = 1.125
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
     most = most_open(host.open_files, connections=int(settings(asked, schema, host)["max_connections"]))
-    return works_of(_ways(asked, schema, most))
+    return works_of(_ways(asked, schema, _Room(most, host.instances)))
 
 
-def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
+@dataclass(frozen=True)
+class _Room:
+    """Of a table cache."""
+
+    most: int
+    """Tables that it can keep open."""
+    instances: tuple[int, ...]
+    """Among which each of the servers divides them."""
+
+    def needed(self, tables: int, threads: int) -> int:
+        """By that which divides them most."""
+        return entries_for(tables, threads=threads, instances=max(self.instances))
+
+    def too_few(self, tables: int, threads: int) -> int:
+        """For an instance to hold all tables even once, also where all entries are in one."""
+        return max(1, min(self.needed(tables, threads) // 4, tables * min(self.instances) // 2))
+
+
+def _ways(asked: Asked, schema: Schema, room: _Room) -> Iterator[Way]:
     clients = asked.threads or (_THREADS,)
-    used = asked.load_tables or (min(_usual_tables(clients, most), schema.tables),)
-    caches = dict(asked.options).get(_CACHE) or _caches(clients, used, most)
+    used = asked.load_tables or (min(_usual_tables(clients, room), schema.tables),)
+    caches = dict(asked.options).get(_CACHE) or _caches(clients, used, room)
     crossed = product(
         asked.workloads or ("read-only",),
         clients,
@@ -59,29 +78,27 @@ def _ways(asked: Asked, schema: Schema, most: int) -> Iterator[Way]:
             schema.rows,
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
-            poll=Poll(asked.pollers, asked.every_s, _statements(asked)) if poll == ON else None,
+            poll=Poll(asked.pollers if poll == ON else 0, asked.every_s, _statements(asked)),
         )
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield Way(load, axes, options)
 
 
-def _usual_tables(threads: tuple[int, ...], most: int) -> int:
+def _usual_tables(threads: tuple[int, ...], room: _Room) -> int:
     """As many as a cache can hold for them."""
-    return max(1, min(_LOAD_TABLES, int(most / _MORE) // entries_for(1, threads=max(threads))))
+    return max(1, min(_LOAD_TABLES, int(room.most / _MORE) // room.needed(1, max(threads))))
 
 
-def _caches(threads: tuple[int, ...], tables: tuple[int, ...], most: int) -> tuple[str, str]:
+def _caches(threads: tuple[int, ...], tables: tuple[int, ...], room: _Room) -> tuple[str, str]:
     """One that does not hold what the load uses, and one that does."""
-    needed = entries_for(max(tables), threads=max(threads))
+    most, needed = room.most, room.needed(max(tables), max(threads))
     if needed > most:
         raise UsageError(
             f"{max(threads)} clients over {max(tables):,} tables need {needed:,} entries in the table cache, and the "
             f"files that a server may open here (ulimit -n) suffice for {most:,}",
             f"give fewer LOAD_TABLES= or THREADS=, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
         )
-    # Too few also for a server that has one instance, and each of the others gives a thread all of its own.
-    fewer = min(needed // 4, max(threads) * max(tables) // 2)
-    return str(max(1, fewer)), str(min(most, int(_MORE * needed)))
+    return str(room.too_few(max(tables), max(threads))), str(min(most, int(_MORE * needed)))
 
 
 def _statements(asked: Asked) -> tuple[str, ...]:
