@@ -62,6 +62,14 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("table_open_cache_misses_per_s", "misses/s", "/s", False),
         Quantity("table_open_cache_overflows_per_s", "overflows/s", "/s", False),
         Quantity("table_open_cache_hit_share", "hit share", "", True, "of all looks into the table cache"),
+        Quantity("load_table_open_cache_hits_per_s", "load hits/s", "/s"),
+        Quantity(
+            "load_table_open_cache_misses_per_s", "load misses/s", "/s", False, "without those of who asked beside it"
+        ),
+        Quantity("load_table_open_cache_hit_share", "load share", "", True, "of the load's own looks into it"),
+        Quantity(
+            "table_open_cache_active_instances", "instances", "", None, "of the table cache, that MariaDB has in use"
+        ),
         Quantity("opened_tables_per_s", "opened/s", "/s", False),
         Quantity("opened_table_definitions_per_s", "definitions/s", "/s", False),
         Quantity("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),

@@ -79,6 +79,10 @@ CAPABILITIES: dict[str, _Span] = {
     # what can be switched under load
     "redo_spinning": _Span(((8, 0, 11), None), None),
     "lock_schedule": _Span(None, ((10, 2, 3), (10, 6, 0))),
+    # from where on the table cache is divided, each part for some of the connections, unless it is told otherwise
+    "divided_table_cache": _Span(((5, 7, 8), None), None),
+    # SHOW STATUS is answered from tables
+    "status_tables": _Span(((5, 7, 6), None), None),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

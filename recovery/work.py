@@ -10,6 +10,7 @@ class Poll:
     """Clients that ask something else beside a load, again and again."""
 
     clients: int
+    """0: nobody asks, beside a load that one beside others is held against."""
     every_s: float
     """Pause of each between an answer and its next question."""
     statements: tuple[str, ...]

@@ -1,18 +1,37 @@
 -- For sysbench: each thread asks the statements of a file in turn, and rests after each answer. The rest lies outside
 -- of what sysbench times, so that its report tells the answers: events a second, and milliseconds of each.
+-- Outside of it as well, each tells from time to time what of the table cache's work was for itself, and what for all:
+-- the rest was for the load.
 
 sysbench.cmdline.options = {
    statements = {"File of statements, with a NUL byte after each", ""},
    every = {"Seconds of rest after an answer", "0"},
    tables = {"Tables of which one is named where a statement says {table}", 1},
-   schema = {"What it says for {database}", ""}
+   schema = {"What it says for {database}", ""},
+   counters = {"Statement that tells what was counted, global or session for {scope}: names and values", ""}
 }
 
 local LONGEST_REST_S = 0.1
+local TELL_EVERY_S = 1
+-- To tell takes no more than this share of the time.
+local TELLING = 0.01
+local LAST_TRIES = 3
+local CLOCK_MONOTONIC = 1
 local connection, statements, every_s
 local turn = 0
+local due_s = 0
 
-ffi.cdef("int usleep(unsigned int useconds);")
+ffi.cdef([[
+int usleep(unsigned int useconds);
+struct poll_time { long seconds; long nanoseconds; };
+int clock_gettime(int clock, struct poll_time *now);
+]])
+local clock = ffi.new("struct poll_time")
+
+local function now_s()
+   ffi.C.clock_gettime(CLOCK_MONOTONIC, clock)
+   return tonumber(clock.seconds) + tonumber(clock.nanoseconds) / 1e9
+end
 
 function thread_init()
    local file = assert(io.open(sysbench.opt.statements, "rb"))
@@ -41,10 +60,46 @@ function event()
    end
 end
 
+local function counted(scope)
+   local found = {}
+   local answer = connection:query((sysbench.opt.counters:gsub("{scope}", scope)))
+   local row = answer:fetch_row()
+   while row do
+      found[row[1]:lower()] = row[2]
+      row = answer:fetch_row()
+   end
+   answer:free()
+   return found.table_open_cache_hits, found.table_open_cache_misses
+end
+
+-- Both at one moment, at which this session does nothing else: what others have done by then is exact.
+local function told(thread_id, ending)
+   local hits, misses = counted("global")
+   local at_s = now_s()
+   local own_hits, own_misses = counted("session")
+   if hits and misses and own_hits and own_misses then
+      io.stdout:write(string.format(
+         "table cache, poller %d at %.6f s%s: hits %s of %s, misses %s of %s\n",
+         thread_id, at_s, ending, own_hits, hits, own_misses, misses
+      ))
+      io.stdout:flush()
+   end
+end
+
+local function tell(thread_id)
+   local began_s = now_s()
+   if began_s >= due_s then
+      pcall(told, thread_id, "")  -- another time then
+      local ended_s = now_s()
+      due_s = ended_s + math.max(TELL_EVERY_S, (ended_s - began_s) / TELLING)
+   end
+end
+
 -- In short pieces: the end of the run is not slept through.
 local function rest(thread_id)
    local left_s = every_s
    while left_s > 0 and ffi.C.sb_more_events(thread_id) do
+      tell(thread_id)
       local now_s = math.min(left_s, LONGEST_REST_S)
       ffi.C.usleep(now_s * 1000000)
       left_s = left_s - now_s
@@ -53,6 +108,7 @@ end
 
 function thread_run(thread_id)
    while ffi.C.sb_more_events(thread_id) do
+      tell(thread_id)
       ffi.C.sb_event_start(thread_id)
       local answered, problem = pcall(event)
       if answered then
@@ -64,6 +120,12 @@ function thread_run(thread_id)
          error(problem, 0)
       end
       rest(thread_id)
+   end
+   -- What cut an answer short may hit this, too.
+   for _ = 1, LAST_TRIES do
+      if pcall(told, thread_id, ", its last") then
+         break
+      end
    end
 end
 

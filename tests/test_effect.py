@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from at_work import write_scaling
 
+from recovery.commands.asked_work import instances_for
 from recovery.effect import lowered, one_experiment, same, server_of_cell
 from recovery.errors import TrialVoidError, UsageError
 from recovery.foreseen import foresee
@@ -16,7 +17,15 @@ from recovery.scenarios import find_scenario
 from recovery.scenarios.description import check_differs
 from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.interference import INTERFERENCE
-from recovery.server.tablecache import connections_for, entries_for, files_for, most_clients, most_open
+from recovery.server.tablecache import (
+    connections_for,
+    entries_for,
+    files_for,
+    instances_of,
+    most_clients,
+    most_open,
+)
+from recovery.versions import parse_version
 
 LIMIT = 20_000
 
@@ -121,8 +130,36 @@ def test_the_usual_caches_of_interference_are_one_too_small_and_one_that_can_be(
     works = experiment.works(Asked(threads=(threads,)), experiment.schema, Host(2, 8 << 30, open_files=files))
     fewer, more = (int(value) for value in dict.fromkeys(dict(work.axes)["table_open_cache"] for work in works))
     (tables,) = {int(dict(work.axes)["tables"]) for work in works}
-    assert fewer < threads * tables, "too few even in one instance"
-    assert entries_for(tables, threads=threads) <= more <= most_open(files, connections=1000)
+    assert fewer < tables * 16, "too few for each instance to hold them once"
+    assert entries_for(tables, threads=threads, instances=16) <= more <= most_open(files, connections=1000)
+
+
+def test_among_how_many_instances_the_entries_are_divided() -> None:
+    versions = ("5.6.24", "5.7.22", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
+    assert [instances_of(parse_version(one)) for one in versions] == [(1,), (16,), (16,), (1,), (1,)]
+    assert [instances_of(parse_version(one), (1, 8)) for one in versions] == [(1, 8), (1, 8), (1, 8), (1,), (1,)]
+    assert instances_for(Asked(), ("5.6.24", "8.0.31"), ()) == (1, 16)
+    assert instances_for(Asked(), (), ()) == (16,), "who knows what the user's own server does"
+    assert instances_for(Asked(), ("5.7.22",), ("table_open_cache_instances=4",)) == (4,)
+    varied = Asked(options=(("table_open_cache_instances", ("1", "16")),))
+    assert instances_for(varied, ("5.7.22", "mariadb-10.11.5"), ()) == (1, 16)
+
+
+@pytest.mark.parametrize(
+    ("instances", "caches", "most"), [((16,), ("2000", "9000"), 592), ((1,), ("250", "5625"), 948)]
+)
+def test_where_all_entries_are_in_one_instance_fewer_are_needed(
+    instances: tuple[int, ...], caches: tuple[str, str], most: int
+) -> None:
+    """So a load may use more tables; and a cache that holds them once is not too small."""
+    experiment = INTERFERENCE.experiment
+    assert experiment is not None
+    host = Host(2, 8 << 30, open_files=LIMIT, instances=instances)
+    works = experiment.works(Asked(), experiment.schema, host)
+    assert tuple(dict.fromkeys(dict(work.axes)["table_open_cache"] for work in works)) == caches
+    assert experiment.works(Asked(load_tables=(most,)), experiment.schema, host)
+    with pytest.raises(UsageError, match="entries in the table cache"):
+        experiment.works(Asked(load_tables=(most + 1,)), experiment.schema, host)
 
 
 def test_interference_over_more_tables_than_a_cache_can_hold_is_refused_with_what_fits() -> None:

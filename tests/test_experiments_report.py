@@ -61,7 +61,7 @@ def test_each_question_has_its_answer_its_figures_and_its_own_charts(whole: Path
     assert "Second by second" in parts["interference"]
     assert "2 more of them over time" not in parts["interference"]
     assert "4 more of them over time" in parts["interference"], "one of each version is open"
-    assert "mean misses/s" in parts["interference"], "what is claimed of them stands beside the queries"
+    assert "mean load misses/s" in parts["interference"], "what is claimed of them stands beside the queries"
     assert "Second by second" not in parts["table-cache"]
 
 
@@ -72,7 +72,7 @@ def test_effects_that_lack_runs_alone_share_a_sentence(tmp_path: Path, monkeypat
     assert told.count("Cannot be told from so few runs") == 1
     assert "3 effects: Cannot be told from so few runs, without an interval" in told
     assert "1 shows, 3 cannot be told from so few runs." in told
-    assert "5,200 misses/s from 0" in told
+    assert "1,300 load misses/s from" in told
 
 
 def test_text_is_narrow_and_plain(whole: Path) -> None:

@@ -8,6 +8,7 @@ from statistics import fmean
 import pytest
 
 from recovery.load.polling import FOREIGN_KEYS, Polls, command, read_polls, write_statements
+from recovery.versions import parse_version
 from recovery.work import Load, Poll
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench" / "poll.txt"
@@ -21,7 +22,7 @@ def test_statements_go_by_a_file(tmp_path: Path) -> None:
 
     called = command(
         poll, Load("oltp_read_only", 8, 10, 100, seconds=9, warmup_s=3), program=Path("/usr/bin/sysbench"),
-        statements=path, socket=Path("/run/s"), database="it's", tables=50,
+        statements=path, socket=Path("/run/s"), database="it's", tables=50, version=parse_version("5.6.24"),
     )  # fmt: skip
     assert {
         "--threads=2",
@@ -31,6 +32,7 @@ def test_statements_go_by_a_file(tmp_path: Path) -> None:
         "--tables=50",
         "--schema=it's",
         f"--statements={path}",
+        "--counters=SHOW {scope} STATUS WHERE variable_name IN ('Table_open_cache_hits', 'Table_open_cache_misses')",
     } < set(called)
     assert Path(called[1]).is_file()
     assert called[-1] == "run"

@@ -47,9 +47,23 @@ def titled(session: Session, title: str) -> Table:
 
 def test_what_is_lost_is_told_with_its_error() -> None:
     lost = titled(interference(), "Lost by poll=on")
-    assert lost.headers == ("version", "table open cache", "poll=off", "poll=on", "lost", "+-", "more than noise")
-    assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse *")
-    assert [row[-1] for row in lost.rows if row[0] == NEW] == ["no"] * 3
+    assert lost.headers == (
+        "version", "table open cache", "poll=off", "poll=on", "lost", "+-", "more than noise", "more misses/s",
+    )  # fmt: skip
+    assert lost.rows[0] == (OLD, "400", "46,289", "38,466", "16.9 %", "1.3", "yes, worse *", "1,299")
+    assert [row[-2:] for row in lost.rows if row[0] == NEW] == [("no", "0")] * 3
+
+
+def test_where_the_loads_own_misses_are_not_known_none_are_told() -> None:
+    session = interference(caches=("400",))
+    runs = (
+        replace(run, measures={name: value for name, value in run.measures.items() if not name.startswith("load_")})
+        for run in session.runs
+    )
+    lost = titled(replace(session, runs=tuple(runs)), "Lost by poll=on")
+    assert lost.headers[-1] == "more than noise"
+    assert len(lost.rows[0]) == len(lost.headers) == len(lost.numeric)
+    assert len(lost.notes) == 1
 
 
 def test_waits_are_those_of_the_run_that_counts_them() -> None:

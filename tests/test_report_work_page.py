@@ -89,7 +89,7 @@ def test_off_and_on_are_drawn_over_each_other() -> None:
     assert [re.sub(r"run \d+", "run", mark.name) for mark in first.legend] == [
         "poll=off, run: 46,320 queries/s", "poll=on, run: 38,492 queries/s", "warm-up, in no figure",
     ]  # fmt: skip
-    assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 7
+    assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 8
     assert 'class="polling s1"' in first.svg
     assert 'class="polling s0"' not in first.svg
     assert "poll=on: 210 polls/s beside the load" in first.svg
@@ -154,7 +154,7 @@ def panels(chart: object) -> list[str]:
 
 def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
     first, more, *_ = over_time(interference())
-    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "opened/s"], "hits beside misses"
+    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "load misses/s"], "hits beside misses"
     assert isinstance(more, Fold)
     assert panels(more.parts[0]) == ["reads/s", "polls/s"]
     writes = {one.title: one for one in over_time(write_scaling()) if isinstance(one, Chart)}

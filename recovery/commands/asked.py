@@ -10,7 +10,7 @@ from pathlib import Path
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import known_wanted
 from recovery.clashes import refuse_clashes, refuse_size_of_files
-from recovery.commands.asked_work import asked_of, host_for, schema_of
+from recovery.commands.asked_work import asked_of, host_for, instances_for, schema_of
 from recovery.commands.gone_on import Given, gone_on_with
 from recovery.commands.options import repeat_command
 from recovery.commands.work_options import repeated_work
@@ -57,7 +57,7 @@ def make_request(scenario: str, given: Given) -> Request:
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
-    laid = _laid_out(measured, given, points=points, limits=limits)
+    laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
         scenario=scenario,
         works=laid.works,
@@ -128,12 +128,15 @@ class _Laid:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def _laid_out(scenario: Scenario, given: Given, *, points: tuple[int, ...], limits: Limits) -> _Laid:
+def _laid_out(
+    scenario: Scenario, given: Given, *, points: tuple[int, ...], limits: Limits, versions: tuple[str, ...]
+) -> _Laid:
     experiment = scenario.experiment
     if experiment is None:
         asked = {**given, "tables": str(points[-1])} if points else given
         return _Laid(asked_schema(asked), starts(scenario.caches))
-    work, host = asked_of(given, experiment), host_for(limits)
+    work = asked_of(given, experiment)
+    host = replace(host_for(limits), instances=instances_for(work, versions, given["settings"]))
     schema = schema_of(given, experiment, work)
     return _Laid(schema, experiment.works(work, schema, host), work, experiment.settings(work, schema, host))
 

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from recovery.builds.resolve import known_wanted
 from recovery.commands.queries import read_queries
 from recovery.errors import UsageError
 from recovery.host import cores, pinning
 from recovery.host.machine import memory_bytes
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
-from recovery.request import MOST_SCHEMAS, MOST_TABLES, positive
+from recovery.request import MOST_SCHEMAS, MOST_TABLES, parse_settings, positive
 from recovery.scenarios.experiment import Asked, Experiment, Host
+from recovery.scenarios.table_cache import INSTANCES
 from recovery.server.options import check_user_settings
+from recovery.server.tablecache import DIVIDED, instances_of
 
 _MOST_SECONDS = 86_400
 _MOST_THREADS = 10_000
@@ -74,6 +77,17 @@ def host_for(limits: Limits) -> Host:
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
         memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
     )
+
+
+def instances_for(asked: Asked, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
+    """Of the table cache, in each of the servers. One that tells its release only when it is there may be any."""
+    given = dict(parse_settings(settings))
+    named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
+    numbers = [int(one) for one in named if one.isdecimal() and int(one) > 0]
+    releases = [known_wanted(text).release for text in versions]
+    unknown = tuple(numbers) or (DIVIDED,)
+    found = [instances_of(release, numbers) if release else unknown for release in releases]
+    return tuple(sorted({one for each in found or [unknown] for one in each}))
 
 
 def _warmup(text: str | None) -> int:

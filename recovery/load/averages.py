@@ -20,6 +20,10 @@ _SHARES = {
         (("status.Table_open_cache_hits",),),
         (("status.Table_open_cache_hits", "status.Table_open_cache_misses"),),
     ),
+    "load_table_open_cache_hit_share": (
+        (("load.Table_open_cache_hits",),),
+        (("load.Table_open_cache_hits", "load.Table_open_cache_misses"),),
+    ),
 }
 _PER_QUERY = {
     "server_cpu_us_per_query": (GROWING["server_cpus"], 1e6),

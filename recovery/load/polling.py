@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
+from recovery.load.shared import COUNTERS
 from recovery.load.sysbench import calling, lasting, looks_in, read_report
+from recovery.model import Version
 from recovery.paths import template_dir
+from recovery.versions import can
 from recovery.work import Load, Poll
 
 if TYPE_CHECKING:
@@ -29,6 +32,10 @@ WHERE fk.referenced_column_name IS NOT NULL
 """What an object-relational mapper asks of each table that it meets. A server without a dictionary opens tables to
 answer: for the one view that which is named, for the other, which is held to the schema alone, all that are in it."""
 
+_NAMED = f"WHERE variable_name IN ({', '.join(map(repr, COUNTERS))})"
+_SHOWN = f"SHOW {{scope}} STATUS {_NAMED}"
+_SELECTED = f"SELECT * FROM performance_schema.{{scope}}_status {_NAMED}"  # noqa: S608 - of names that stand here
+"""Where tables tell, SHOW opens them too, and counts that for no session."""
 _IGNORED = (1213, 1020, 1205, 1317)
 """Errors: sysbench's own, and that of an answer which was cut short, as the last one is. It counts as none."""
 
@@ -41,14 +48,24 @@ def write_statements(poll: Poll, folder: Path) -> Path:
 
 
 def command(
-    poll: Poll, load: Load, *, program: Path, statements: Path, socket: Path, database: str, tables: int
+    poll: Poll,
+    load: Load,
+    *,
+    program: Path,
+    statements: Path,
+    socket: Path,
+    database: str,
+    tables: int,
+    version: Version,
 ) -> list[str]:
     """Beside this load, for as long. `tables` are those that are asked about: sbtest1 and so on."""
     script = str(template_dir() / "poll.lua")
+    counters = _SELECTED if can(version, "status_tables") else _SHOWN
     return [
         *calling(script, program=program, socket=socket, database=database, threads=poll.clients),
         *lasting(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
-        f"--schema={database}", f"--mysql-ignore-errors={','.join(map(str, _IGNORED))}", "run",
+        f"--schema={database}", f"--counters={counters}", f"--mysql-ignore-errors={','.join(map(str, _IGNORED))}",
+        "run",
     ]  # fmt: skip
 
 

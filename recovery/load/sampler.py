@@ -57,7 +57,8 @@ class Sampler:
         self._device = device
         self._clients = clients
         self._every_s = every_s
-        self._began_s = time.monotonic()
+        self.began_s = time.monotonic()
+        """The measuring, by the monotonic clock; until it has begun, its own looking."""
         self._looks: list[Sample] = []
         """By the monotonic clock."""
         self._first: Sample | None = None
@@ -71,7 +72,7 @@ class Sampler:
     @property
     def samples(self) -> tuple[Sample, ...]:
         """Once it is over."""
-        return tuple(Sample(round(look.at_s - self._began_s, 3), look.figures) for look in self._looks)
+        return tuple(Sample(round(look.at_s - self.began_s, 3), look.figures) for look in self._looks)
 
     @property
     def whole(self) -> bool:
@@ -88,7 +89,7 @@ class Sampler:
 
     def begin(self) -> None:
         """The measuring begins now: a look is taken at once, and the next ones by the clock from here."""
-        self._began_s = time.monotonic()
+        self.began_s = time.monotonic()
         self._mark()
 
     def end(self) -> None:
@@ -104,7 +105,7 @@ class Sampler:
 
     def _go_on(self) -> None:
         """By the clock: a look that came late does not put off the next ones."""
-        due_s = self._began_s
+        due_s = self.began_s
         left = 2
         while left:
             try:
@@ -114,7 +115,7 @@ class Sampler:
             else:
                 if end is None:
                     return
-                due_s = self._began_s
+                due_s = self.began_s
                 left -= 1
                 self._look_at(end)
             due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
@@ -173,7 +174,7 @@ class Sampler:
         return None
 
     def __enter__(self) -> Self:
-        self._began_s = time.monotonic()
+        self.began_s = time.monotonic()
         with suppress(RuntimeError):  # no thread is to be had
             self._thread.start()
         return self

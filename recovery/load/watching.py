@@ -21,6 +21,8 @@ GROWING: dict[str, Sums] = {
     "table_open_cache_hits_per_s": (("status.Table_open_cache_hits",),),
     "table_open_cache_misses_per_s": (("status.Table_open_cache_misses",),),
     "table_open_cache_overflows_per_s": (("status.Table_open_cache_overflows",),),
+    "load_table_open_cache_hits_per_s": (("load.Table_open_cache_hits",),),
+    "load_table_open_cache_misses_per_s": (("load.Table_open_cache_misses",),),
     "opened_tables_per_s": (("status.Opened_tables",),),
     "opened_table_definitions_per_s": (("status.Opened_table_definitions",),),
     "server_cpus": (("process.cpu_s",),),
@@ -52,6 +54,7 @@ GROWING: dict[str, Sums] = {
 
 LEVELS: dict[str, Sums] = {
     "threads_running": (("status.Threads_running",),),
+    "table_open_cache_active_instances": (("status.Table_open_cache_active_instances",),),
     "checkpoint_age_bytes": (
         ("metric.log_lsn_checkpoint_age",),
         ("status.Innodb_checkpoint_age",),

@@ -35,6 +35,7 @@ EFFECTIVE = (
     "sync_binlog",
     "table_definition_cache",
     "table_open_cache",
+    "table_open_cache_instances",
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from recovery.load.shared import Beside
+
 
 @dataclass(frozen=True)
 class Done:
@@ -19,3 +21,5 @@ class Done:
     """Queries a second as the clients counted them, by when each second ended, since the measuring began."""
     polled: tuple[tuple[float, float], ...] = ()
     """The same of answers to whoever polls beside the load, from its beginning to its end."""
+    beside: Beside | None = None
+    """Who asked something else meanwhile; None where that was no question."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from recovery.model import Schema, Work
 from recovery.server.runfiles import open_files_limit
+from recovery.server.tablecache import DIVIDED
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Host:
     memory_bytes: int
     open_files: int = field(default_factory=open_files_limit)
     """That a server may have."""
+    instances: tuple[int, ...] = (DIVIDED,)
+    """Of the table cache, among which each of the servers divides its entries."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
@@ -29,24 +30,47 @@ OFF, ON = "off", "on"
 _THREADS = 10
 _WORKLOAD = "read-only"
 _LOAD_TABLES = 500
-"""Of which the table cache must hold sixteen times as many: by default it has so many instances."""
+"""Of which the table cache must hold sixteen times as many where it has so many instances."""
 _CACHE = "table_open_cache"
 _MORE = 1.125
 """Times what the load needs: the published effect depends on whether the cache holds it."""
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    return works_of(_ways(asked, schema, host))
+    return works_of(_ways(asked, schema, _Room(host.open_files, host.instances, asked.pollers)))
 
 
-def _ways(asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
+@dataclass(frozen=True)
+class _Room:
+    """Of a table cache."""
+
+    files: int
+    """That a server may open."""
+    instances: tuple[int, ...]
+    """Among which each of the servers divides its entries."""
+    pollers: int
+
+    def most(self, threads: int) -> int:
+        """Entries, beside so many clients."""
+        return most_open(self.files, connections=connections_for(threads + self.pollers))
+
+    def needed(self, tables: int, threads: int) -> int:
+        """By that which divides them most."""
+        return entries_for(tables, threads=threads, instances=max(self.instances))
+
+    def too_few(self, tables: int, threads: int) -> int:
+        """For an instance to hold all tables even once, also where all entries are in one."""
+        return max(1, min(self.needed(tables, threads) // 4, tables * min(self.instances) // 2))
+
+    def fits(self, threads: int) -> bool:
+        """Over one table. Each needs an entry, and leaves fewer."""
+        return self.needed(1, threads) <= self.most(threads)
+
+
+def _ways(asked: Asked, schema: Schema, room: _Room) -> Iterator[Way]:
     clients = asked.threads or (_THREADS,)
-    most = _most_entries(host, max(clients) + asked.pollers)
-    used = asked.load_tables or (min(_usual_tables(clients, most), schema.tables),)
-    caches = dict(asked.options).get(_CACHE)
-    if not caches:
-        _check_cache(clients, used, asked, host)
-        caches = _caches(clients, used, most)
+    used = asked.load_tables or (min(_usual_tables(clients, room), schema.tables),)
+    caches = dict(asked.options).get(_CACHE) or _caches(max(clients), max(used), room)
     crossed = product(
         asked.workloads or (_WORKLOAD,),
         clients,
@@ -62,56 +86,36 @@ def _ways(asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
             schema.rows,
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
-            poll=Poll(asked.pollers, asked.every_s, _statements(asked)) if poll == ON else None,
+            poll=Poll(asked.pollers if poll == ON else 0, asked.every_s, _statements(asked)),
         )
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield Way(load, axes, options)
 
 
-def _most_entries(host: Host, clients: int) -> int:
-    return most_open(host.open_files, connections=connections_for(clients))
-
-
-def _usual_tables(threads: tuple[int, ...], most: int) -> int:
+def _usual_tables(threads: tuple[int, ...], room: _Room) -> int:
     """As many as a cache can hold for them."""
-    return max(1, min(_LOAD_TABLES, int(most / _MORE) // entries_for(1, threads=max(threads))))
+    most = max(threads)
+    return max(1, min(_LOAD_TABLES, int(room.most(most) / _MORE) // room.needed(1, most)))
 
 
-def _caches(threads: tuple[int, ...], tables: tuple[int, ...], most: int) -> tuple[str, str]:
-    """One that does not hold what the load uses, and one that does."""
-    needed = entries_for(max(tables), threads=max(threads))
-    # Too few also for a server that has one instance, and each of the others gives a thread all of its own.
-    fewer = min(needed // 4, max(threads) * max(tables) // 2)
-    return str(max(1, fewer)), str(min(most, int(_MORE * needed)))
-
-
-def _check_cache(threads: tuple[int, ...], tables: tuple[int, ...], asked: Asked, host: Host) -> None:
-    """One that holds what they use must be possible; what is, is named."""
-    clients, used = max(threads), max(tables)
-    needed, most = entries_for(used, threads=clients), _most_entries(host, clients + asked.pollers)
+def _caches(threads: int, tables: int, room: _Room) -> tuple[str, str]:
+    """One that does not hold what the load uses, and one that does; it must be possible, and what is, is named."""
+    most, needed = room.most(threads), room.needed(tables, threads)
     if needed <= most:
-        return
-    fit = most // entries_for(1, threads=clients)
+        return str(room.too_few(tables, threads)), str(min(most, int(_MORE * needed)))
+    fit = most // room.needed(1, threads)
     fewer = (
-        f"LOAD_TABLES={fit} at most, or fewer THREADS="
-        if fit
-        else f"THREADS={_most_threads(clients, asked, host)} at most"
+        f"LOAD_TABLES={fit} at most, or fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
     )
     raise UsageError(
-        f"{clients:,} clients over {used:,} {'table' if used == 1 else 'tables'} need {needed:,} entries in the table "
-        f"cache, and the files that a server may open here (ulimit -n) suffice for {most:,}",
-        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
+        f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
+        f"table cache, and the files that a server may open here (ulimit -n) suffice for {most:,}",
+        f"give {fewer} at most, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
     )
 
 
-def _most_threads(threads: int, asked: Asked, host: Host) -> int:
-    """Over one table. Each needs an entry, and leaves fewer."""
-    fit = (
-        fewer
-        for fewer in range(threads, 1, -1)
-        if entries_for(1, threads=fewer) <= _most_entries(host, fewer + asked.pollers)
-    )
-    return next(fit, 1)
+def _most_threads(threads: int, room: _Room) -> int:
+    return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 
 def _statements(asked: Asked) -> tuple[str, ...]:

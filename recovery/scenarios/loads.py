@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +16,7 @@ from recovery.host.cores import split
 from recovery.host.pinning import own_cores, pin
 from recovery.load import polling, sysbench
 from recovery.load.clients import GRACE_S, Client
+from recovery.load.shared import Beside, Told, read_told
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.done import Done
 from recovery.scenarios.reading import read_tables
@@ -54,13 +56,14 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
         bench.tell("warming up" if task.warmup_s else "under load")
         client = clients.begun(_LOAD)
         _until(client, sysbench.AT_WORK, _PREPARING_S)
-        poller = clients.begun(_POLLS) if task.poll else None
+        poller = clients.begun(_POLLS) if _polled(task) else None
         if task.warmup_s:
             _until(client, sysbench.CHECKPOINT, task.warmup_s + GRACE_S)
             bench.tell("under load")
         with watch.measured():
             ended = client.wait(task.seconds)
-        polls = _ended_polls(poller, bench.server, task) if poller else None
+            over_s = time.monotonic()
+        polls, told = _ended_polls(poller, bench.server, task) if poller else (None, ())
         report = sysbench.read_report(ended.text)
     return Done(
         measures=dict(_measures(report, polls)),
@@ -69,7 +72,12 @@ def load(bench: Bench, task: Load, watch: Watch) -> Done:
         commits=0 if task.script in _READERS else report.transactions,
         seen=tuple((look.at_s, look.qps) for look in report.looks),
         polled=polls.seen if polls else (),
+        beside=None if task.poll is None else Beside(task.poll.clients, over_s, told),
     )
+
+
+def _polled(task: Load) -> bool:
+    return task.poll is not None and task.poll.clients > 0
 
 
 def _until(client: Client, words: str, timeout_s: float) -> None:
@@ -80,14 +88,14 @@ def _until(client: Client, words: str, timeout_s: float) -> None:
         )
 
 
-def _ended_polls(poller: Client, server: Server, task: Load) -> polling.Polls | None:
+def _ended_polls(poller: Client, server: Server, task: Load) -> tuple[polling.Polls | None, tuple[Told, ...]]:
     """An answer that is under way says nothing of the load any more, and may take minutes."""
     if not poller.has_ended(_TAIL_S):
         with server.session() as connection:
             polling.cut_short(connection)
     whole = poller.has_ended(_LAST_TAIL_S)
     ended = poller.wait(0) if whole else poller.stop()
-    return polling.read_polls(ended.text, warmup_s=task.warmup_s, whole=whole)
+    return polling.read_polls(ended.text, warmup_s=task.warmup_s, whole=whole), read_told(ended.text)
 
 
 class _Clients:
@@ -100,10 +108,10 @@ class _Clients:
         program, server, schema = bench.conditions.programs[SYSBENCH], bench.server, bench.schema
         where: _Where = {"program": program.path, "socket": server.socket, "database": schema.database}
         self._commands = {_LOAD: sysbench.command(task, **where)}
-        if task.poll is not None:
+        if task.poll is not None and _polled(task):
             statements = polling.write_statements(task.poll, server.logdir)
             self._commands[_POLLS] = polling.command(
-                task.poll, task, statements=statements, tables=schema.tables, **where
+                task.poll, task, statements=statements, tables=schema.tables, version=server.build.version, **where
             )
         self.told = {
             program.name: program.version,

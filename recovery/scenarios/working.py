@@ -10,6 +10,7 @@ from typing import Any
 
 from recovery.load.averages import averages
 from recovery.load.rawlooks import write_raw
+from recovery.load.shared import with_own
 from recovery.load.watching import watched
 from recovery.measured import Samples, Series, Watched
 from recovery.model import Cache, Variant
@@ -48,6 +49,8 @@ def counts(_: Worked) -> tuple[Verdict, str | None]:
 
 def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
     looks, whole = watch.sampler.samples, watch.sampler.whole
+    if done.beside is not None:
+        looks = with_own(looks, done.beside, began_s=watch.sampler.began_s)
     write_raw(watch.raw, looks)
     found = averages(looks, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
     return Worked(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from recovery.model import Flavor, Version
+from recovery.versions import can
+
 FILES_OF_ITS_OWN = 30
 """MariaDB keeps so many back, MySQL ten."""
 FILES_A_TABLE = 2
@@ -13,8 +18,9 @@ _CONNECTIONS = 1000
 """That are allowed in any case."""
 _BESIDE = 16
 """Connections: who looks at the server, who reads its tables, who stops what is under way."""
-MOST_INSTANCES = 16
-"""Of the table cache, by default from 5.7 on. Each has its share of the entries, and a connection uses one of them."""
+DIVIDED = 16
+"""Instances of the table cache by default, of MySQL from 5.7 on. Each has its share of the entries, and a connection
+uses one of them."""
 
 
 def most_open(files: int, *, connections: int) -> int:
@@ -37,8 +43,16 @@ def files_for(tables: int, *, connections: int) -> int:
     return tables * FILES_A_TABLE + connections + FILES_OF_ITS_OWN
 
 
-def entries_for(tables: int, *, threads: int) -> int:
-    """For a load whose threads all use all of its tables, with the instances that servers have by default: each must
-    hold the tables once for each thread that uses it."""
-    each = -(-threads // MOST_INSTANCES)
-    return tables * each * MOST_INSTANCES
+def instances_of(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]:
+    """Among so many the entries are divided, where the user names these numbers, or none. In MariaDB each instance has
+    as many entries as all have elsewhere, and it begins with one: others join where threads wait."""
+    if version.flavor is Flavor.MARIADB:
+        return (1,)
+    return tuple(named) or (DIVIDED if can(version, "divided_table_cache") else 1,)
+
+
+def entries_for(tables: int, *, threads: int, instances: int) -> int:
+    """For a load whose threads all use all of its tables: each instance must hold the tables once for each thread that
+    uses it."""
+    each = -(-threads // instances)
+    return tables * each * instances

@@ -131,12 +131,17 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
     assert "polls_per_s" not in alone
     assert polled["opened_tables_per_s"] > TABLES / 2 * polled["polls_per_s"]
     assert alone["opened_tables_per_s"] < polled["opened_tables_per_s"] / 10
+    misses = "load_table_open_cache_misses_per_s"
+    assert alone[misses] == alone["table_open_cache_misses_per_s"], "nobody else is there"
+    assert 0 < polled[misses] < polled["table_open_cache_misses_per_s"] / 2, "most are the poller's own"
+    assert polled["load_table_open_cache_hit_share"] > polled["table_open_cache_hit_share"]
     newer = cell(session, "8.0.31", poll="on").measures
+    assert newer[misses] < 10
     assert newer["opened_tables_per_s"] < TABLES / 10 * newer["polls_per_s"]
     for one in session.runs:
         assert one.watched is not None
         series = {each.name: each.values for each in one.watched.series}
-        assert {"qps", "table_open_cache_misses_per_s", "server_cpus", "client_cpus"} <= series.keys()
+        assert {"qps", "table_open_cache_misses_per_s", misses, "server_cpus", "client_cpus"} <= series.keys()
         assert {len(values) for values in series.values()} == {len(one.watched.at_s)}
         measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
         assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)

@@ -19,6 +19,7 @@ from recovery.load.clients import Client
 from recovery.load.ground import Ground
 from recovery.load.polling import FOREIGN_KEYS, cut_short, read_polls, write_statements
 from recovery.load.polling import command as polling
+from recovery.load.shared import read_told
 from recovery.load.stage import prepare_stage
 from recovery.load.sysbench import WORKLOADS, Report, command, prepared_statements, read_report
 from recovery.model import Build, Schema
@@ -194,10 +195,16 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     poll = Poll(2, 0.5, (FOREIGN_KEYS, own))
     called = polling(
         poll, replace(LOAD, seconds=2), program=tool.path, statements=write_statements(poll, tmp_path),
-        socket=server.socket, database="sbtest", tables=3,
+        socket=server.socket, database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
     with Client("poller", called) as client:
-        report = read_report(client.wait(2).text)
+        wrote = client.wait(2).text
+    report, told = read_report(wrote), read_told(wrote)
+    assert {one.poller for one in told if one.is_last} == {0, 1}
+    assert len(told) > 4, "each at its beginning, its end, and between"
+    assert all(own <= every for one in told for own, every in zip(one.own, one.all, strict=True))
+    misses = sum(one.own[1] for one in told if one.is_last)
+    assert misses >= (TABLES if can(server.build.version, "frm_files") else 0)
     assert 4 <= report.transactions <= 10
     assert report.latency_mean_ms is not None
     assert report.latency_mean_ms < 400, "the rests are not in it"
@@ -211,7 +218,7 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     slow = replace(poll, statements=("select sleep(600)", "select benchmark(1000000000000, md5('a'))"))
     called = polling(
         slow, LOAD, program=tool.path, statements=write_statements(slow, tmp_path), socket=server.socket,
-        database="sbtest", tables=3,
+        database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
     with Client("poller", called) as client:
         assert not client.has_ended(1.5)

@@ -11,8 +11,9 @@ from recovery.quantities import quantity
 TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
 """In one panel, where one run is drawn alone."""
 _CACHE = (
-    "qps", "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "opened_tables_per_s",
-    "opened_table_definitions_per_s", "table_open_cache_overflows_per_s",
+    "qps", "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "load_table_open_cache_misses_per_s",
+    "opened_tables_per_s", "opened_table_definitions_per_s", "table_open_cache_overflows_per_s",
+    "table_open_cache_active_instances",
 )  # fmt: skip
 _ASKED: dict[str, tuple[str, ...]] = {
     "interference": (*_CACHE, *TOGETHER),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from recovery.cells import Group, groups, is_switch, value_words
@@ -15,6 +15,12 @@ from recovery.stored import Axis, Session, Table
 from recovery.summary import baseline_of
 
 OFF = frozenset({"off", "false", "no"})
+MISSES = "load_table_open_cache_misses_per_s"
+"""Of the load's own: what somebody else took from it by the table cache, if by that."""
+_MISSED = (
+    "more misses/s: of the table cache, the load's own, without those of who asked beside it; what was lost without "
+    "more of them was lost to something else."
+)
 _NOISE = "more than noise: 1 is outside of it"
 
 
@@ -115,9 +121,11 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
     on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
     off = value_words(axis, str(axis.base))
     named = keys.headers(session, group, without=(axis.name,))
+    missed = {(one.version, one.variant): one.mean for one in middles(session, MISSES) if one.mean is not None}
+    why = ("more misses/s",) if missed else ()
     return Table(
         title=keys.titled(f"{word.capitalize()} by {on}: {about.title}", group),
-        headers=(*named, off, on, word, "+-", "more than noise"),
+        headers=(*named, off, on, word, "+-", "more than noise", *why),
         rows=tuple(
             (
                 *keys.row(session, group, (one.version, one.variant), without=(axis.name,)),
@@ -126,16 +134,23 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
                 said.percent(lost_share(about, one)),
                 figures.ABSENT if one.ratio_error is None else f"{100 * one.ratio_error:.1f}",
                 said.verdict(about, one.ratio, differs=one.differs) + _star(one),
+                *(said.column(quantity(MISSES), _more(missed, one)) for _ in why),
             )
             for one in held
         ),
-        numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * 4, False),
+        numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
             f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
             "+-: half of its 95 % interval, in percent as well; more than noise: 0 is outside of it.",
+            *((_MISSED,) if missed else ()),
         ),
         keys=len(named),
     )
+
+
+def _more(means: Mapping[tuple[str, str], float], held: Held) -> float | None:
+    on, off = means.get((held.version, held.variant)), means.get((held.version, held.base_variant))
+    return None if on is None or off is None else on - off
 
 
 def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:

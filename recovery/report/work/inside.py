@@ -16,7 +16,9 @@ Means = dict[str, dict[tuple[str, str], float | None]]
 FAMILIES: dict[str, tuple[str, ...]] = {
     "Table cache": (
         "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "table_open_cache_overflows_per_s",
-        "table_open_cache_hit_share", "opened_tables_per_s", "opened_table_definitions_per_s",
+        "table_open_cache_hit_share", "load_table_open_cache_hits_per_s", "load_table_open_cache_misses_per_s",
+        "load_table_open_cache_hit_share", "opened_tables_per_s", "opened_table_definitions_per_s",
+        "table_open_cache_active_instances",
     ),
     "Redo log and storage": (
         "redo_bytes_per_commit", "redo_bytes_per_s", "fsyncs_per_commit", "fsyncs_per_s", "pending_fsyncs",
