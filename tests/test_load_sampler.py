@@ -127,6 +127,8 @@ def test_what_clients_did_before_the_first_look_is_not_in_it() -> None:
     assert (found["server_cpus"], found["questions_per_s"]) == (0.5, 50)
     assert found["server_cpu_us_per_query"] == 2500, "2 s of CPU for 800 of the 1000, which took 5 s"
     assert found["redo_bytes_per_commit"] == 2560
+    later = tuple(replace(one, at_s=one.at_s + 5) for one in STEADY)
+    assert averages(later[2:], queries=1000, commits=8) == {}, "4 s of 9"
 
 
 def test_as_it_stands_once_the_work_is_over_is_no_level_of_it() -> None:

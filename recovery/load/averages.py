@@ -39,6 +39,8 @@ _RATES = GROWING | {
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
 """Of all figures that there can be."""
+_LEAST_SEEN = 0.5
+"""Of the measured time. What went on in less than that is no measure of the whole."""
 _NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
 """MySQL 8.0 keeps the counters of its read-write locks, and counts nothing in them: none since the server's start, with
 hundreds of waits in SHOW ENGINE INNODB MUTEX."""
@@ -56,6 +58,8 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
     seconds = ended.at_s - began.at_s
     # A busy server answers the first look some moments after it was asked: what clients did until then is not in it.
     seen = min(1.0, seconds / ended.at_s)
+    if seen < _LEAST_SEEN:
+        return {}
 
     found: dict[str, float | None] = {}
     for name, sums in _RATES.items():
