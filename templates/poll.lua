@@ -100,9 +100,9 @@ local function rest(thread_id)
    local left_s = every_s
    while left_s > 0 and ffi.C.sb_more_events(thread_id) do
       tell(thread_id)
-      local now_s = math.min(left_s, LONGEST_REST_S)
-      ffi.C.usleep(now_s * 1000000)
-      left_s = left_s - now_s
+      local piece_s = math.min(left_s, LONGEST_REST_S)
+      ffi.C.usleep(piece_s * 1000000)
+      left_s = left_s - piece_s
    end
 end
 

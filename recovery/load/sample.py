@@ -25,5 +25,7 @@ def thinned(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
 
 
 def began_with(samples: tuple[Sample, ...]) -> Sample | None:
-    """The look at which the measuring began, or the one closest to it where that one failed."""
-    return min(samples, key=lambda one: abs(one.at_s), default=None)
+    """The look at which the measuring began: the first since then, and not one that is closer, but of what was done to
+    prepare it. Where there is none, the one closest to it."""
+    since = (one for one in samples if one.at_s >= 0)
+    return min(since, key=lambda one: one.at_s, default=None) or max(samples, key=lambda one: one.at_s, default=None)

@@ -158,6 +158,8 @@ class Sampler:
     def _look_at(self, end: _End) -> None:
         """With what is too dear for every second, which lies between the two looks at neither end."""
         first = not self._ends
+        if first:  # one that was under way may tell of what went on before
+            self._looks = [look for look in self._looks if look.at_s < self.began_s]
         counted = self._waits() if first else None
         look = self._look()
         if look is not None:
