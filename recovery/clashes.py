@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from recovery.errors import ClashError
 from recovery.model import Named, Version, Work
 from recovery.request import Request
+from recovery.scenarios.loadable import QUESTION
 from recovery.scenarios.pools import POOL_OPTIONS
 from recovery.server.options import REDO, REDO_FILES, as_known, bare
 from recovery.versions import can
 from recovery.work import Load
-
-_QUESTION = "question"
-"""The axis by whose values the parts of an experiment are called."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def _axes(work: Work) -> set[str]:
 
 
 def _questions(works: Iterable[Work]) -> list[str]:
-    return list(dict.fromkeys(dict(work.axes)[_QUESTION] for work in works if _QUESTION in dict(work.axes)))
+    return list(dict.fromkeys(dict(work.axes)[QUESTION] for work in works if QUESTION in dict(work.axes)))
 
 
 def _in(works: Iterable[Work]) -> str:
