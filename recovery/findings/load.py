@@ -137,8 +137,8 @@ def wide_spread(session: Session) -> Iterator[Finding]:
         if one.interval is not None and one.mean and one.interval > _WIDE * one.mean:
             yield doubt(
                 "wide-spread", f"{one.version} {cell_words(session, one.variant)}",
-                f"The mean is known to {one.interval / one.mean:.0%} only: its runs lie {one.min:.4g} to {one.max:.4g} "
-                f"{quantity(one.name).unit}.".replace(" /s.", " a second."),
+                f"The mean is known to {one.interval / one.mean:.0%} only: its runs lie {_in_full(one.min)} to "
+                f"{_in_full(one.max)} {quantity(one.name).unit}.".replace(" /s.", " a second."),
                 "Say it with its interval, and claim no smaller difference; more RUNS= narrow it.",
             )  # fmt: skip
 
@@ -218,6 +218,13 @@ def _others_bytes(run: Run) -> float:
         if (theirs or 0) > max(_FEW_BYTES, share * own):
             found += theirs or 0
     return found
+
+
+def _in_full(value: float | None) -> str:
+    """Four digits, or all before the point."""
+    if value is None:
+        return "?"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 CHECKS: tuple[Check, ...] = (
