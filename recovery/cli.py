@@ -30,6 +30,7 @@ from recovery.commands.options import (
 from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.signals import end_like_an_interrupt
+from recovery.host.standstill import count_continuing
 from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
@@ -61,6 +62,7 @@ for command in (
 def main() -> NoReturn:
     _open_what_is_closed()
     end_like_an_interrupt()
+    count_continuing()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -24,6 +24,7 @@ from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
 from recovery.host.orphans import end_left_groups, end_left_servers
 from recovery.host.randomreads import LEFT_OUT, effort_for, probe
+from recovery.host.standstill import Standstill
 from recovery.host.usage import peak_memory_bytes
 from recovery.keeping import keep
 from recovery.leftout import left_out
@@ -38,6 +39,7 @@ from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of, with_cpus_shared
 from recovery.scenarios import find_scenario
 from recovery.scenarios.bench import Bench
+from recovery.scenarios.floor import floor as measure_floor
 from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import refuse
@@ -164,7 +166,7 @@ class _Loop:
                 if place != self._last_place:
                     bench.disturbed()
                 self._last_place = place
-                bench.vary(trial.variant, extra=trial.extra)
+                bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
                 self._one(trial, bench)
                 if is_last and self.request.floor:
                     self._floor(trial, bench)
@@ -182,7 +184,7 @@ class _Loop:
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for old in bench.server.logdir.glob("*.err"):
             old.unlink()
-        outcome = None
+        outcome, standstill = None, Standstill()
         try:
             outcome = self.prepared.scenario.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError) as error:
@@ -192,11 +194,12 @@ class _Loop:
             run = replace(empty_run(trial), verdict=verdict, reason=told)
         else:
             run = run_of(trial, outcome)
-            doubt = limits_not_held(bench.server.group, run)
+            doubt = standstill.told() or limits_not_held(bench.server.group, run)
             verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
             run = judged(trial, run, verdict, reason)
             if outcome.samples is not None and outcome.samples.note:
                 self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
+        run = self._by_a_steady_clock(trial, run, standstill)
         run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
         self.store.append(replace(run, started_at=started_at))
         for told in bench.notes:
@@ -209,13 +212,23 @@ class _Loop:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench, trial)
 
+    def _by_a_steady_clock(self, trial: Trial, run: Run, standstill: Standstill) -> Run:
+        """No duration is taken from the host's clock; what holds the server's stamps against it is."""
+        set_s = standstill.clock_set_s()
+        if set_s is None:
+            return run
+        self._note(
+            f"The host's clock was set by {set_s:+.1f} s during run {trial.number}; no duration is taken from it."
+        )
+        return replace(run, ready_lag_s=None)
+
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """After the last trial over a directory: only of files that a server has left in peace."""
         if not bench.at_rest:
             return
         self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
         try:
-            floor = floor_of(trial, self.prepared.plan, bench.floor())
+            floor = floor_of(trial, self.prepared.plan, measure_floor(bench))
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
         else:

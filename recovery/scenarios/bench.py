@@ -10,8 +10,6 @@ import pymysql
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
-from recovery.host.floor import Reads
-from recovery.host.floor import measure as measure_floor
 from recovery.host.pagecache import flush_caches, make_cold, make_tables_cold
 from recovery.host.state import removal
 from recovery.host.tablefiles import table_files
@@ -40,8 +38,8 @@ class Bench:
         self.datadir = datadir
         self.schema = schema
         self.conditions = conditions
-        self._files = table_files(datadir.mysql, schema)
-        self._tracer = Tracer(datadir.mysql, self._files) if conditions.trace else None
+        self.files = table_files(datadir.mysql, schema)
+        self._tracer = Tracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Fetched from storage by the last timed start, if nothing has touched the cache since."""
         self.tell: Callable[[str], None] = lambda _: None
@@ -50,6 +48,10 @@ class Bench:
         """What a reader must know of all the trials here."""
         self._variant = _PLAIN
         self._extra: Extra | None = None
+        self.repeat = 1
+        """Of the variant: the same thing happens in its first trial, its second …"""
+        self.lasts: dict[str, float] = {}
+        """Seconds that what may be cut short lasts here, as it was last seen."""
         self._seen: Callable[[], Samples] | None = None
         """What was seen of the last timed start, where it was one to be sampled."""
         self._described: dict[str, dict[str, str]] = {}
@@ -64,11 +66,12 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant, *, extra: Extra | None = None) -> None:
+    def vary(self, variant: Variant, *, extra: Extra | None = None, repeat: int = 1) -> None:
         """Its settings hold from the next start on; what is measured is looked into, or left alone."""
         known = as_known(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
+        self.repeat = repeat
 
     @property
     def description(self) -> dict[str, str]:
@@ -76,6 +79,11 @@ class Bench:
         state = self.datadir.state
         lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
         return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of every start of this variant."""
+        return lasting(dict(self._variant.settings))
 
     @property
     def _timed_settings(self) -> dict[str, str]:
@@ -150,7 +158,7 @@ class Bench:
         self.at_rest = False
         if self._tracer is not None:
             self._tracer.began()
-        chosen = lasting(dict(self._variant.settings)) | (settings or {})
+        chosen = self.settings | (settings or {})
         if self._variant.task is not None and self._extra is Extra.WAITS:
             chosen |= counting_settings(merge(self.server.settings, chosen))
         return self.server.start(log_name=log_name, settings=chosen, beside=beside)
@@ -178,19 +186,7 @@ class Bench:
         """The same under a server that has only been started."""
         self.last_read_bytes = None
         self.tell("emptying the cache")
-        return make_tables_cold(self.datadir.mysql, self._files, self.conditions.dropper)
-
-    def floor(self) -> Reads:
-        """What the storage allows over these files; between trials, when no server runs."""
-        assert self.at_rest, "a server may still write there"
-        self.last_read_bytes = None
-
-        def emptied() -> ColdProof:
-            proof = self.make_cold()
-            self.tell("reading first pages")
-            return proof
-
-        return measure_floor(self._files, emptied, self.server.group)
+        return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
 
     @property
     def data_bytes(self) -> int | None:

@@ -1,0 +1,54 @@
+"""Did this tool or the whole host stand still while something was timed, or was the clock set? Durations are taken
+from a clock that nobody can set; but one that was stopped meanwhile has looked too late, and none tells by how much."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType
+
+_ASLEEP_S = 0.2
+_SET_S = 0.5
+"""A clock that is corrected bit by bit never runs so far ahead within one start."""
+_continued = 0
+
+
+def count_continuing() -> None:
+    """From here on it is known when this process goes on after Ctrl-Z, or a SIGSTOP. For the main thread."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCONT, _goes_on)
+
+
+def _goes_on(_: int, __: FrameType | None) -> None:
+    global _continued
+    _continued += 1
+
+
+class Standstill:
+    """From here until it is asked."""
+
+    def __init__(self) -> None:
+        self._continued = _continued
+        self._asleep_s, self._set_s = _asleep_s(), _wall_s()
+
+    def told(self) -> str | None:
+        """In words; None where time went by as ever."""
+        if _continued != self._continued:
+            return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
+        slept_s = _asleep_s() - self._asleep_s
+        return f"the host slept for {slept_s:.0f} s meanwhile" if slept_s > _ASLEEP_S else None
+
+    def clock_set_s(self) -> float | None:
+        """By how much the host's clock was set; None where it was not."""
+        set_s = _wall_s() - self._set_s
+        return set_s if abs(set_s) > _SET_S else None
+
+
+def _asleep_s() -> float:
+    """Since the host was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def _wall_s() -> float:
+    return time.time() - time.monotonic()

@@ -1,0 +1,58 @@
+"""Is it noticed that this process was stopped, and is a clock that was set told apart from time that went by?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from recovery.host.standstill import Standstill
+
+STOPPED = """
+import sys, time
+from recovery.host.standstill import Standstill, count_continuing
+count_continuing()
+meanwhile = Standstill()
+print("ready", flush=True)
+sys.stdin.readline()
+print(meanwhile.told(), flush=True)
+"""
+
+
+def test_time_that_goes_by_is_no_doubt() -> None:
+    meanwhile = Standstill()
+    time.sleep(0.05)
+    assert meanwhile.told() is None
+    assert meanwhile.clock_set_s() is None
+
+
+def test_a_process_that_was_stopped_says_so() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        assert child.stdout.readline() == "ready\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        os.kill(child.pid, signal.SIGCONT)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert "this tool was stopped meanwhile" in child.stdout.readline()
+
+
+def test_a_clock_that_was_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    meanwhile, now = Standstill(), time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 3600)
+    assert meanwhile.clock_set_s() == pytest.approx(-3600, abs=1)
+    assert meanwhile.told() is None
+
+
+def test_a_host_that_slept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    meanwhile, clock = Standstill(), time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + 90)
+    assert meanwhile.told() == "the host slept for 90 s meanwhile"
