@@ -15,7 +15,7 @@ VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAG
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
-    POLLERS EVERY QUESTION PUBLISHED_BUILD PROFILE WAITS BUDGET
+    POLLERS EVERY QUESTION SEED DEPTH PUBLISHED_BUILD PROFILE WAITS BUDGET
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 export RECOVERY_$(1) := $$(value $(1))
@@ -32,7 +32,7 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling experiments versions doctor datadirs images image report bundle \
+.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status \
         test test-fast lint bench lock clean
 
@@ -76,6 +76,12 @@ table-cache: env ## what instances of the table cache gain, by tables and client
 
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 	@$(RECOVERY) write-scaling $(ARGS)
+
+crash-matrix: env ## does it keep its word, killed while it writes, changes tables, recovers or shuts down: RUNS=20 kills a cell
+	@$(RECOVERY) crash-matrix $(ARGS)
+
+damage: env ## what does it do and say, started after a kill on a full disk, or over a missing, cut or flipped file?
+	@$(RECOVERY) damage $(ARGS)
 
 experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
 	@$(RECOVERY) experiments $(ARGS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recovery.model import Cache, Flavor, Schema, Variant, Version
 from recovery.scenarios.pools import POOL, ROW_BYTES, data_bytes
-from recovery.work import Create, Load, Task
+from recovery.work import Crash, Create, Damage, Load, Task
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ _AROUND_WORK_S = 8.0
 _ROWS_BUILT_PER_S = 60_000
 _WITH_STATISTICS = 1.6
 _CREATED_PER_S = 200
+_CRASH_S = 1.0
+"""Beside a start and a shutdown, of what is small: writing, the kill, another start, and a look at all of it."""
 _READ_ROWS_PER_S = 3_000
 """Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
 _ROWS_INTO_MEMORY_PER_S = 700_000
@@ -102,6 +104,8 @@ def _work_seconds(task: Task, schema: Schema) -> float:
             return seconds + warmup_s
         case Create(tables=tables):
             return tables / _CREATED_PER_S
+        case Crash() | Damage():
+            return _CRASH_S
         case _:
             return schema.total_tables / _READ_ROWS_PER_S
 

@@ -12,7 +12,7 @@ from recovery.folded import hottest, read
 from recovery.host.floor import Reads
 from recovery.leftout import left_out
 from recovery.limited import stored, words
-from recovery.measured import Floor, Samples, Touched
+from recovery.measured import Floor, Samples, Startup, Touched
 from recovery.model import Schema, Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
@@ -53,8 +53,22 @@ def _work_of(trial: Trial, worked: Worked) -> Run:
         watched=worked.watched,
         waits=worked.waits,
         clients=dict(worked.clients),
+        told=dict(worked.told),
+        **_came_back(worked.startup),
         **_seen(worked.samples),
     )
+
+
+def _came_back(startup: Startup | None) -> dict[str, Any]:
+    """Of a start that is not what the session is about."""
+    if startup is None:
+        return {}
+    return {
+        "startup_s": startup.startup_s,
+        "first_query_s": startup.first_query_s,
+        "phases": startup.phases,
+        "crash_proof": startup.crash_proof,
+    }
 
 
 def _rounded(value: float) -> float:

@@ -133,6 +133,8 @@ class Run:
     """All that was looked at, as CSV, relative to the session's folder."""
     clients: dict[str, str] = field(default_factory=dict, hash=False)
     """The programs that put it to work, and the exact command of each."""
+    told: dict[str, str] = field(default_factory=dict, hash=False)
+    """What a server did and said whose files were damaged, in words, by what was looked at."""
 
     @property
     def counted_waits(self) -> bool:

@@ -83,6 +83,9 @@ CAPABILITIES: dict[str, _Span] = {
     "divided_table_cache": _Span(((5, 7, 8), None), None),
     # SHOW STATUS is answered from tables
     "status_tables": _Span(((5, 7, 6), None), None),
+    # how definitions are changed, and where they are listed
+    "atomic_definitions": _Span(((8, 0, 11), None), ((10, 6, 1), None)),
+    "innodb_views_renamed": _Span(((8, 0, 3), None), None),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True)
@@ -56,4 +57,54 @@ class Create:
     tables: int
 
 
-Task = Load | Ask | Dump | Create
+class Moment(StrEnum):
+    """When a server is killed."""
+
+    INSERTS = "inserts"
+    """One client, and the insert script."""
+    LOAD = "load"
+    """Several clients, and transactions of several rows."""
+    DEFINITIONS = "definitions"
+    """Tables are made, altered, renamed and dropped."""
+    RECOVERY = "recovery"
+    """It is coming back after such a load, again and again."""
+    SHUTDOWN = "shutdown"
+    """It was told to shut down under such a load."""
+    POWER = "power-loss"
+    """Under such a load: not by a signal, but with all that its filesystem had not written yet."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A server is killed at a moment of chance, and judged by what comes back."""
+
+    moment: Moment
+    seed: int
+    """Of all that is left to chance, together with the server's version, the cell and the number of the run."""
+    depth: int
+    """A recovery is killed so many times, at most."""
+
+
+class Fault(StrEnum):
+    """What is wrong with the files when a killed server is started again."""
+
+    FULL_DISK = "full-disk"
+    MISSING = "missing"
+    """A table's file."""
+    TRUNCATED = "truncated"
+    """The same, to half of its pages."""
+    FLIPPED = "flipped"
+    """One bit in it."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A server is killed under a load, and finds something wrong with its files."""
+
+    fault: Fault
+    written: bool
+    """To the table whose file it is: it has changes to be recovered. Otherwise nobody has touched it."""
+    seed: int
+
+
+Task = Load | Ask | Dump | Create | Crash | Damage

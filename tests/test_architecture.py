@@ -19,7 +19,7 @@ FIGURES = {
     "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect",
 }  # fmt: skip
 LOW = BASE | FIGURES
-TOOLS = {"store", "builds", "host", "server", "load", "stacks"}
+TOOLS = {"store", "builds", "host", "server", "load", "stacks", "crash"}
 PLANS = {
     "keeping", "plan", "leftout", "foreseen", "prepared", "runner", "request", "results", "stages", "engines",
     "stagehand", "estimate", "forecast", "clashes",
@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": LOW | {"host", "server"},
     "stacks": LOW | {"builds", "stacks"},
     "load": LOW | {"host", "builds", "server", "load"},
+    "crash": LOW | {"builds", "server", "load", "crash"},
     "scenarios": LOW | TOOLS | {"scenarios"},
     **{room: LOW | TOOLS | PLANS | {"scenarios"} for room in PLANS},
     # Reports are made from what is stored: they know tables, and no scenario.
@@ -67,6 +68,8 @@ PURE = [
     "report/timing", "report/doubts", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "findings/load", "findings/memory", "findings/redolog", "effect", "server/tablecache",
+    "crash/found", "crash/journal", "crash/definitions", "crash/complaints", "crash/verdict", "report/work/crashes",
+    "report/work/damaged",
     "report/about", "report/work/against", "report/work/answer", "report/work/building",
     "report/work/inside", "report/work/waits",
     "report/work/keys", "report/work/middle", "report/work/runs", "report/work/said", "report/work/tables",

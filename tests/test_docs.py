@@ -34,6 +34,8 @@ ELSEWHERE = {
     "interference": "tests/real/test_experiments_real.py",
     "table-cache": "tests/real/test_budget_real.py",
     "write-scaling": "tests/real/test_experiments_real.py",
+    "crash-matrix": "tests/real/test_crash_real.py",
+    "damage": "tests/real/test_crash_real.py",
 }
 
 

@@ -25,6 +25,7 @@ ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld", "IMAGE=my/mysql:patched
         "interference",
         "table-cache",
         "write-scaling",
+        "crash-matrix",
         "experiments",
     )  # tests/real/test_experiments_real.py, test_budget_real.py
 }

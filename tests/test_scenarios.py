@@ -90,7 +90,7 @@ def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
 def test_the_list_of_scenarios() -> None:
     assert [scenario.name for scenario in SCENARIOS] == [
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
-        "metadata", "interference", "table-cache", "write-scaling",
+        "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "damage",
     ]  # fmt: skip
     both = find_scenario("crash-recovery")
     assert both.caches == (Cache.COLD, Cache.WARM)

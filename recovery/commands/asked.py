@@ -51,7 +51,8 @@ def make_request(scenario: str, given: Given) -> Request:
     given = gone_on_with(given) if scenario == "warm-recovery" else given
     measured = find_scenario(scenario)
     if measured.experiment is not None:
-        given = {**_NO_STARTS, **given, "stacks": PERF if given.get("profile") else None}
+        inserts, stacks = str(measured.experiment.inserts), PERF if given.get("profile") else None
+        given = {**_NO_STARTS, **given, "inserts": inserts, "stacks": stacks}
     versions = _versions(given)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
@@ -101,7 +102,6 @@ def make_request(scenario: str, given: Given) -> Request:
 _NO_STARTS: Given = {
     **dict.fromkeys(("insert_template", "baseline", "fail_over", "template")),
     **dict.fromkeys(("as_published", "trace", "floor"), False),
-    "inserts": "0",
 }
 """What an experiment does not do."""
 

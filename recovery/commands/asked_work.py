@@ -11,6 +11,7 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands.queries import read_queries
 from recovery.errors import UsageError
 from recovery.host import cores, pinning
+from recovery.host.loopdisk import can_mount
 from recovery.host.machine import memory_bytes
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
@@ -25,6 +26,8 @@ _MOST_THREADS = 10_000
 _MOST_ROWS = 1_000_000_000
 _LEAST_RATIO, _MOST_RATIO = 0.001, 1000.0
 _MOST_EVERY_S = 3600.0
+_MOST_SEED = 10**9
+_MOST_DEPTH = 100
 
 
 def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
@@ -42,6 +45,8 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
         every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
         memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
         published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
+        seed=positive("SEED", given.get("seed") or Asked.seed, _MOST_SEED),
+        depth=positive("DEPTH", given.get("depth") or Asked.depth, _MOST_DEPTH),
         server_cpus=None if apart is None else cores.as_list(apart.server),
         client_cpus=None if apart is None else cores.as_list(apart.clients),
     )
@@ -76,6 +81,7 @@ def host_for(limits: Limits) -> Host:
     return Host(
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
         memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
+        can_mount=can_mount(),
     )
 
 

@@ -19,6 +19,10 @@ ONLY_STARTS = frozenset(
      "as_published")
 )  # fmt: skip
 
+_OPTION = click.option(
+    "--option", "options", multiple=True, metavar="NAME=VALUE,...", envvar=PREFIX + "OPTION",
+    help="An option of the server, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
+)  # fmt: skip
 _LOADS: tuple[Decorator, ...] = (
     click.option(
         "--seconds", metavar="N", envvar=PREFIX + "SECONDS", help="Of each measured load. [default: 60]"
@@ -40,10 +44,7 @@ _LOADS: tuple[Decorator, ...] = (
         "--memory-ratio", metavar="X", envvar=PREFIX + "MEMORY_RATIO",
         help="Data so many times as large as the buffer pool: 0.5, or 4. [default: it fits]",
     ),
-    click.option(
-        "--option", "options", multiple=True, metavar="NAME=VALUE,...", envvar=PREFIX + "OPTION",
-        help="An option of the server, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
-    ),
+    _OPTION,
 )  # fmt: skip
 _QUERIES = click.option(
     "--queries", type=click.Path(path_type=Path), envvar=PREFIX + "QUERIES",
@@ -74,12 +75,24 @@ _WAITS = click.option(
     help="One more run of every variant, in no mean, in which the server counts its waits for every mutex and lock.",
 )  # fmt: skip
 _EXTRAS = (_PROFILE, _WAITS)
+_CHANCE: tuple[Decorator, ...] = (
+    click.option(
+        "--seed", metavar="N", envvar=PREFIX + "SEED",
+        help="Of all that is left to chance: the same one brings the same moments again. [default: 1]",
+    ),
+    click.option(
+        "--depth", metavar="N", envvar=PREFIX + "DEPTH",
+        help="Kill a recovery so many times, at most, before it may come to its end. [default: 3]",
+    ),
+)  # fmt: skip
 
 OWN: dict[str, tuple[Decorator, ...]] = {
     "metadata": (_QUERIES, _PUBLISHED, *_EXTRAS),
     "interference": (*_LOADS, _QUERIES, *_POLLS, *_EXTRAS),
     "table-cache": (*_LOADS, *_EXTRAS),
     "write-scaling": (*_LOADS, _PARTS, *_EXTRAS),
+    "crash-matrix": (_OPTION, _PARTS, *_CHANCE),
+    "damage": (_PARTS, _CHANCE[0]),
 }
 """By scenario."""
 _DEFAULT = re.compile(r" \[default: [^]]*\]$")

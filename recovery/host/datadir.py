@@ -15,6 +15,7 @@ from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host import flock, state, tree
+from recovery.host.copies import copy_in, remove_copy
 from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
 from recovery.host.tablefiles import table_files
@@ -119,6 +120,7 @@ class DataDirs:
             lock = self._lock(key)
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
+                remove_copy(path)  # of a killed run: the lock is ours
                 return DataDir(path, lock, state.load(path))
             except BaseException:
                 lock.release()
@@ -147,7 +149,9 @@ class DataDirs:
             lock = self._lock(key)
             try:
                 # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
-                end_servers_in(path / _MYSQL, "mysqld", "mariadbd")
+                for folder in (path / _MYSQL, copy_in(path)):
+                    end_servers_in(folder, "mysqld", "mariadbd")
+                remove_copy(path)
                 state.forget(path)
                 tree.empty(path)
                 path.rmdir()

@@ -14,7 +14,7 @@ from recovery.stored import Run, Session, Verdict
 
 Cell = str | int | float | None
 _NESTED = frozenset(
-    {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients"}
+    {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients", "told"}
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet would compute what begins so."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from recovery.errors import UsageError
 from recovery.scenarios import (
     clean_start,
+    crash_matrix,
     crash_recovery,
+    damage,
     interference,
     metadata,
     scale,
@@ -24,6 +26,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     interference.INTERFERENCE,
     table_cache.TABLE_CACHE,
     write_scaling.WRITE_SCALING,
+    crash_matrix.CRASH_MATRIX,
+    damage.DAMAGE,
 )
 
 

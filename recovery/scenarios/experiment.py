@@ -35,6 +35,10 @@ class Asked:
     """How many times larger than the buffer pool the data is to be."""
     published_build: int | None = None
     """Make so many tables the published way, too."""
+    seed: int = 1
+    """Of what is left to chance."""
+    depth: int = 3
+    """A recovery is killed so many times, at most."""
     server_cpus: str | None = None
     """That the server has for itself, as a list: `0-2,4-6`; None where it shares all with the clients."""
     client_cpus: str | None = None
@@ -49,6 +53,8 @@ class Host:
     memory_bytes: int
     open_files: int = field(default_factory=open_files_limit)
     """That a server may have."""
+    can_mount: bool = False
+    """A filesystem in a file."""
     instances: tuple[int, ...] = (DIVIDED,)
     """Of the table cache, among which each of the servers divides its entries."""
 
@@ -72,5 +78,7 @@ class Experiment:
     """By axis, the value that the others are held against."""
     runs: int = 3
     seconds: int = 60
+    inserts: int = 0
+    """Of the insert script."""
     usual: Mapping[str, str] = field(default_factory=dict)
     """By option of its command, in words, what holds where the user says nothing: of what is not among these nouns."""

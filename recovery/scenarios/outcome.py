@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from recovery.measured import Around, ColdProof, Samples, Startup, Touched, Usage, Wait, Watched
@@ -49,3 +49,11 @@ class Worked:
     """All that was looked at meanwhile: a file that is kept with the results."""
     waits: tuple[Wait, ...] = ()
     samples: Samples | None = None
+    startup: Startup | None = None
+    """Where it came back from a crash."""
+    broken: tuple[str, ...] = ()
+    """Promises, in words."""
+    may_be_clean: bool = False
+    """It need not have had anything to recover."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """What the server did and said, by what was looked at."""

@@ -18,9 +18,11 @@ from recovery.report.stacks import stacks_tables
 from recovery.report.tables import figures_of
 from recovery.report.work.against import axis_tables, version_tables
 from recovery.report.work.asked import asked_table
+from recovery.report.work.crashes import about_crashes
+from recovery.report.work.damaged import about_damage
 from recovery.report.work.inside import inside_tables
-from recovery.report.work.middle import middle_tables
 from recovery.report.work.reads import reads_tables
+from recovery.report.work.tables import main_tables
 from recovery.stored import Session, Table
 
 _MOST_ROWS = 24
@@ -28,9 +30,10 @@ _MOST_ROWS = 24
 
 
 def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
-    figures, versions = tuple(middle_tables(session)), tuple(version_tables(session))
+    figures, versions = main_tables(session), tuple(version_tables(session))
     axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
-    asked, reads = asked_table(session), tuple(reads_tables(session))
+    asked = None if about_crashes(session) or about_damage(session) else asked_table(session)
+    reads = tuple(reads_tables(session))
     first = () if asked is None else grids("asked", asked)
     yield Section("figures", session.title, (*first, *_charts(session), *_tables("figures", figures)))
     yield Section("reads", "Reads", (*reads_charts(session), *_tables("reads", reads)))

@@ -10,6 +10,8 @@ from recovery.measures import Held, Middle, along, by_cell, middles, taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
 from recovery.report.work.against import OFF, lost_share
+from recovery.report.work.crashes import about_crashes, crash_answers
+from recovery.report.work.damaged import about_damage, damage_answers
 from recovery.stored import Axis, Session, Verdict
 from recovery.students import Ratio, ratio_95
 from recovery.summary import baseline_of
@@ -37,6 +39,10 @@ class _Told:
 
 def work_answers(session: Session) -> tuple[str, ...]:
     """In the order of the report."""
+    if about_damage(session):
+        return tuple(damage_answers(session))
+    if about_crashes(session):
+        return tuple(crash_answers(session))
     told = _Told(session, {(one.version, one.variant): one for one in middles(session)})
     return tuple(_answer(told, version) for version in session.versions)
 

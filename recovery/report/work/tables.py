@@ -10,6 +10,8 @@ from recovery.report.stacks import stacks_tables
 from recovery.report.work.against import axis_tables, version_tables
 from recovery.report.work.asked import asked_table
 from recovery.report.work.building import building_table
+from recovery.report.work.crashes import about_crashes, crash_tables
+from recovery.report.work.damaged import about_damage, damaged_table
 from recovery.report.work.inside import inside_tables
 from recovery.report.work.middle import middle_tables
 from recovery.report.work.reads import reads_tables
@@ -42,16 +44,25 @@ def work_in_short(session: Session) -> tuple[Table, ...]:
 
 def _first(session: Session) -> tuple[Table, ...]:
     """The figure, and what it is held against."""
+    if about_damage(session) or about_crashes(session):
+        return main_tables(session)
     built = building_table(session) if quantity(session.figure).unit == "s" else None
     asked = asked_table(session)
     return (
         *(() if asked is None else (asked,)),
-        *middle_tables(session),
+        *main_tables(session),
         *reads_tables(session),
         *version_tables(session),
         *axis_tables(session),
         *(() if built is None else (built,)),
     )
+
+
+def main_tables(session: Session) -> tuple[Table, ...]:
+    """What each version came to in each cell."""
+    if about_damage(session):
+        return (damaged_table(session),)
+    return tuple(crash_tables(session) if about_crashes(session) else middle_tables(session))
 
 
 def _last(session: Session) -> tuple[Table, ...]:

@@ -1,0 +1,171 @@
+"""Which definitions are made, altered, renamed and dropped until the kill, and which are there after it? Pure.
+
+Every statement is known with the catalogue before it and after it: what the server had acknowledged is one catalogue,
+and the one statement under way may have happened, or not, but not half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol, TypeVar
+
+from recovery.crash.found import Found, first_of
+
+TABLES = 12
+"""Names, among which everything goes on."""
+_ROWS = 5
+_FILLER = "x" * 100
+_KINDS = ("insert", "insert", "add", "add", "remove", "index", "rename", "drop", "drop two", "truncate")
+BROKEN = -1
+"""Rows of a table that is listed, and cannot be read."""
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: tuple[str, ...]
+    rows: int = 0
+
+
+Thing = TypeVar("Thing")
+
+
+class Chance(Protocol):
+    """As `random.Random`."""
+
+    def random(self) -> float: ...
+    def choice(self, seq: Sequence[Thing]) -> Thing: ...
+
+
+Catalogue = Mapping[str, Table]
+
+
+@dataclass(frozen=True)
+class Step:
+    statement: str
+    before: Catalogue
+    after: Catalogue
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """Tables that it makes others, or others' names."""
+        names = {*self.before, *self.after}
+        return frozenset(name for name in names if self.before.get(name) != self.after.get(name))
+
+
+def steps(chance: Chance, database: str) -> Iterator[Step]:
+    """Without an end. The same chance brings the same statements."""
+    before: dict[str, Table] = {}
+    for number in count(1):
+        free = [name for name in map("table_{}".format, range(1, TABLES + 1)) if name not in before]
+        there = sorted(before)
+        if len(there) < 3 or (free and chance.random() < 0.3):
+            name = chance.choice(free)
+            statement, after = _created(name, database), {**before, name: Table(("id", "filler"))}
+        else:
+            statement, after = _changed(chance, before, free=free, number=number, database=database)
+        yield Step(statement, dict(before), after)
+        before = after
+
+
+def _created(name: str, database: str) -> str:
+    return (
+        f"create table {database}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
+        "engine=innodb row_format=dynamic"
+    )
+
+
+def _changed(
+    chance: Chance, before: Mapping[str, Table], *, free: Sequence[str], number: int, database: str
+) -> tuple[str, dict[str, Table]]:
+    names = sorted(before)
+    name = chance.choice(names)
+    table, rest = before[name], {other: before[other] for other in names if other != name}
+    full = f"{database}.{name}"
+    added = table.columns[2:]
+    after: dict[str, Table] = dict(rest)
+    match chance.choice(_KINDS):
+        case "insert":
+            values = ", ".join([f"('{_FILLER}')"] * _ROWS)
+            statement = f"insert into {full} (filler) values {values}"  # noqa: S608 - all of it is ours
+            after[name] = _with(table, table.rows + _ROWS)
+        case "add":
+            column, way = f"column_{number}", chance.choice(("inplace", "copy"))
+            statement = f"alter table {full} add column {column} int not null default 7, algorithm={way}"
+            after[name] = Table((*table.columns, column), table.rows)
+        case "remove" if added:
+            gone = chance.choice(added)
+            statement = f"alter table {full} drop column {gone}"
+            after[name] = Table(tuple(column for column in table.columns if column != gone), table.rows)
+        case "index":
+            statement = f"alter table {full} add index index_{number} (filler)"
+            after[name] = table
+        case "rename" if free:
+            other = chance.choice(free)
+            statement = f"rename table {full} to {database}.{other}"
+            after[other] = table
+        case "drop two" if rest:
+            second = chance.choice(sorted(rest))
+            statement = f"drop table {full}, {database}.{second}"
+            del after[second]
+        case "truncate":
+            statement = f"truncate table {full}"
+            after[name] = _with(table, 0)
+        case _:  # also for what cannot be: there is no column to remove, no name to take, no second table
+            statement = f"drop table {full}"
+    return statement, after
+
+
+def _with(table: Table, rows: int) -> Table:
+    return Table(table.columns, rows)
+
+
+def compare(
+    answered: Sequence[tuple[Step, float]], under_way: Step | None, there: Catalogue, *, killed_at_s: float
+) -> Found:
+    """`answered`: each step with the monotonic clock when its answer had come."""
+    now = answered[-1][0].after if answered else (under_way.before if under_way else {})
+    allowed = (now, under_way.after) if under_way else (now,)
+    if any(there == one for one in allowed):
+        return Found(len(answered))
+    back = _steps_back(answered, there)
+    if back:
+        return Found(
+            len(answered),
+            lost=back,
+            lost_window_s=max(0.0, killed_at_s - answered[-back][1]),
+            examples=first_of(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
+        )
+    names = sorted({*now, *there, *(under_way.after if under_way else ())})
+    odd = [name for name in names if there.get(name) not in tuple(one.get(name) for one in allowed)]
+    touched = under_way.touched if under_way else frozenset()
+    half = [name for name in odd if name in touched]
+    others = [name for name in odd if name not in touched]
+    # Each table is as before or as after, but not all of them alike: the statement did one of its two.
+    mixed = 0 if odd else 1
+    told = f"half of: {under_way.statement[:80]}" if under_way and (half or mixed) else ""
+    return Found(
+        len(answered),
+        lost=len(others),
+        half_done=len(half) or mixed,
+        examples=first_of((*((told,) if told else ()), *(_odd(name, now, there) for name in others))),
+    )
+
+
+def _steps_back(answered: Sequence[tuple[Step, float]], there: Catalogue) -> int:
+    """How many of the last acknowledged statements would have to be lost for this to be there; 0 where none explains
+    it."""
+    for back in range(1, len(answered) + 1):
+        if answered[-back][0].before == there:
+            return back
+    return 0
+
+
+def _odd(name: str, now: Catalogue, there: Catalogue) -> str:
+    return f"{name} is {_shape(there.get(name))}, and was {_shape(now.get(name))}"
+
+
+def _shape(table: Table | None) -> str:
+    if table is None:
+        return "not there"
+    return f"({', '.join(table.columns)}), {'unreadable' if table.rows == BROKEN else f'{table.rows} rows'}"

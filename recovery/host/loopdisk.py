@@ -1,0 +1,119 @@
+"""How does a filesystem lose its power, or its room, without harm to the host? One in a file, mounted for a while."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recovery.errors import HostUnfitError
+
+_SHUTDOWN = 0x8004587D
+"""EXT4_IOC_SHUTDOWN"""
+_WITHOUT_LOG = 2
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: what was not synced is gone, as after a power loss."""
+_PROGRAMS = ("mkfs.ext4", "mount", "umount")
+_BUSY_S = 10.0
+_RETRY_S = 0.05
+_KEPT_FREE = 64 << 10
+
+
+def can_mount() -> bool:
+    """Whether there is what it takes, as far as that can be told without doing it."""
+    return os.geteuid() == 0 and Path("/dev/loop-control").exists() and all(map(shutil.which, _PROGRAMS))
+
+
+class LoopDisk:
+    """An ext4 in `image`, at `place`."""
+
+    def __init__(self, image: Path, place: Path) -> None:
+        self._image = image
+        self._place = place
+
+    def mount(self) -> None:
+        self._place.mkdir(exist_ok=True)
+        _run("mount", "-o", "loop,noatime", str(self._image), str(self._place))
+
+    def lose_power(self) -> None:
+        """From here on nothing reaches it any more, and what had not been synced never did."""
+        folder = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
+        except OSError as error:
+            raise HostUnfitError(
+                f"the power of a filesystem cannot be cut here: {error.strerror}",
+                "the kernel must be 4.11 or later; leave power-loss out of QUESTION=",
+            ) from error
+        finally:
+            os.close(folder)
+
+    def replug(self) -> None:
+        """Whoever had files open there must be gone; mounting replays the journal."""
+        unmount(self._place)
+        self.mount()
+
+    def fill(self) -> Path:
+        """With one file, until hardly anything more can be written; gone, it is as before."""
+        filler = self._place / "filler"
+        with filler.open("wb") as file:
+            room = shutil.disk_usage(self._place).free - _KEPT_FREE
+            os.posix_fallocate(file.fileno(), 0, max(1, room))
+        return filler
+
+
+@contextmanager
+def loop_disk(place: Path, *, size_bytes: int) -> Iterator[LoopDisk]:
+    """Its file lies beside `place`, and goes with it."""
+    for program in _PROGRAMS:
+        if shutil.which(program) is None:
+            raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
+    image = image_of(place)
+    try:
+        with image.open("wb") as file:
+            file.truncate(size_bytes)
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
+        disk = LoopDisk(image, place)
+        disk.mount()
+        yield disk
+    finally:
+        remove(place)
+
+
+def image_of(place: Path) -> Path:
+    return place.with_name(f"{place.name}.image")
+
+
+def remove(place: Path) -> None:
+    """Also what a killed run has left."""
+    if os.path.ismount(place):
+        unmount(place)
+    if place.is_dir():
+        place.rmdir()
+    image_of(place).unlink(missing_ok=True)
+
+
+def unmount(place: Path) -> None:
+    """A killed process may need a moment to let go of it."""
+    until_s = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            return _run("umount", str(place))
+        except HostUnfitError:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(_RETRY_S)
+
+
+def _run(*command: str) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        told = " ".join(ran.stderr.split()) or f"code {ran.returncode}"
+        raise HostUnfitError(
+            f"{command[0]} failed: {told[:200]}", "root and loop devices are needed; leave it out of QUESTION= without"
+        )

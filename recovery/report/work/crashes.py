@@ -1,0 +1,116 @@
+"""Did each server keep its word, killed at this moment and under these settings? Sums over all kills of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from statistics import fmean
+
+from recovery.cells import Group, groups
+from recovery.measures import by_cell
+from recovery.quantities import quantity
+from recovery.report import figures
+from recovery.report.work import keys, said
+from recovery.stored import Run, Session, Table, Verdict
+
+RECOVERY = "recovery_s"
+_BROKEN = ("ghosts", "torn", "holes", "half_done", "missing", "failing", "complaints")
+"""Shown where there was any."""
+_ALLOWED = (
+    ("lost", "acknowledged writes lost"),
+    ("half_done", "definitions half done"),
+    ("orphans", "orphaned files"),
+    ("missing", "missing files"),
+)
+_SHOWN = ("kills", "acknowledged", "lost")
+
+
+def about_crashes(session: Session) -> bool:
+    return session.figure == RECOVERY
+
+
+def crash_tables(session: Session) -> Iterator[Table]:
+    """None where no server was killed."""
+    if not about_crashes(session):
+        return
+    cells = {key: judged(runs) for key, runs in by_cell(session).items()}
+    everything = tuple(run for runs in cells.values() for run in runs)
+    shown = (*_SHOWN, *(name for name in ("orphans", *_BROKEN) if total(everything, name)))
+    parts = groups(session)
+    for group in parts:
+        yield _table(session, group, cells, shown, is_last=group is parts[-1])
+
+
+def crash_answers(session: Session) -> Iterator[str]:
+    """A sentence for each version."""
+    cells = by_cell(session)
+    for version in session.versions:
+        runs = judged(run for variant in session.variants for run in cells[version, variant])
+        seconds = [run.measures[RECOVERY] for run in runs if RECOVERY in run.measures]
+        if not runs or not seconds:
+            yield f"{version}: nothing was measured."
+            continue
+        back = f"{version} kept its word in {kept(runs):,} of {len(runs):,} crashes, and was ready again within "
+        back += f"{said.timed(max(seconds))} s ({said.timed(fmean(seconds))} s on average)"
+        more = [f"{total(runs, name):,} {what}" for name, what in _ALLOWED if total(runs, name)]
+        yield f"{back}{'; counted besides: ' + ', '.join(more) if more else ''}."
+
+
+def judged(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Those that were killed as was asked, whatever came of it."""
+    return tuple(run for run in runs if run.verdict in (Verdict.MEASURED, Verdict.FAILED))
+
+
+def kept(runs: Iterable[Run]) -> int:
+    """How many came back with all that was promised."""
+    return sum(run.verdict is Verdict.MEASURED for run in runs)
+
+
+def total(runs: Iterable[Run], name: str) -> int:
+    return int(sum(run.measures.get(name, 0.0) for run in runs))
+
+
+def _table(
+    session: Session,
+    group: Group,
+    cells: dict[tuple[str, str], tuple[Run, ...]],
+    shown: tuple[str, ...],
+    *,
+    is_last: bool,
+) -> Table:
+    named = keys.headers(session, group)
+    about = [(version, variant) for version in session.versions for variant in group.variants]
+    return Table(
+        title=keys.titled(session.title, group),
+        headers=(
+            *named, "survived", "mean s", "max s", *(quantity(name).title for name in shown), "oldest lost, s",
+        ),
+        rows=tuple(
+            (*keys.row(session, group, key), *_row(cells[key], shown)) for key in about if cells[key]
+        ),
+        numeric=(*keys.numeric(session, group), *(True,) * (4 + len(shown))),
+        notes=_notes(session, shown) if is_last else (),
+        keys=len(named),
+    )  # fmt: skip
+
+
+def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
+    seconds = [run.measures[RECOVERY] for run in runs if RECOVERY in run.measures]
+    windows = [run.measures["lost_window_s"] for run in runs if "lost_window_s" in run.measures]
+    yield f"{kept(runs)} of {len(runs)}"
+    yield said.timed(fmean(seconds)) if seconds else figures.ABSENT
+    yield said.timed(max(seconds)) if seconds else figures.ABSENT
+    for name in shown:
+        yield f"{total(runs, name):,}"
+    yield said.timed(max(windows)) if windows else figures.ABSENT
+
+
+def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
+    told = "; ".join(f"{quantity(name).title}: {quantity(name).told}" for name in shown)
+    return (
+        "survived: the server came back, and had kept all that it had promised. With a log that is not flushed at each "
+        "commit (innodb_flush_log_at_trx_commit=0) what was acknowledged last may be lost, in whole transactions; that "
+        "of the old servers' definitions, which are changed in one place after the other, half may be left: both are "
+        "counted, and no promise is broken by them.",
+        f"Sums over all of a cell, seconds until ready again. {told}.",
+        *keys.spelled(session),
+    )

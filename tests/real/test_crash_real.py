@@ -1,0 +1,105 @@
+"""Are real servers killed at each moment, judged by what came back, and their damaged files told of?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from sessions import left_out
+
+from recovery.cli import run
+from recovery.host.copies import remove_copy
+from recovery.host.datadir import DataDirs
+from recovery.host.loopdisk import can_mount, image_of, loop_disk
+from recovery.store import find, load
+from recovery.stored import Run, Session, Verdict
+
+pytestmark = [pytest.mark.real, pytest.mark.beside]
+OLD, NEW = "5.7.22", "8.0.31"
+FLUSHED = ("--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1")
+
+
+@pytest.fixture
+def disks() -> None:
+    if not can_mount():
+        left_out("no filesystem in a file can be mounted here")
+
+
+def asked(scenario: str, version: str, questions: str, data: Path, tmp_path: Path, *more: str) -> Session:
+    folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1"]
+    command = [scenario, "--version", version, "--question", questions, "--tables", "5", *folders, *more]
+    assert run(command) == 0
+    assert not list(data.glob("*/copy*")), "left behind"
+    return load(find(tmp_path / "results", None))
+
+
+def by_question(session: Session) -> dict[str, Run]:
+    return {session.cells[one.variant]["question"]: one for one in session.runs}
+
+
+@pytest.mark.parametrize(
+    ("version", "moments"), [(NEW, "inserts load definitions recovery shutdown"), (OLD, "definitions recovery")]
+)
+def test_killed_at_every_moment_a_server_keeps_its_word(version: str, moments: str, data: Path, tmp_path: Path) -> None:
+    found = by_question(asked("crash-matrix", version, moments, data, tmp_path, *FLUSHED))
+    assert list(found) == moments.split()
+    for moment, one in found.items():
+        assert one.verdict is Verdict.MEASURED or moment == "shutdown", one.reason
+        if one.verdict is Verdict.MEASURED:
+            assert one.measures["acknowledged"] > 0
+            assert one.measures["lost"] == one.measures["torn"] == one.measures["ghosts"] == 0
+            assert one.startup_s == pytest.approx(one.measures["recovery_s"], rel=1e-6)
+    assert found["recovery"].crash_proof
+    assert found["recovery"].measures["kills"] > 1
+
+
+@pytest.mark.usefixtures("disks")
+def test_a_power_loss_takes_what_was_not_flushed(data: Path, tmp_path: Path) -> None:
+    option = ("--option", "innodb_flush_log_at_trx_commit=1,2", "--option", "innodb_doublewrite=1")
+    session = asked("crash-matrix", NEW, "power-loss", data, tmp_path, *option)
+    assert {one.verdict for one in session.runs} == {Verdict.MEASURED}, [one.reason for one in session.runs]
+    lost = {"1": 0.0, "2": 0.0}
+    for one in session.runs:
+        lost[session.cells[one.variant]["innodb_flush_log_at_trx_commit"]] += one.measures["lost"]
+    assert lost["1"] == 0
+    assert lost["2"] > 0
+    assert str(data) not in Path("/proc/mounts").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("disks")
+def test_what_a_server_does_about_damage_is_told(data: Path, tmp_path: Path) -> None:
+    session = asked("damage", NEW, "full-disk missing", data, tmp_path)
+    told = {one.variant: one.told for one in session.runs}
+    assert set(told) == {
+        "full-disk",
+        "missing-written-to",
+        "missing-untouched",
+        "flipped-written-to",
+        "flipped-untouched",
+    }
+    assert told["full-disk"]["once mended"].startswith("ready after")
+    assert "there" in told["full-disk"]["once mended"]
+    assert "rows" not in told["missing-untouched"].get("the table", "")
+
+
+def test_a_question_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["crash-matrix", "--question", "breakfast", "--results", str(tmp_path)]) == 2
+    assert "kills at no moment 'breakfast'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("disks")
+def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
+    place = tmp_path / "copy"
+    disk = loop_disk(place, size_bytes=64 << 20)
+    disk.__enter__()
+    (place / "kept-open").write_text("x", encoding="ascii")
+    assert os.path.ismount(place)
+    remove_copy(tmp_path)
+    assert not place.exists()
+    assert not image_of(place).exists()
+
+
+def test_data_directories_stay_as_they_are(data: Path) -> None:
+    """After all of these: what was built was never started, and is trusted."""
+    assert {one.status for one in DataDirs(data).list()} <= {"whole"}

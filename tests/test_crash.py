@@ -1,0 +1,245 @@
+"""Are broken promises found, and kept ones not blamed? By journals and catalogues that are made up, and by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery.crash import definitions, journal
+from recovery.crash.complaints import complaints
+from recovery.crash.definitions import BROKEN, Step, Table, steps
+from recovery.crash.found import Agreement, Found
+from recovery.crash.journal import Held, Journal, read_journal
+from recovery.crash.verdict import Back, broken, measures
+from recovery.crash.witnesses import compare_inserts
+from recovery.errors import RecoveryError
+from recovery.work import Moment
+
+LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
+KILLED_S = 100.0
+
+
+def a_journal(last: int) -> Journal:
+    lines = [
+        f"{'r' if number % 10 == 0 else 'c'} {number} {KILLED_S - last + number:.3f}\n" for number in range(1, last + 1)
+    ]
+    return read_journal(0, "".join(lines))
+
+
+def held(*numbers: int) -> Held:
+    return Held((frozenset(numbers),) * 3, max(numbers, default=0))
+
+
+def committed(last: int) -> list[int]:
+    return [number for number in range(1, last + 1) if number % 10]
+
+
+def judged(written: Journal, there: Held) -> Found:
+    return journal.compare([written], [there], killed_at_s=KILLED_S)
+
+
+def test_all_that_was_acknowledged_is_there() -> None:
+    assert judged(a_journal(25), held(*committed(25))) == Found(23)
+
+
+def test_the_one_under_way_may_be_there() -> None:
+    assert judged(a_journal(25), held(*committed(26))) == Found(23)
+
+
+def test_one_under_way_that_was_to_be_rolled_back_may_not() -> None:
+    found = judged(a_journal(29), held(*committed(29), 30))
+    assert (found.ghosts, found.lost) == (1, 0)
+    assert "transaction 30 of client 0 is not to be there" in found.examples
+
+
+def test_what_was_rolled_back_is_a_ghost() -> None:
+    assert judged(a_journal(25), held(*committed(25), 10)).ghosts == 1
+
+
+def test_what_was_never_sent_is_a_ghost() -> None:
+    assert judged(a_journal(25), held(*committed(25), 27)).ghosts == 1
+
+
+def test_the_end_is_lost() -> None:
+    found = judged(a_journal(25), held(*committed(22)))
+    assert (found.lost, found.holes, found.torn) == (3, 0, 0)
+    assert found.lost_window_s == pytest.approx(2.0)  # 23, 24 and 25, a second each
+
+
+def test_one_from_the_middle_is_a_hole() -> None:
+    found = judged(a_journal(25), held(*(number for number in committed(25) if number != 7)))
+    assert (found.lost, found.holes) == (1, 1)
+
+
+def test_a_part_of_a_transaction_is_torn() -> None:
+    whole = frozenset(committed(25))
+    found = judged(a_journal(25), Held((whole, whole - {25}, whole), 25))
+    assert found.torn == 2  # the transaction, and the balance that speaks of it
+    assert found.lost == 1
+
+
+def test_a_line_without_its_end_was_being_written() -> None:
+    assert read_journal(0, "c 1 5.0\nc 2 6").committed == read_journal(0, "c 1 5.0\n").committed
+
+
+def test_a_journal_of_something_else_is_refused() -> None:
+    with pytest.raises(RecoveryError, match="line that is none"):
+        read_journal(3, "c 1 5.0\nnonsense\n")
+
+
+@given(last=st.integers(0, 60), kept=st.integers(0, 61))
+def test_any_end_may_be_lost_and_nothing_else_is_wrong(last: int, kept: int) -> None:
+    written = a_journal(last)
+    found = judged(written, held(*committed(min(kept, last))))
+    assert found.lost == len(committed(last)) - len(committed(min(kept, last)))
+    assert (found.ghosts, found.torn, found.holes) == (0, 0, 0)
+
+
+# -- definitions
+
+
+def statements(seed: int) -> Iterator[Step]:
+    return steps(Random(seed), "d")  # noqa: S311 - no secret
+
+
+def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
+    found = statements(seed)
+    return [(next(found), float(number)) for number in range(many)], next(found)
+
+
+@given(seed=st.integers(0, 10_000), many=st.integers(0, 60), happened=st.booleans())
+def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, happened: bool) -> None:
+    done, under_way = answered(seed, many)
+    there = under_way.after if happened else under_way.before
+    assert definitions.compare(done, under_way, there, killed_at_s=KILLED_S) == Found(many)
+
+
+@given(seed=st.integers(0, 10_000), many=st.integers(1, 60), back=st.integers(1, 60))
+def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> None:
+    done, under_way = answered(seed, many)
+    there = done[-min(back, many)][0].before
+    found = definitions.compare(done, under_way, there, killed_at_s=KILLED_S)
+    explained = there in (under_way.before, under_way.after)
+    assert found.half_done == 0
+    assert bool(found.lost) != explained
+
+
+@given(seed=st.integers(0, 10_000), many=st.integers(10, 60))
+def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> None:
+    done, under_way = answered(seed, many)
+    name = min(under_way.before)
+    there = {**under_way.before, name: replace(under_way.before[name], rows=BROKEN)}
+    found = definitions.compare(done, under_way, there, killed_at_s=KILLED_S)
+    assert found.lost + found.half_done == 1
+    assert found.half_done == (name in under_way.touched)
+
+
+def test_one_of_two_tables_dropped_is_half_done() -> None:
+    one, two = Table(("id",)), Table(("id", "filler"), 5)
+    drop = Step("drop table d.a, d.b", {"a": one, "b": two}, {})
+    found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
+    assert (found.half_done, found.lost) == (1, 0)
+    assert found.examples == ("half of: drop table d.a, d.b",)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_chance_brings_the_same_statements(seed: int) -> None:
+    first, again = (statements(seed) for _ in range(2))
+    assert [next(first).statement for _ in range(50)] == [next(again).statement for _ in range(50)]
+
+
+def test_every_kind_of_statement_comes() -> None:
+    found = statements(1)
+    said = " ".join(next(found).statement for _ in range(300))
+    wanted = (
+        "create table",
+        "insert into",
+        "add column",
+        "drop column",
+        "add index",
+        "rename table",
+        "truncate",
+        ", d.",
+    )
+    assert [words for words in wanted if words not in said] == []
+
+
+# -- the insert script
+
+SCRIPT = tuple(f"insert into d.table_{1 + number % 3} (s1) values ('x')" for number in range(9))
+
+
+def inserts(acknowledged: int, there: dict[str, int]) -> Found:
+    tables = [f"d.table_{1 + number % 3}" for number in range(acknowledged)]
+    counts = {table: tables.count(table) for table in tables}
+    return compare_inserts(SCRIPT, acknowledged=counts, there=there)
+
+
+def test_inserts_come_back_in_their_order() -> None:
+    assert inserts(4, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}) == Found(4)
+    assert inserts(4, {"d.table_1": 2, "d.table_2": 2, "d.table_3": 1}) == Found(4)  # one was under way
+
+
+def test_a_lost_insert_before_another_is_a_hole() -> None:
+    found = inserts(4, {"d.table_1": 2, "d.table_2": 0, "d.table_3": 1})
+    assert (found.lost, found.holes) == (1, 1)
+
+
+def test_inserts_that_nobody_made_are_ghosts() -> None:
+    assert inserts(2, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}).ghosts == 1
+
+
+# -- what it comes to
+
+FINE = Back(Moment.LOAD, Found(10), Agreement(), (), (), promised=True, atomic=True)
+
+
+def test_nothing_broken() -> None:
+    assert broken(FINE) == ()
+    assert measures(FINE)["acknowledged"] == 10.0
+
+
+def test_what_was_not_promised_may_be_lost() -> None:
+    lost = replace(FINE, found=Found(10, lost=3, lost_window_s=0.5))
+    assert broken(lost)
+    assert broken(replace(lost, promised=False)) == ()
+    assert measures(lost)["lost_window_s"] == 0.5
+
+
+@pytest.mark.parametrize("found", [Found(10, ghosts=1), Found(10, torn=1), Found(10, holes=1)])
+def test_what_is_always_promised(found: Found) -> None:
+    assert broken(replace(FINE, found=found, promised=False, atomic=False))
+
+
+def test_the_old_disease_is_counted_and_new_servers_are_cured() -> None:
+    ill = replace(FINE, moment=Moment.DEFINITIONS, agreement=Agreement(orphans=("d/a.ibd",), missing=("d/b.ibd",)))
+    assert len(broken(ill)) == 2
+    assert broken(replace(ill, atomic=False)) == ()
+    assert measures(ill)["orphans"] == 1.0
+
+
+def test_other_moments_leave_no_orphans_in_old_servers_either() -> None:
+    assert broken(replace(FINE, agreement=Agreement(orphans=("d/a.ibd",)), atomic=False))
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
+def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
+    assert complaints(log.read_text(encoding="utf-8", errors="replace").splitlines()) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-20T20:29:15Z 0 [ERROR] [MY-012224] [InnoDB] Header page contains inconsistent data; is corrupt",
+        "2015-10-01 12:00:00 7f InnoDB: Error: page 3 log sequence number 5 is in the future! Current 4",
+        "InnoDB: Assertion failure in thread 140 in file buf0buf.cc line 1",
+    ],
+)
+def test_damage_is_heard(line: str) -> None:
+    assert complaints([line]) == (line,)
