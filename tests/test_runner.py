@@ -43,9 +43,10 @@ class FakeBench:
         self.at_rest = True
         self.refuses_to_settle = False
 
-    def vary(self, variant: Variant, *, extra: Extra | None = None) -> None:
+    def vary(self, variant: Variant, *, extra: Extra | None = None, repeat: int = 1) -> None:
         self.extra = extra
         self.variant = variant
+        self.repeat = repeat
 
     def floor(self) -> Reads:
         if self.refuses_to_settle:
@@ -118,6 +119,11 @@ def good(bench: FakeBench) -> Outcome:
         rows_found=1,
         rows_lost=0,
     )
+
+
+@pytest.fixture(autouse=True)
+def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recovery.runner.measure_floor", FakeBench.floor)
 
 
 def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[_Loop, FakeBench, FakeStagehand]:
