@@ -24,17 +24,21 @@ endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
 $(foreach name,$(GIVEN_TO_MAKE),$(eval $(call pass_on,$(name),command)))
 
+# Of `make torture` alone.
+OF_TORTURE := KILLS SEED ONLY KEEP_ALL
+$(foreach name,$(OF_TORTURE),$(if $(filter command,$(origin $(name))),$(eval export TORTURE_$(name) := $$(value $(name)))))
+
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
-unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) ARGS PYTHON,$(sort $(given))),$(if \
+unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TORTURE) ARGS PYTHON,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
 ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling experiments versions doctor datadirs images image report bundle \
-        compare status \
-        test test-fast lint bench lock clean
+        compare status resume \
+        test test-fast torture lint bench lock clean
 
 help: ## this page
 	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
@@ -80,6 +84,9 @@ write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
 	@$(RECOVERY) experiments $(ARGS)
 
+resume: env ## go on with the newest session that ended early, or ARGS=SESSION
+	@$(RECOVERY) run --resume $(ARGS)
+
 status: env ## where is the run that goes on, on this host?
 	@$(RECOVERY) status $(ARGS)
 
@@ -115,6 +122,9 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 
 test-fast: env-test ## the pure tests, in seconds
 	$(VENV)/bin/python -m pytest -m "not real and not containers and not browser" $(ARGS)
+
+torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see what is lost, and what is left
+	@PYTHONPATH=tests $(VENV)/bin/python -m torture
 
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

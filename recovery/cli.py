@@ -27,6 +27,7 @@ from recovery.commands.options import (
     refuse_empty_and_unknown,
     refuse_empty_words,
 )
+from recovery.commands.resume import run_command
 from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.signals import end_like_an_interrupt
@@ -46,6 +47,7 @@ def cli() -> None:
 for command in (
     *measure.commands(),
     experiments,
+    run_command,
     status,
     *look.COMMANDS,
     doctor,

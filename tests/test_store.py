@@ -147,7 +147,10 @@ def test_a_session_under_way_is_said_to_run(store: SessionStore) -> None:
 
 
 def test_folders_are_never_shared_and_latest_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [SessionStore.create(tmp_path, SESSION).folder for _ in range(4)]
+    stores = [SessionStore.create(tmp_path, SESSION) for _ in range(4)]
+    folders = [store.folder for store in stores]
+    for store in stores:
+        store.is_newest()
     assert len(set(folders)) == 4
     latest = tmp_path / "latest"
     assert latest.is_symlink()

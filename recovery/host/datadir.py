@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.files import sweep_drafts
 from recovery.host import flock, state, tree
 from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
@@ -98,6 +99,14 @@ class DataDirs:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Locks of directories that are not there: their owner was killed just after it had removed one, or before it
+        made it."""
+        for path in self.root.glob("*.lock"):
+            if not (self.root / path.stem).exists() and flock.is_ours(path) and (lock := flock.take(path)) is not None:
+                lock.release(unlink=not (self.root / path.stem).exists())
 
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
         """By all that decides what is built; readable, for `recovery datadirs`."""
@@ -119,6 +128,7 @@ class DataDirs:
             lock = self._lock(key)
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
+                sweep_drafts(path)
                 return DataDir(path, lock, state.load(path))
             except BaseException:
                 lock.release()

@@ -71,6 +71,15 @@ def holder(path: Path) -> str | None:
         os.close(fd)
 
 
+def is_ours(path: Path) -> bool:
+    """One that was taken here once, and never released: its holder was killed, or holds it still."""
+    try:
+        Owner(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return False
+    return True
+
+
 def _open(path: Path, mode: int) -> int:
     """O_CREAT alone is refused on another user's file in a sticky folder (fs.protected_regular)."""
     flags = os.O_RDWR | os.O_NOFOLLOW

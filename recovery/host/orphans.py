@@ -45,19 +45,24 @@ def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> 
 
 def end_left_servers() -> tuple[int, ...]:
     """Servers whose options lie in the run folder of a killed run: they would work beside what is timed, whatever data
-    directory is theirs. SIGKILL; returns their ids, once gone."""
-    found = [process for process in psutil.process_iter() if _is_left(process) and _killed(process)]
-    gone, _ = psutil.wait_procs(found, timeout=_PATIENCE_S)
+    directory is theirs. SIGKILL; returns their ids, once gone. Their folders go with them, wherever they lie: another
+    run may have had another TMPDIR."""
+    folders = {process: folder for process in psutil.process_iter() if (folder := _left_folder(process)) is not None}
+    gone, _ = psutil.wait_procs([process for process in folders if _killed(process)], timeout=_PATIENCE_S)
+    for process in gone:
+        tempfolders.remove(folders[process])
     return tuple(process.pid for process in gone)
 
 
-def _is_left(process: psutil.Process) -> bool:
+def _left_folder(process: psutil.Process) -> Path | None:
+    """Of a server whose owner is gone; None of every other process."""
     try:
         words = process.cmdline()
     except psutil.Error:
-        return False
+        return None
     options = next((word.removeprefix(_OPTIONS) for word in words if word.startswith(_OPTIONS)), None)
-    return options is not None and tempfolders.is_left(Path(options).parent.parent)
+    folder = None if options is None else Path(options).parent.parent
+    return folder if folder is not None and tempfolders.is_left(folder) else None
 
 
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
