@@ -25,7 +25,7 @@ $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
 $(foreach name,$(GIVEN_TO_MAKE),$(eval $(call pass_on,$(name),command)))
 
 # Of `make torture` alone.
-OF_TORTURE := KILLS SEED ONLY KEEP_ALL
+OF_TORTURE := KILLS SEED ONLY MINUTES
 $(foreach name,$(OF_TORTURE),$(if $(filter command,$(origin $(name))),$(eval export TORTURE_$(name) := $$(value $(name)))))
 
 # `make cold-recovery TABELS=5` would measure something else than was meant.

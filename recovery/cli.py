@@ -30,7 +30,7 @@ from recovery.commands.options import (
 from recovery.commands.resume import run_command
 from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.host.signals import end_like_an_interrupt
+from recovery.host.signals import change_nothing_any_more, end_like_an_interrupt
 from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
@@ -63,7 +63,12 @@ for command in (
 def main() -> NoReturn:
     _open_what_is_closed()
     end_like_an_interrupt()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # one more, while the first was being told
+        code = INTERRUPTED
+    change_nothing_any_more()
+    sys.exit(code)
 
 
 def _open_what_is_closed() -> None:
