@@ -23,6 +23,7 @@ from recovery.request import Request
 from recovery.results import empty_run, floor_of, judged, run_of, session_of, with_cpus_shared
 from recovery.resumed import Resumed, planned_now
 from recovery.scenarios.bench import Bench
+from recovery.scenarios.outcome import Outcome, Worked
 from recovery.stagehand import Narrator, Stagehand
 from recovery.store import SessionStore
 from recovery.stored import Run, Verdict
@@ -183,17 +184,11 @@ class Loop:
             doubt = limits_not_held(bench.server.group, run)
             verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
             run = judged(trial, run, verdict, reason)
-            if outcome.samples is not None and outcome.samples.note:
-                self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
         # It has ended: a Ctrl-C that comes now must not cost it.
         with held_back():
             run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+            self._learn(trial, bench, outcome)
             self.store.append(replace(run, started_at=started_at))
-        for told in bench.notes:
-            self._note(told)
-        if bench.cpus_shared:
-            self.session = with_cpus_shared(self.session)
-        self._describe_server(trial, bench)
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if not run.verdict.as_asked:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
@@ -212,10 +207,18 @@ class Loop:
             self.session = replace(self.session, floors=(*self.session.floors, floor))
         self.store.update(self.session)
 
-    def _describe_server(self, trial: Trial, bench: Bench) -> None:
+    def _learn(self, trial: Trial, bench: Bench, outcome: Outcome | Worked | None) -> None:
+        """What is told beside a run is stored before it: where the tool is killed in between, the trial is done anew."""
+        before = self.session
+        if outcome is not None and outcome.samples is not None and outcome.samples.note:
+            self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
+        for told in bench.notes:
+            self._note(told)
+        if bench.cpus_shared:
+            self.session = with_cpus_shared(self.session)
         name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
-        if self.session.servers.get(name) != (known := bench.description):
-            self.session = replace(self.session, servers={**self.session.servers, name: known})
+        self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
+        if self.session != before:
             self.store.update(self.session)
 
     def _settle(self, bench: Bench, trial: Trial) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
-from recovery.files import write_atomically
+from recovery.files import sweep_drafts, write_atomically
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
@@ -36,5 +36,6 @@ def remembered(path: Path, memo: Path) -> str:
         pass  # no memo, or a damaged one: it is made again
     sha256 = digest(path)
     memo.parent.mkdir(parents=True, exist_ok=True)
+    sweep_drafts(memo.parent)
     write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
     return sha256

@@ -40,7 +40,7 @@ from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.store import REPORT, load
 from recovery.stored import Session
-from recovery.unended import Left
+from recovery.unended import FINISHED, Left
 
 
 def commands() -> tuple[click.Command, ...]:
@@ -122,12 +122,9 @@ def run_and_show(
             request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on
         ).folder
     except BaseException as error:
-        kept = Path(narrator.progress.results)
-        if not (kept / REPORT).is_file():
+        further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
+        if further is None:
             raise
-        with suppress(RecoveryError, OSError):  # what ended it is what must be told
-            _show(kept, json_to, narrator.say)
-        further = _how_it_goes_on(kept)
         if isinstance(error, KeyboardInterrupt):
             raise SessionInterruptedError("interrupted", f"what was finished is kept; {further}") from None
         if getattr(error, "exit_code", None) == SessionInterruptedError.exit_code:
@@ -137,12 +134,16 @@ def run_and_show(
     return _show(folder, json_to, narrator.say)
 
 
-def _how_it_goes_on(folder: Path) -> str:
+def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
+    """How it goes on, in words; None where there is nothing to go on with."""
+    if not (folder / REPORT).is_file():
+        return None
+    with suppress(RecoveryError, OSError):  # what ended it is what must be told
+        if _show(folder, json_to, say).status == FINISHED:
+            return None
     results = folder.parent
-    command = repeat_command(
-        "run", [("--resume", True), ("--results", results if results != Path(DEFAULT_RESULTS).absolute() else None)]
-    )
-    return f"`{command} {shlex.quote(folder.name)}` goes on with the runs that are missing"
+    options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
+    return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"
 
 
 def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:

@@ -60,7 +60,7 @@ def _unreadable(folder: Path, told: frozenset[int]) -> Iterator[str]:
             yield f"the log of run {run.number} is gone"
     with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as said:
         code = cli(["report", str(folder)])
-    if code or session.title not in printed.getvalue():
+    if code or not printed.getvalue().strip():
         yield f"`recovery report` of {folder.name} ended with {code}: {said.getvalue().strip()}"
 
 
@@ -122,7 +122,7 @@ def _groups(place: Place) -> Iterator[str]:
 
 
 def _caches(cache: Path | None) -> tuple[Path, ...]:
-    return () if cache is None else (cache / "servers", cache / "libraries")
+    return () if cache is None else (cache / "servers", *(cache / "servers").glob("*/"), cache / "libraries")
 
 
 def _half(folder: Path) -> Iterator[str]:
