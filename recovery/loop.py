@@ -208,7 +208,7 @@ class Loop:
         self.store.update(self.session)
 
     def _learn(self, trial: Trial, bench: Bench, outcome: Outcome | Worked | None) -> None:
-        """What is told beside a run is stored before it: where the tool is killed in between, the trial is done anew."""
+        """What is told beside a run is stored before it: where the tool is killed in between, it is done anew."""
         before = self.session
         if outcome is not None and outcome.samples is not None and outcome.samples.note:
             self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")

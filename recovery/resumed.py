@@ -67,11 +67,11 @@ class Resumed:
     def _notes(self, before: Session, planned: Planned) -> Iterator[str]:
         wrote = datetime.fromtimestamp((self.store.folder / REPORT).stat().st_mtime, UTC)
         where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
-        missing = before.planned_runs - len(before.runs)
+        there, planned_runs = len(before.runs), before.planned_runs
         yield (
-            f"{_ENDED.get(before.status, 'The session ended')} when {len(before.runs)} of {before.planned_runs} runs had "
-            f"ended (last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} "
-            f"UTC, {where}, with the {missing} that it lacked."
+            f"{_ENDED.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
+            f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
+            f"{where}, with the {planned_runs - there} that it lacked."
         )
         if before.tool_version != recovery.__version__:
             yield f"It was begun by version {before.tool_version} of the tool, and went on by {recovery.__version__}."

@@ -87,5 +87,6 @@ def tidy(results: Path) -> None:
 def _unlock_ended(folder: Path) -> None:
     """Its tool was killed between its last word and the lock's removal."""
     with suppress(RecoveryError, OSError):
-        if load(folder).status in (FINISHED, INTERRUPTED) and (lock := flock.take(folder / LOCK, mode=0o644)) is not None:
+        has_ended = load(folder).status in (FINISHED, INTERRUPTED)
+        if has_ended and (lock := flock.take(folder / LOCK, mode=0o644)) is not None:
             lock.release(unlink=True)

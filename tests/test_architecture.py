@@ -56,8 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
-    "estimate", "work", "quantities", "measures", "cells", "planned", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
-    "scenarios/pools", "clashes",
+    "estimate", "work", "quantities", "measures", "cells", "planned", "load/sysbench", "scenarios/loadable",
+    "scenarios/outcome", "scenarios/pools", "clashes",
     "server/options", "host/looks", "host/check", "host/cores",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

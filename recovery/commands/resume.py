@@ -33,7 +33,8 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
     measured. Where the servers, the settings or the host are not what they were, it is refused."""
     if not resumed:
         raise UsageError(
-            "`recovery run` begins nothing", "`recovery run --resume` goes on; `recovery cold-recovery` begins a session"
+            "`recovery run` begins nothing",
+            "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
         )
     check_json(json_to)
     results = results.expanduser().absolute()

@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing left, whenever the tool is killed: a dozen random moments (`make torture` has hundreds)."""
+"""Nothing is lost and nothing left, whenever the tool is killed: a dozen moments (`make torture` has hundreds)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _one(place: Place, number: int, *, seed: int, lengths: Lengths) -> tuple[Poi
         verdict = "FAILED: " + "; ".join(point.failures) if point.failures else "nothing lost, nothing left"
         click.echo(
             f"{point.chain}.{point.kill} {point.shape}{', fresh' if point.fresh else ''}: {point.way} after "
-            f"{point.after_s:.2f} s ({point.stage}), {point.runs} runs had ended, then it {point.next_start}: {verdict}",
+            f"{point.after_s:.2f} s ({point.stage}), {point.runs} runs ended, then it {point.next_start}: {verdict}",
             err=True,
         )
     return found

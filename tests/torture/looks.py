@@ -17,7 +17,7 @@ from recovery.errors import RecoveryError
 from recovery.host.cgroups import hierarchies
 from recovery.host.owner import is_orphan
 from recovery.store import LATEST, LOCK, REPORT, load
-from recovery.stored import Run, Session, Verdict
+from recovery.stored import Run, Verdict
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")
 _FOLDERS = ("runs", "logs", "stacks", "looks")
@@ -117,7 +117,7 @@ def _groups(place: Place) -> Iterator[str]:
     for one in hierarchies():
         with contextlib.suppress(OSError):
             for entry in one.root.iterdir():
-                if is_orphan(entry.name) and any(f".{pid}." in entry.name for pid in place.victims):
+                if is_orphan(entry.name) and any(f".{one.pid}." in entry.name for one in place.victims):
                     yield entry.name
 
 

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError
@@ -40,8 +43,8 @@ class Place:
     can_limit: bool
     beside: frozenset[str] = frozenset()
     """What lay among the temporary folders before: the bystander's."""
-    victims: set[int] = field(default_factory=set)
-    """Process ids of all that were started here."""
+    victims: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """The tool, each time that it was started here."""
     _tarball: Path | None = None
 
     @property
@@ -87,6 +90,28 @@ class Place:
                 tar.add(self.build.basedir, "server")
         return self._tarball
 
+    def end_servers(self) -> None:
+        """Of the tool that was killed: their options lie among its temporary folders."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                named = any(word.startswith(f"--defaults-file={self.temporary}/") for word in process.cmdline())
+                if named and process.pid != self.bystander.life.pid:
+                    process.kill()
+                    found.append(process)
+        for process in found:
+            with suppress(psutil.Error):
+                while process.status() != psutil.STATUS_ZOMBIE:
+                    time.sleep(0.01)
+
+    def close(self) -> None:
+        """Where the torture itself is ended in the middle."""
+        for one in self.victims:
+            if one.poll() is None:
+                one.kill()
+                one.wait()
+        self.end_servers()
+
     def is_untouched(self) -> str | None:
         """What has happened to the bystander; None where nothing has."""
         if not self.bystander.alive:
@@ -119,7 +144,9 @@ def torture_place(base: Path | None = None) -> Iterator[Place]:
         bystander.group = group
         stack.callback(bystander.close)
         bystander.start()
-        yield Place(root, build, bystander, can_limit, frozenset(entry.name for entry in temporary.iterdir()))
+        place = Place(root, build, bystander, can_limit, frozenset(entry.name for entry in temporary.iterdir()))
+        stack.callback(place.close)
+        yield place
 
 
 def _on_a_disk(base: Path | None) -> str:
@@ -151,7 +178,8 @@ def own_cache(place: Place) -> Path:
 
 def facts() -> dict[str, str]:
     """Of the tool that was tortured."""
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return {"commit": asked.stdout.strip() or "unknown", "python": sys.version.split()[0], "server": VERSION}
 
 

@@ -46,7 +46,8 @@ def _wrong(point: Point) -> tuple[str, ...]:
 def plain(rows: Iterable[tuple[str, ...]]) -> str:
     found = list(rows)
     widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in found)
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in found)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def markdown(rows: Iterable[tuple[str, ...]]) -> str:

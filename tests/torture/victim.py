@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from torture.place import Place
 
 from recovery.progress import Status
@@ -68,7 +67,7 @@ class Victim:
             stderr=self._written if slave is None else slave,
             start_new_session=slave is None,
         )  # fmt: skip
-        place.victims.add(self.process.pid)
+        place.victims.append(self.process)
         if slave is not None:
             os.close(slave)
             self._reader = threading.Thread(target=self._read, daemon=True)
@@ -150,28 +149,10 @@ def stage_of(found: Whereabouts) -> str:
     return found.step or "preparing"
 
 
-def servers(place: Place) -> list[psutil.Process]:
-    """Of the tool that was killed: their options lie among its temporary folders."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            named = any(word.startswith(f"--defaults-file={place.temporary}/") for word in process.cmdline())
-            if named and process.pid != place.bystander.life.pid:
-                found.append(process)
-    return found
-
-
 def play_reboot(place: Place, results: Path) -> None:
     """No process outlives it, no control group either, and whatever bears a mark bears that of an earlier boot. What a
     loss of power does to files that were not synced is not played."""
-    ended = servers(place)
-    for process in ended:
-        with suppress(psutil.Error):
-            process.kill()
-    for process in ended:
-        with suppress(psutil.Error):
-            while process.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.01)
+    place.end_servers()
     for entry in place.temporary.iterdir():
         if entry.name not in place.beside:
             _another_boot(entry)
