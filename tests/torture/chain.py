@@ -70,7 +70,7 @@ class Chain:
         self.place = place
         self.number = number
         self.lengths = lengths
-        self.rng = Random(f"{seed}/{number}")
+        self.rng = Random(f"{seed}/{number}")  # noqa: S311 - it is to be repeated
         self.shape = self.rng.choice([one for one in _SHAPES if place.can_limit or one != LIMITED])
         self.fresh = self.rng.random() < _FRESH
         self.kills = 1 + sum(self.rng.random() < share for share in _AGAIN)

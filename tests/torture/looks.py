@@ -96,20 +96,28 @@ def left(place: Place, results: Path, cache: Path | None) -> Iterator[str]:
     """Once all has come to its end."""
     yield from (f"process {process.pid} ({process.name()})" for process in _processes(place))
     yield from (f"control group {name}" for name in _groups(place))
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        if str(place.root) in line:
-            yield f"mount {line}"
-    for entry in place.temporary.iterdir():
-        if entry.name not in place.beside:
-            yield f"temporary {entry.name} ({', '.join(sorted(inner.name for inner in entry.iterdir()))})"
-    yield from (f"lock {folder.name}/{LOCK}" for folder in sessions(results) if (folder / LOCK).exists())
-    yield from (f"lock {path.name}" for path in place.data.glob("*.lock") if not (place.data / path.stem).is_dir())
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    yield from (f"mount {line}" for line in mounts if str(place.root) in line)
+    yield from _temporary(place)
+    yield from _locks(place, results)
     for folder in (results, *sessions(results), place.data, *place.data.glob("*/"), *_caches(cache)):
         yield from _half(folder)
     for state in place.data.glob("*/state.json"):
         status = json.loads(state.read_text())["status"]
         if status != "whole":
             yield f"data directory {state.parent.name}: {status}"
+
+
+def _temporary(place: Place) -> Iterator[str]:
+    for entry in place.temporary.iterdir():
+        if entry.name not in place.beside:
+            yield f"temporary {entry.name} ({', '.join(sorted(inner.name for inner in entry.iterdir()))})"
+
+
+def _locks(place: Place, results: Path) -> Iterator[str]:
+    """Of sessions that have ended, and of data directories that are not there."""
+    yield from (f"lock {folder.name}/{LOCK}" for folder in sessions(results) if (folder / LOCK).exists())
+    yield from (f"lock {path.name}" for path in place.data.glob("*.lock") if not (place.data / path.stem).is_dir())
 
 
 def _groups(place: Place) -> Iterator[str]:
