@@ -32,9 +32,7 @@ from recovery.store import SessionStore, check_results_folder
 from recovery.unended import Left, tidy
 
 
-def run_session(
-    request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None = None
-) -> SessionStore:
+def run_session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None = None) -> SessionStore:
     """The whole way from a request to a stored session: a new one, or what is missing of one that ended early. Raises
     what ended it early, with what there is kept."""
     samplers = _refused_early(request, narrator)

@@ -45,7 +45,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 3_000_000)
     copy_atomically(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "b").read_bytes() == b"x" * 3_000_000
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         copy_atomically(tmp_path / "missing", tmp_path / "b")
     assert (tmp_path / "b").stat().st_size == 3_000_000
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]

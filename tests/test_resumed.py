@@ -187,7 +187,7 @@ def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
 
 def test_the_newest_that_ended_early_is_found(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    with pytest.raises(UsageError, match="there is no session in .* that ended early"):
+    with pytest.raises(UsageError, match=r"there is no session in .* that ended early"):
         find_left(results, None)
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     later = results / "29991231T235959Z-cold-recovery"

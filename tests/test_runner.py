@@ -13,8 +13,8 @@ import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
-from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.loop import Loop
+from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.model import Build, Cache, Extra, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
 from recovery.prepared import Prepared

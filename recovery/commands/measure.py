@@ -111,16 +111,12 @@ class SessionInterruptedError(RecoveryError):
     exit_code = 130
 
 
-def run_and_show(
-    request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Left | None = None
-) -> Session:
+def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Left | None = None) -> Session:
     """What was kept of one that ended early is shown, too, and how it goes on."""
     narrator = _narrator(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
     try:
-        folder = run_session(
-            request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on
-        ).folder
+        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on).folder
     except BaseException as error:
         further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
         if further is None:

@@ -95,7 +95,5 @@ def sweep(base: Path) -> int:
 def is_left(found: Path) -> bool:
     """By an owner that is gone."""
     with suppress(OSError):
-        return found.name.startswith(PREFIX) and is_gone(
-            (found / _OWNER).read_text(encoding="ascii", errors="replace")
-        )
+        return found.name.startswith(PREFIX) and is_gone((found / _OWNER).read_text(encoding="ascii", errors="replace"))
     return False

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from recovery.store import load
 from torture import looks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim
@@ -100,7 +101,7 @@ class Chain:
         fresh = not any(self.place.data.glob("*/state.json"))
         moment_s = self.rng.random() * _FURTHER * self.lengths.of(self.shape, fresh=fresh)
         pause_s = self.rng.random() * _PAUSE_S
-        before = looks.ended_runs(self.results)
+        before, there = looks.ended_runs(self.results), looks.process_ids(self.place)
         how, words = self._words()
         at_work = Victim(self.place, words, cache=self.cache, on_terminal=way == victim.TERMINAL)
         alive = at_work.lives_on_until(moment_s)
@@ -116,7 +117,8 @@ class Chain:
             victim.play_reboot(self.place, self.results)
         runs = len(looks.ended_runs(self.results))
         point = Point(self.number, kill, way, stage, round(moment_s, 3), self.shape, fresh, runs)
-        self.points.append(self._looked_at(point, before, ended, alive=alive))
+        left = tuple(looks.at_once(self.place, there)) if way in victim.POLITE else ()
+        self.points.append(self._looked_at(replace(point, left=left), before, ended, alive=alive))
         return True
 
     def _looked_at(self, point: Point, before: dict[str, str], ended: Ended | None, *, alive: bool) -> Point:
@@ -135,7 +137,6 @@ class Chain:
         return replace(
             point,
             lost=tuple(looks.lost(self.results, before, told)),
-            left=tuple(looks.at_once(self.place)) if point.way in victim.POLITE else (),
             wrong=tuple(wrong),
         )
 
@@ -143,7 +144,7 @@ class Chain:
         """What is typed next: it goes on where there is a session, and begins where there is none."""
         found = looks.sessions(self.results)
         if found:
-            over = looks.load(found[-1]).status == "finished"
+            over = load(found[-1]).status == "finished"
             words = ["run", "--resume", "--results", str(self.results), *([found[-1].name] if over else [])]
             return WAS_OVER if over else WENT_ON, words
         words = self.place.words(self.number)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from torture.place import RUNS, TABLES, Place, digest
 
 from recovery.cli import run as cli
 from recovery.errors import RecoveryError
@@ -18,6 +17,7 @@ from recovery.host.cgroups import hierarchies
 from recovery.host.owner import is_orphan
 from recovery.store import LATEST, LOCK, REPORT, load
 from recovery.stored import Run, Verdict
+from torture.place import RUNS, TABLES, Place, digest
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")
 _FOLDERS = ("runs", "logs", "stacks", "looks")
@@ -144,9 +144,15 @@ def _half(folder: Path) -> Iterator[str]:
                     yield f"an empty file: {part.name}/{entry.name}"
 
 
-def at_once(place: Place) -> Iterator[str]:
-    """After a polite end no start has to clear up servers."""
-    yield from (f"process {process.pid} ({process.name()}) after a polite end" for process in _processes(place))
+def at_once(place: Place, before: set[int]) -> Iterator[str]:
+    """After a polite end no start has to clear up servers; what an earlier one had left was not its own."""
+    for process in _processes(place):
+        if process.pid not in before:
+            yield f"process {process.pid} ({process.name()}) after a polite end"
+
+
+def process_ids(place: Place) -> set[int]:
+    return {process.pid for process in _processes(place)}
 
 
 def _processes(place: Place) -> Iterator[psutil.Process]:

@@ -15,10 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from torture.place import Place
-
 from recovery.progress import Status
 from recovery.whereabouts import Whereabouts, from_json
+from torture.place import Place
 
 KILL, GROUP, REBOOT, TERMINATE, CTRL_C, TWICE, HANG_UP, TERMINAL = (
     "SIGKILL", "SIGKILL to its group", "reboot", "SIGTERM", "Ctrl-C", "Ctrl-C twice", "SIGHUP", "terminal closed",
