@@ -29,7 +29,7 @@ def sessions(results: Path) -> list[Path]:
 
 def ended_runs(results: Path) -> dict[str, str]:
     """Each file of a run that has ended, and what is in it."""
-    return {str(path.relative_to(results)): digest(path) for path in results.glob("*/runs/[0-9]*.json")}
+    return {str(path.relative_to(results)): digest(path) for path in results.glob("2*/runs/[0-9]*.json")}
 
 
 def lost(results: Path, before: dict[str, str], told: frozenset[int]) -> Iterator[str]:
