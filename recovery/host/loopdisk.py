@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, TrialVoidError
 
 _SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN"""
@@ -54,8 +54,14 @@ class LoopDisk:
             os.close(folder)
 
     def replug(self) -> None:
-        """Whoever had files open there must be gone; mounting replays the journal."""
+        """Whoever had files open there must be gone; mounting replays the journal. A container that was just being made
+        may hold the mount for a moment: until it lets go, another mount would be of the same dead filesystem."""
         unmount(self._place)
+        until_s = time.monotonic() + _BUSY_S
+        while _is_attached(self._image):
+            if time.monotonic() > until_s:
+                raise TrialVoidError(f"something on this host keeps {self._image.name} for itself, though unmounted")
+            time.sleep(_RETRY_S)
         self.mount()
 
     def fill(self) -> Path:
@@ -83,6 +89,17 @@ def loop_disk(place: Path, *, size_bytes: int) -> Iterator[LoopDisk]:
         yield disk
     finally:
         remove(place)
+
+
+def _is_attached(image: Path) -> bool:
+    """To a loop device, which is given back with the last mount of it."""
+    for told in Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            if told.read_text(encoding="utf-8").rstrip("\n") == str(image):
+                return True
+        except OSError:
+            continue  # it has just been given back
+    return False
 
 
 def image_of(place: Path) -> Path:
