@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from recovery.host.orphans import end_left_servers, end_servers_in
 from recovery.host.owner import mark
@@ -47,6 +48,7 @@ def started_with_options_in(folder: Path, owner: str) -> subprocess.Popen[bytes]
     return process
 
 
+@pytest.mark.alone  # any session would end what it leaves, before we see it
 def test_servers_of_dead_runs_are_ended_whatever_their_data_directory(tmp_path: Path) -> None:
     boot, namespace, pid, _ = mark().rsplit(".", 3)
     gone = f"{boot}.{namespace}.{pid}.1"  # this process' number, but of an earlier process
