@@ -31,6 +31,7 @@ from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.signals import end_like_an_interrupt
 from recovery.host.standstill import count_continuing
+from recovery.report.layout import printable
 from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
@@ -141,9 +142,10 @@ def _defaults() -> dict[str, object]:
 
 
 def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
+    """A line each, whatever was typed or read: a line end in it, or a sign that a terminal obeys, is none of ours."""
     with suppress(OSError):  # nobody reads it any more: the exit code is still ours
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {printable(message)}", err=True)
         for line in log_tail[-LOG_LINES:]:
-            click.echo(f"  log: {line}", err=True)
+            click.echo(f"  log: {printable(line)}", err=True)
         if hint:
-            click.echo(f"hint:  {hint}", err=True)
+            click.echo(f"hint:  {printable(hint)}", err=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from recovery.errors import UsageError
 from recovery.model import Limits
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MOST_IOPS = 10_000_000
 _LEAST_BPS = 64 << 10
@@ -34,7 +34,7 @@ def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: obje
 
 
 def _iops(text: str) -> int:
-    number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]*[0-9]", text) else 0
+    number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
     if not 1 <= number <= _MOST_IOPS:
         raise UsageError(f"READ_IOPS={text} makes no sense", f"give reads a second, from 1 to {_MOST_IOPS:,}")
     return number
@@ -61,7 +61,7 @@ def _memory(text: str) -> int:
 
 
 def _cpus(text: str) -> float:
-    number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text) else 0.0
+    number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
     if not _LEAST_CPUS <= number <= 1e6:
         raise UsageError(f"CPUS={text} makes no sense", f"give a number of CPUs from {_LEAST_CPUS} on, like 1.5")
     return number
@@ -73,13 +73,18 @@ def compact(count: int) -> str:
     return f"{count // _UNITS[unit]}{unit}"
 
 
+def decimal(value: float) -> str:
+    """Nothing is lost: 1.5 is `1.5`, 2.0 is `2`."""
+    return repr(value).removesuffix(".0")
+
+
 def repeated(limits: Limits) -> list[tuple[str, object]]:
     """The options that ask for the same."""
     return [
         ("--read-iops", limits.read_iops),
         ("--read-bps", limits.read_bps and compact(limits.read_bps)),
         ("--memory", limits.memory_bytes and compact(limits.memory_bytes)),
-        ("--cpus", None if limits.cpus is None else f"{limits.cpus:g}"),
+        ("--cpus", None if limits.cpus is None else decimal(limits.cpus)),
     ]
 
 

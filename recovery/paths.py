@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, UsageError
 
 APP = "mysql-recovery-tester"
 DEFAULT_RESULTS = Path("results")
@@ -39,7 +39,15 @@ def _brought(name: str, holds: str) -> Path:
 def cache_dir() -> Path:
     """Servers, libraries and, unless DATA says otherwise, data directories. RECOVERY_CACHE moves it."""
     chosen = os.environ.get("RECOVERY_CACHE")
-    return Path(chosen).expanduser().absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
+    return expanded(Path(chosen)).absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
+
+
+def expanded(path: Path) -> Path:
+    """`~` and `~user` are home folders."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{path}: nobody here has that home folder", "write the path out") from error
 
 
 def images_dir() -> Path:

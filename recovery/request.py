@@ -12,7 +12,7 @@ from recovery.errors import UsageError
 from recovery.model import NO_LIMITS, Extra, Layout, Limits, Named, Schema, Variant, Work
 from recovery.plan import variants_of
 from recovery.scenarios.experiment import Asked
-from recovery.server.options import TIMED_ONLY, check_user_settings, lasting, merge, timed_only
+from recovery.server.options import TIMED_ONLY, canonical, check_user_settings, lasting, merge, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
 
 DEFAULT_TABLES = 200_000
@@ -24,6 +24,7 @@ MOST_TABLES = 100_000_000
 MOST_RUNS = 10_000
 MOST_INSERTS = 1_000_000
 MOST_SCHEMAS = 100_000
+MOST_COLUMNS = 1000
 MOST_NOTE = 500
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _WORDS = ("layout", "schemas")
@@ -148,7 +149,7 @@ def identifier(name: str, text: str) -> str:
 
 def parse_notes(notes: Iterable[str]) -> str | None:
     """`--note "io2, 5000 IOPS"`: words for a report, so nothing that a page cannot show."""
-    note = "; ".join(text.strip() for text in notes)
+    note = "; ".join(filter(None, (text.strip() for text in notes)))
     if len(note) > MOST_NOTE:
         raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MOST_NOTE} at most")
     if not note.isprintable():
@@ -207,8 +208,8 @@ def _named(label: str, pairs: str) -> Named:
                 f"'{pair}' in the variant '{label}' is no OPTION=VALUE",
                 "a comma parts two options, so no value can hold one; what holds for all variants goes to --set",
             )
-        if name.strip() in _WORDS:
-            words[name.strip()] = value.strip()
+        if canonical(name) in _WORDS:
+            words[canonical(name)] = value.strip()
         else:
             options.append(pair)
     layout, schemas = (words.get(word) for word in _WORDS)
@@ -245,11 +246,10 @@ def check_layouts(request: Request) -> None:
 
 
 def variant_text(variant: Named) -> str:
+    """As it may be given again: a flag with its `=`, without which it would be no OPTION=VALUE."""
     words = zip(_WORDS, (variant.layout, variant.schemas), strict=True)
     pairs = [f"{name}={value}" for name, value in words if value is not None]
-    return f"{variant.label}:" + ",".join(
-        (*pairs, *(f"{name}={value}" if value else name for name, value in variant.settings))
-    )
+    return f"{variant.label}:" + ",".join((*pairs, *(f"{name}={value}" for name, value in variant.settings)))
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ def test_as_the_user_writes_them() -> None:
         ((None, None, "2 gigs", None), "MEMORY=2 gigs makes no sense"),
         ((None, None, "64m", None), "less than any server can live with"),
         ((None, None, "9" * 40, None), "MEMORY"),
+        (("1" * 5000, None, None, None), "READ_IOPS"),
+        ((None, None, "9" * 400 + "g", None), "MEMORY"),
         ((None, None, None, "0"), "CPUS=0 makes no sense"),
         ((None, None, None, "-1"), "CPUS=-1 makes no sense"),
         ((None, None, None, "nan"), "CPUS=nan makes no sense"),
@@ -55,6 +57,9 @@ def test_the_command_that_repeats_asks_for_the_same() -> None:
     assert parse_limits(*options.values()) == ALL
     assert set(dict(repeated(NO_LIMITS)).values()) == {None}
     assert compact(1025) == "1025"
+    exact = parse_limits(None, None, None, "0.1234567")
+    assert dict(repeated(exact))["--cpus"] == "0.1234567"
+    assert dict(repeated(parse_limits(None, None, None, "1000000")))["--cpus"] == "1000000"
 
 
 def test_a_stored_session_keeps_them() -> None:

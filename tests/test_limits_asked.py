@@ -104,3 +104,10 @@ def test_a_warm_run_goes_on_with_the_server_as_it_was_asked_for(
     repeated = capsys.readouterr().err
     assert "--version percona-8.0.39-30" in repeated
     assert "--variant few:a_b=1 --variant usual:" in repeated
+
+
+def test_a_damaged_session_is_no_guide(in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session("cold-recovery", "", "", "", {}, {"set": "a='b"}, ("5.7.22",), ("cold",), 1)
+    SessionStore.create(in_an_empty_folder / "results", session)
+    assert run(["warm-recovery", "--dry-run"]) == 2
+    assert "its setting 'set' is damaged" in capsys.readouterr().err

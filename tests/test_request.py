@@ -91,6 +91,9 @@ def test_variants_and_back() -> None:
     found = parse_variants(texts)
     assert found == (Named("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))), Named("usual"))
     assert parse_variants(tuple(map(variant_text, found))) == found
+    found = parse_variants(("flag:skip-name-resolve=", "one-file:LAYOUT=general"))
+    assert found == (Named("flag", (("skip_name_resolve", ""),)), Named("one-file", layout=Layout.GENERAL))
+    assert parse_variants(tuple(map(variant_text, found))) == found
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ DEBIAN_NAMES = tuple(_LIKE_DEBIAN)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
 # host[:port][/path], as an image's name begins
-_REGISTRY = re.compile(r"^[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*$", re.ASCII)
+_REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
 _REPOSITORIES = {
     Flavor.MYSQL: ("mysql",),
     Flavor.MARIADB: ("mariadb",),
@@ -73,7 +73,7 @@ def parse_wanted(text: str) -> Wanted:
 def check_registry(registry: str) -> str:
     """REGISTRY as it stands before an image's name."""
     plain = registry.strip().rstrip("/")
-    if not _REGISTRY.match(plain):
+    if not _REGISTRY.fullmatch(plain):
         raise UsageError(
             f"REGISTRY={registry} is no registry", "write it as images are named, without https://: localhost:5000"
         )

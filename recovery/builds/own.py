@@ -12,7 +12,7 @@ from recovery.builds.checksum import digest, remembered
 from recovery.builds.executable import find_mysqld
 from recovery.builds.installed import Installed, Job, Origin
 from recovery.errors import RecoveryError, UsageError
-from recovery.paths import servers_dir
+from recovery.paths import expanded, servers_dir
 
 _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
 
@@ -33,7 +33,7 @@ def find(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> Found:
     if "://" in mysqld:
         download.check_address(mysqld, "MYSQLD")
         return _unpacked(_from_url(mysqld, offline=offline, say=say))
-    path = Path(mysqld).expanduser()
+    path = expanded(Path(mysqld))
     if not path.exists():
         raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
     path = path.resolve()

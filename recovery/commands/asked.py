@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,13 +17,14 @@ from recovery.commands.options import repeat_command
 from recovery.commands.work_options import repeated_work
 from recovery.errors import UsageError
 from recovery.leftout import refuse_nothing
-from recovery.limited import parse_limits, repeated
+from recovery.limited import decimal, parse_limits, repeated
 from recovery.model import Cache, Layout, Limits, Schema, Work, starts
-from recovery.paths import DEFAULT_RESULTS, default_data_dir
+from recovery.paths import DEFAULT_RESULTS, default_data_dir, expanded
 from recovery.request import (
     DEFAULT_INSERTS,
     DEFAULT_RUNS,
     DEFAULT_TABLES,
+    MOST_COLUMNS,
     MOST_INSERTS,
     MOST_RUNS,
     MOST_SCHEMAS,
@@ -168,9 +170,8 @@ def _check_together(request: Request) -> None:
 
 def _check_names(request: Request) -> None:
     """What has one name is told as one."""
-    names = [variant.name for variant in request.measured]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(variant.name for variant in request.measured).items():
+        if times > 1:
             raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
 
 
@@ -210,7 +211,7 @@ def asked_schema(given: Given) -> Schema:
     return Schema(
         tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
         databases=positive("SCHEMAS", given["schemas"] or 1, MOST_SCHEMAS),
-        columns=_count("--columns", given["columns"], most=1000),
+        columns=_count("--columns", given["columns"], most=MOST_COLUMNS),
         rows=_count("--rows", given["rows"], most=10_000_000),
         database=identifier("--database", given["database"] or "discovery"),
         template=given["template"] and _path(given["template"]),
@@ -235,7 +236,7 @@ def _count(name: str, text: str | None, *, most: int) -> int:
 
 def _path(path: Path) -> Path:
     """What is stored must mean the same from another folder."""
-    return path.expanduser().absolute()
+    return expanded(path).absolute()
 
 
 def _place(place: str | None) -> str | None:
@@ -274,12 +275,12 @@ def _repeat(request: Request, given: Given) -> str:
         ("--stacks", None if ours else request.stacks),
         ("--floor", request.floor),
         ("--baseline", request.baseline),
-        ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:g}%"),
+        ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:.12g}%"),
         ("--no-drop-caches", not request.allow_drop),
         ("--keep", request.keep),
         ("--offline", request.offline),
         ("--no-probe", not request.probe),
         ("--note", request.note),
-        ("--stall", f"{request.stall_s:g}" if request.stall_s != Request.stall_s else None),
+        ("--stall", decimal(request.stall_s) if request.stall_s != Request.stall_s else None),
     ]
     return repeat_command(request.scenario, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -89,7 +90,7 @@ def instances_for(asked: Asked, versions: tuple[str, ...], settings: tuple[str, 
     """Of the table cache, in each of the servers. One that tells its release only when it is there may be any."""
     given = dict(parse_settings(settings))
     named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
-    numbers = [int(one) for one in named if one.isdecimal() and int(one) > 0]
+    numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
     releases = [known_wanted(text).release for text in versions]
     unknown = tuple(numbers) or (DIVIDED,)
     found = [instances_of(release, numbers) if release else unknown for release in releases]
@@ -135,5 +136,5 @@ def _option(text: str) -> tuple[str, tuple[str, ...]]:
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
         raise UsageError(f"--option {text} names no values", "write it like --option table_open_cache=400,4000")
-    (checked,) = check_user_settings({name: found[0]})
+    (checked,) = {one for value in found for one in check_user_settings({name: value})}
     return checked, found

@@ -9,6 +9,7 @@ import click
 from recovery.bundle.make import make, write
 from recovery.commands.look import RESULTS
 from recovery.commands.options import FOLDER
+from recovery.paths import expanded
 from recovery.store import find
 
 
@@ -23,9 +24,9 @@ from recovery.store import find
 )
 def bundle(session: str | None, results: Path, output: Path | None) -> int:
     """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
-    folder = find(results.expanduser(), session)
+    folder = find(expanded(results), session)
     made = make(folder)
-    packed, text = write(made, output and output.expanduser())
+    packed, text = write(made, output and expanded(output))
     click.echo(f"archive  {packed}")
     click.echo(f"text     {text}")
     click.echo(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")

@@ -13,6 +13,7 @@ from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
 from recovery.compare import Comparison, compare, not_measured, slower_pairs
 from recovery.errors import RecoveryError, TooSlowError, UsageError
+from recovery.paths import expanded
 from recovery.quantities import quantity
 from recovery.report.compare import comparison_tables
 from recovery.report.console import Page, print_tables
@@ -35,7 +36,7 @@ FORMAT = 1
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
     """Is session SECOND slower than FIRST? Each is a name in --results, or a folder."""
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
-    folders = [find(results.expanduser(), name) for name in (first, second)]
+    folders = [find(expanded(results), name) for name in (first, second)]
     one, other = map(load, folders)
     if one.figure != other.figure:
         raise UsageError(

@@ -17,7 +17,7 @@ from recovery.host.check import Check
 from recovery.host.doctor import examine
 from recovery.host.facts import environment
 from recovery.host.randomreads import FULL, LEFT_OUT, probe
-from recovery.paths import default_data_dir
+from recovery.paths import default_data_dir, expanded
 from recovery.stacks.programs import complaints
 
 _MARKS = {True: "ok", False: "BAD", None: "note"}
@@ -31,7 +31,7 @@ _INDENT = " " * 6
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
 def doctor(data: Path | None, no_probe: bool, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
-    folder = (data or default_data_dir()).expanduser().absolute()
+    folder = expanded(data or default_data_dir()).absolute()
     tried = LEFT_OUT if no_probe else probe(folder, FULL)
     found = examine(folder, stackers=complaints(), tried=tried)
     if as_json:

@@ -23,7 +23,7 @@ from recovery.experiments.page import PAGE, write
 from recovery.experiments.rungs import Caps
 from recovery.experiments.told import chapters, read
 from recovery.limited import parse_limits
-from recovery.paths import DEFAULT_RESULTS
+from recovery.paths import DEFAULT_RESULTS, expanded
 from recovery.report.console import Page, print_tables
 from recovery.request import MOST_RUNS, MOST_TABLES, positive
 
@@ -73,7 +73,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     refuse_foreign(os.environ, context.command)
     _refuse_foreign_file(context)
     if given["again"] is not None:
-        return _again(given["again"].expanduser().absolute())
+        return _again(expanded(given["again"]).absolute())
     asked, quiet = _asked(given), bool(given["quiet"])
 
     def say(line: str) -> None:
@@ -90,7 +90,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     found = chosen(asked)
     refuse_nothing(asked, found)
     fetch(found, say)
-    results = given["results"].expanduser().absolute()
+    results = expanded(given["results"]).absolute()
     travel = Travel(begun(command, asked, found), asked, results, say=say, quiet=quiet)
     try:
         return travel.run(found)
@@ -127,7 +127,7 @@ def _asked(given: dict[str, Any]) -> Asked:
             given["smallest"],
         ),
         shared=tuple(_shared(given)),
-        data=given["data"] and given["data"].expanduser().absolute(),
+        data=given["data"] and expanded(given["data"]).absolute(),
         limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
 
@@ -167,7 +167,7 @@ def _changed(given: dict[str, Any]) -> Iterator[tuple[click.Parameter, object]]:
         if parameter.name not in _PASSED_ON or value == parameter.default or value == DEFAULT_RESULTS:
             continue
         for one in value if isinstance(value, tuple) else (value,):
-            yield parameter, one.expanduser().absolute() if isinstance(one, Path) else one
+            yield parameter, expanded(one).absolute() if isinstance(one, Path) else one
 
 
 def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:

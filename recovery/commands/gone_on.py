@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recovery.errors import RecoveryError, UsageError
+from recovery.paths import expanded
 from recovery.request import parse_settings, split_versions
 from recovery.server.options import shaping
 from recovery.store import find, load
@@ -30,7 +31,7 @@ def gone_on_with(given: Given) -> Given:
     folder = (
         None
         if given["versions"] or given["mysqld"] or given["image"]
-        else newest(Path(given["results"]).expanduser().absolute())
+        else newest(expanded(Path(given["results"])).absolute())
     )
     if folder is None:
         return given
@@ -55,8 +56,18 @@ def gone_on_with(given: Given) -> Given:
     # may say more than the release that was found in it.
     again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
     stored["versions"] = split_versions(again)
-    shape = shaping(dict(parse_settings(tuple(shlex.split(asked.get("set", ""))))))
+    shape = shaping(dict(parse_settings(_words(asked, "set"))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     stored["notes"] = (asked["note"],) if "note" in asked else ()
-    stored["variants"] = tuple(shlex.split(asked.get("variants", "")))
+    stored["variants"] = _words(asked, "variants")
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
+
+
+def _words(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(asked.get(name, "")))
+    except ValueError as error:
+        raise UsageError(
+            f"the newest session is no guide: its setting '{name}' is damaged ({error})",
+            "give VERSION=, or measure something else first",
+        ) from None

@@ -20,7 +20,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.load.schema import check_template, render
 from recovery.model import Layout
-from recovery.paths import DEFAULT_RESULTS, default_data_dir
+from recovery.paths import DEFAULT_RESULTS, default_data_dir, expanded
 from recovery.published import schema_text
 from recovery.report import console as console_report
 from recovery.report.formats import FORMATS, rendered
@@ -56,7 +56,7 @@ def versions() -> int:
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
     """The data directories that are kept for the next run, with their sizes."""
-    context.obj = DataDirs((data or default_data_dir()).expanduser().absolute())
+    context.obj = DataDirs(expanded(data or default_data_dir()).absolute())
     return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
 
 
@@ -88,7 +88,7 @@ def datadirs_list(directories: DataDirs) -> int:
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
-    directories = DataDirs(data.expanduser().absolute()) if data else directories
+    directories = DataDirs(expanded(data).absolute()) if data else directories
     if bool(keys) == everything:
         raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
     found = directories.list() if everything else ()
@@ -117,7 +117,7 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
         return 0
     if wanted and as_html:
         raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
-    folder = find(results.expanduser(), session)
+    folder = find(expanded(results), session)
     try:
         write_reports(folder)
     except HostUnfitError as error:

@@ -21,6 +21,7 @@ from recovery.host.state import State
 from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Layout, Schema
+from recovery.paths import expanded
 
 __all__ = [
     "DataDir",
@@ -91,7 +92,7 @@ class DataDirs:
     """The folder DATA. A directory's lock lies beside it, so that it can be emptied while it is held."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root.expanduser().absolute()
+        self.root = expanded(root).absolute()
 
     def check(self) -> None:
         """That directories can be made here, before anything is downloaded or measured."""

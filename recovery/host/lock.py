@@ -10,6 +10,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host import flock
+from recovery.paths import expanded
 
 _NAME = "mysql-recovery-tester.lock"
 
@@ -39,7 +40,7 @@ def host_lock() -> Iterator[None]:
 
 def lock_path() -> Path:
     chosen = os.environ.get("RECOVERY_HOST_LOCK")
-    return Path(chosen).expanduser() if chosen else _shared_folder() / _NAME
+    return expanded(Path(chosen)) if chosen else _shared_folder() / _NAME
 
 
 def _shared_folder() -> Path:

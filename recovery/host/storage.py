@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from recovery.paths import expanded
+
 _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
@@ -47,7 +49,7 @@ class _Mount:
 
 def nearest(path: Path) -> Path:
     """The path itself, or the closest folder above it that exists: what it will lie on once it is made."""
-    path = path.expanduser().absolute()
+    path = expanded(path).absolute()
     return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/")).resolve()
 
 

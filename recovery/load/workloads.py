@@ -6,12 +6,13 @@ from pathlib import Path
 
 from recovery.errors import UsageError
 from recovery.load.sysbench import WORKLOADS
+from recovery.paths import expanded
 
 
 def script_of(name: str) -> str:
     """For a Load: `read-only` and `oltp_read_only` are sysbench's own; anything with a slash or .lua is a file."""
     if "/" in name or name.endswith(".lua"):
-        path = Path(name).expanduser().absolute()
+        path = expanded(Path(name)).absolute()
         if not path.is_file():
             raise UsageError(f"there is no script {name}", "give the path of a Lua script for sysbench")
         return str(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
@@ -31,6 +33,10 @@ SPECIAL, UNIFORM = f"{_CHOOSING}special", f"{_CHOOSING}uniform"
 """How rows are chosen: sysbench's default, three of four accesses to one row in a hundred; or all alike."""
 _REDO_BYTES = 1 << 30
 THREADS_FOR_EACH_CPU = 4
+_MOST_CELLS = 10_000
+"""Of a minute each: a week."""
+_LONGEST_NAME = 180
+"""Bytes: its log is called after it, and after its version and number."""
 TO_SO_MANY_THREADS = f"1 2 4 … {THREADS_FOR_EACH_CPU} times the CPUs"
 """In words."""
 
@@ -38,7 +44,16 @@ TO_SO_MANY_THREADS = f"1 2 4 … {THREADS_FOR_EACH_CPU} times the CPUs"
 def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
     """Every combination of the options' values; one that the user names is measured at his instead."""
     wished = dict(usual) | dict(asked.options)
+    _check_number(math.prod(map(len, wished.values())))
     return tuple(tuple(zip(wished, values, strict=True)) for values in product(*wished.values()))
+
+
+def _check_number(cells: int) -> None:
+    if cells > _MOST_CELLS:
+        raise UsageError(
+            f"these are more than {_MOST_CELLS:,} combinations, and each would be measured",
+            "give fewer values of OPTION=, WORKLOAD=, LOAD_TABLES= or THREADS=",
+        )
 
 
 @dataclass(frozen=True)
@@ -60,16 +75,20 @@ class Way:
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
     """Named by what tells them apart."""
-    found = _alike(tuple(map(_chosen, ways)))
+    found = _alike(tuple(islice(map(_chosen, ways), _MOST_CELLS + 1)))
+    _check_number(len(found))
     values: dict[str, set[str]] = {}
     for way in found:
         for axis, value in way.axes:
             values.setdefault(axis, set()).add(value)
     apart = {axis for axis, there in values.items() if len(there) > 1 or axis in _BY_THEMSELVES}
     names = [_name(way.axes, apart) for way in found]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
+        if len(name.encode(errors="replace")) > _LONGEST_NAME:
+            told = f"the load {name[:60]}… is called more than what is the name of a file"
+            raise UsageError(told, "give shorter values of OPTION=")
     return tuple(
         Work(name, Cache.WARM, way.load, way.axes, way.options, way.fixed, way.layout, way.needs, way.figure)
         for name, way in zip(names, found, strict=True)

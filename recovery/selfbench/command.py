@@ -16,7 +16,7 @@ from recovery.host import engine
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
 from recovery.model import Cache
-from recovery.paths import default_data_dir
+from recovery.paths import default_data_dir, expanded
 from recovery.request import split_versions
 from recovery.selfbench import biglog, building, engines, fullsize, watching
 from recovery.selfbench.site import Site, scratch
@@ -47,7 +47,7 @@ def bench(
     only: str | None,
 ) -> None:
     """How fast is this tool? Measured side by side, as Markdown."""
-    data = (data or default_data_dir()).expanduser().absolute()
+    data = expanded(data or default_data_dir()).absolute()
     with host_lock(), scratch(data) as site:
         host = environment(data)
         click.echo(
