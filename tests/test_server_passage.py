@@ -83,6 +83,10 @@ def test_what_goes_on_beside_the_start() -> None:
         ("rollback", 3.0, 4.0),
     ], "what has no end yet was seen until the ready line"
     assert passed(loaded, version="5.7.22").beside(4.0) == ()
+    # Held back, by stamps that go back, and to before the exec: no time is less than none.
+    early = (1.0, -2.0, load[2])
+    (phase,) = passed(early, (1.5, -3.0, loaded[2]), version="5.7.22").beside(4.0)
+    assert (phase.start_s, phase.end_s) == (0.0, 0.0)
 
 
 LINES_57 = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from recovery.server.errorlog import LONGEST
+
 # What stands in each such line, for a quick test; the pattern; and what its groups count.
 _COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Found ", r"Found (\d+) '\.ibd'", ("files_found",)),
@@ -35,8 +37,9 @@ _MOST_DIGITS = 18
 
 
 def counts_of(line: str) -> Iterator[tuple[str, int]]:
+    text = line[:LONGEST]
     for hint, pattern, names in _PATTERNS:
-        match = pattern.search(line) if hint in line else None
+        match = pattern.search(text) if hint in text else None
         if match is not None:
             for name, digits in zip(names, match.groups(), strict=True):
                 if digits and len(digits) <= _MOST_DIGITS:
@@ -45,7 +48,8 @@ def counts_of(line: str) -> Iterator[tuple[str, int]]:
 
 def progress_of(line: str) -> str | None:
     """`Checked 15615/20298`; of percents that grow along their line, the last."""
-    match = _PROGRESS.search(line) if any(hint in line for hint in _PROGRESS_HINTS) else None
+    text = line[:LONGEST]
+    match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
     if match is None:
         return None
     found = match.group().strip()

@@ -49,12 +49,15 @@ _HINTS = re.compile(
     r"ready for|not shut|crash recovery|Shutdown c|Abort|unknown |Unable to|Can't (?:lock|start)|Fatal"
     r"| got |while loading"
 )
+LONGEST = 2000
+"""Letters of a line in which something is looked for: what a server says stands there, and a line of megabytes would
+take minutes."""
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
 
 
 def classify(line: str) -> Event | None:
     """None for the many lines that neither end a start nor prove what kind of start it was."""
-    text = line.rstrip()
+    text = line[:LONGEST].rstrip()
     if _HINTS.search(text) is None:
         return None
     for kind, pattern in _PATTERNS:

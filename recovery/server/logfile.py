@@ -26,7 +26,8 @@ _ANCHORS = (
     b"Directories to scan", b"Completed init",
     b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
     b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
-    b"Rollback of non", b"Version: ",
+    b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
+    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool",
 )  # fmt: skip
 """One of these is in every line that matters while no start is under way."""
 
@@ -48,9 +49,10 @@ def starts_in(log: BinaryIO, name: str) -> Iterator[Start]:
             for line in lines:
                 number += 1
                 yield from starts.take(number, _text(line))
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
         raise UsageError(
-            f"{name} cannot be read to its end: {getattr(error, 'strerror', None) or error}",
+            f"{name} cannot be read to its end: {why}",
             "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
         ) from error
     if rest:

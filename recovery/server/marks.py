@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+from recovery.server.errorlog import LONGEST
+
 
 class Mark(Enum):
     """In the order in which a start usually comes by."""
@@ -117,13 +119,11 @@ _HINTS = (
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
 _ANY = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _SPELLINGS))
-_LONGEST = 2000
-"""No mark stands further right, and no line of megabytes is worth a search."""
 
 
 def mark_of(line: str) -> Mark | None:
     """None for the many lines that bound nothing."""
-    text = line[:_LONGEST]
+    text = line[:LONGEST]
     for hint in _HINTS:
         if hint in text:
             break

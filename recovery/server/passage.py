@@ -57,9 +57,10 @@ class Passage:
         for mark, at_s in self._seen():
             name, begins = BESIDE.get(mark, ("", False))
             if begins:
-                begun[name] = at_s
+                begun[name] = max(0.0, at_s)
             elif name in begun:
-                found.append(Phase(name, begun.pop(name), at_s))
+                since_s = begun.pop(name)
+                found.append(Phase(name, since_s, max(since_s, at_s)))
         return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
 
     def _seen(self) -> list[tuple[Mark, float]]:
