@@ -16,6 +16,9 @@ _WAITS = re.compile(
 _CONTENDS = re.compile(r"lll_lock|mutex_(?:timed)?lock")
 _INNERMOST = 3
 """Frames in which a waiting thread's call to the kernel lies."""
+_COUNT = re.compile(r"[0-9]{1,15}")
+MOST_FRAMES = 300
+"""The programs that take stacks end at fewer."""
 MOST_HOT = 15
 """Functions of a run."""
 
@@ -29,12 +32,12 @@ def written(folded: Folded) -> str:
 
 
 def read(text: str) -> Folded:
-    """What is no such line is left out."""
+    """What is no such line is left out, and of a stack that goes round in circles its inside."""
     folded: Folded = Counter()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         names, _, count = line.rpartition(" ")
-        if names and count.isdecimal():
-            folded[tuple(names.split(";"))] += int(count)
+        if names and _COUNT.fullmatch(count):
+            folded[tuple(names.split(";")[:MOST_FRAMES])] += int(count)
     return folded
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import threading
 from dataclasses import replace
@@ -187,7 +188,17 @@ def test_what_is_kept_is_read_back_the_same(tmp_path: Path) -> None:
     assert read_raw(tmp_path / "none.csv.gz") == ()
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", None])
+PACKED = gzip.compress(b"at_s,a\n1.0,5\n" * 20, mtime=0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"no gzip", None),
+        *(PACKED[:15] + b"\xff" * 4 + PACKED[19:], PACKED[:-4]),
+        gzip.compress(b"at_s,a\n1.0," + b"5" * 140_000),
+    ],
+)
 def test_a_damaged_file_is_one_line(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "raw.csv.gz").write_bytes(content)

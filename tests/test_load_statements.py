@@ -19,6 +19,7 @@ def statements(script: str) -> list[str]:
         ("", []),
         (" \n;;  ; \n", []),
         ("select 1", ["select 1"]),
+        ("\u00a0; select 1\u2003;", ["\u00a0", "select 1\u2003"]),
         ("select 1;select 2;\n", ["select 1", "select 2"]),
         ("insert into t values ('a;b');x", ["insert into t values ('a;b')", "x"]),
         ("select 'it''s; fine';x", ["select 'it''s; fine'", "x"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def read_raw(path: Path) -> tuple[Sample, ...]:
             Sample(float(at_s), {name: number(cell) for name, cell in zip(columns, cells, strict=True) if cell})
             for at_s, *cells in rows
         )
-    except (OSError, EOFError, ValueError, StopIteration) as error:
+    except (OSError, EOFError, ValueError, StopIteration, zlib.error, csv.Error) as error:
         raise RecoveryError(
             f"cannot read the looks in {path}: {error}", "restore the file, or measure again"
         ) from error

@@ -22,13 +22,15 @@ _STATEMENT = re.compile(
       | /\*(?:[^*]++|\*(?!/))*+\*/
       | /(?!\*)
     )*+;""",
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 # Nothing the server would run: white space, and comments except /*! … */ and /*M! … */, which are code.
 _LEADING = re.compile(
-    r"(?:\s++|\#[^\n]*+(?:\n|\Z)|--(?:\Z|(?=\s)[^\n]*+(?:\n|\Z))|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/)++"
+    r"(?:\s++|\#[^\n]*+(?:\n|\Z)|--(?:\Z|(?=\s)[^\n]*+(?:\n|\Z))|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/)++",
+    re.ASCII,
 )
-_TEXT_OF_A_STATEMENT = "-#/ \t\r\n\f\v"
+_BLANKS = " \t\r\n\f\v"
+"""As servers know them: what else looks blank is a mistake, and theirs to tell."""
 
 _CREATE_TABLE = re.compile(r"create\s+(?:or\s+replace\s+)?table\b", re.IGNORECASE)
 _INSERT = re.compile(r"insert\b", re.IGNORECASE)
@@ -95,7 +97,7 @@ def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
 
 
 def _clean(statement: str) -> Iterator[str]:
-    if statement[:1] in _TEXT_OF_A_STATEMENT and (leading := _LEADING.match(statement)):
+    if statement[:1] in "-#/" + _BLANKS and (leading := _LEADING.match(statement)):
         statement = statement[leading.end() :]
     if statement:
-        yield statement.rstrip()
+        yield statement.rstrip(_BLANKS)

@@ -122,19 +122,22 @@ class Report:
         return self.transactions / self.seconds
 
 
+_FIGURE = r"\d{1,20}(?:\.\d{1,20})?"
+_COUNT = r"\d{1,20}"
+_PLAIN = re.MULTILINE | re.ASCII
 _LOOK = re.compile(
-    r"^\[ (?P<at>[\d.]+)s \] thds: \d+ tps: (?P<tps>[\d.]+) qps: (?P<qps>[\d.]+) .*?"
-    r"lat \(ms,[\d.]+%\): (?P<latency>[\d.]+) err/s:? (?P<errors>[\d.]+)",
-    re.MULTILINE,
+    rf"^\[ (?P<at>{_FIGURE})s \] thds: \d+ tps: (?P<tps>{_FIGURE}) qps: (?P<qps>{_FIGURE}) [^\n]{{0,200}}?"
+    rf"lat \(ms,[\d.]+%\): (?P<latency>{_FIGURE}) err/s:? (?P<errors>{_FIGURE})",
+    _PLAIN,
 )
-_BAR = re.compile(r"^ *(\d+\.\d+) \|\** +(\d+)$", re.MULTILINE)
-_QUERIES = re.compile(r"^ +total: +(\d+)$", re.MULTILINE)
-_TRANSACTIONS = re.compile(r"^ +transactions: +(\d+) ", re.MULTILINE)
-_ERRORS = re.compile(r"^ +ignored errors: +(\d+) ", re.MULTILINE)
-_RECONNECTS = re.compile(r"^ +reconnects: +(\d+) ", re.MULTILINE)
-_SECONDS = re.compile(r"^ +total time: +([\d.]+)s$", re.MULTILINE)
-_MEAN = re.compile(r"^ +avg: +([\d.]+)$", re.MULTILINE)
-_MAX = re.compile(r"^ +max: +([\d.]+)$", re.MULTILINE)
+_BAR = re.compile(rf"^ *(\d{{1,20}}\.\d{{1,20}}) \|\** +({_COUNT})$", _PLAIN)
+_QUERIES = re.compile(rf"^ +total: +({_COUNT})$", _PLAIN)
+_TRANSACTIONS = re.compile(rf"^ +transactions: +({_COUNT}) ", _PLAIN)
+_ERRORS = re.compile(rf"^ +ignored errors: +({_COUNT}) ", _PLAIN)
+_RECONNECTS = re.compile(rf"^ +reconnects: +({_COUNT}) ", _PLAIN)
+_SECONDS = re.compile(rf"^ +total time: +({_FIGURE})s$", _PLAIN)
+_MEAN = re.compile(rf"^ +avg: +({_FIGURE})$", _PLAIN)
+_MAX = re.compile(rf"^ +max: +({_FIGURE})$", _PLAIN)
 
 
 def read_report(text: str) -> Report:

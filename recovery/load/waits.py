@@ -26,7 +26,7 @@ class Count:
 Counted = dict[tuple[str, str], Count]
 """By source and name."""
 
-_TOLD = re.compile(r"\b(spins|os_waits|waits)=(\d+)")
+_TOLD = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
 _PER_S = 1e12
 """The Performance Schema counts in picoseconds."""
 _LOCKS = {

@@ -12,8 +12,8 @@ from recovery.stacks.symbols import names_of
 
 _MOST_FRAMES = 256
 """As eu-stack has it by itself: a stack that cannot be walked to its end goes round in circles."""
-_THREAD = re.compile(r"TID (\d+):|Thread .*\(LWP (\d+)\b")
-_EU_FRAME = re.compile(r"#\d+\s+0x([0-9a-f]+)")
+_THREAD = re.compile(r"TID (\d{1,18}):|Thread .*\(LWP (\d{1,18})\b", re.ASCII)
+_EU_FRAME = re.compile(r"#\d+\s+0x([0-9a-f]{1,16})")
 _GDB_FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?(\S.*)")
 _NAMELESS = re.compile(r"\?\? \(\)(?: from (?:target:)?(.*))?")
 

@@ -14,7 +14,7 @@ RATE_HZ = 99
 _STACK_BYTES = 8192
 MOST_RECORDED = "1G"
 """Some twenty minutes of one CPU; perf ends by itself then."""
-_HEAD = re.compile(r"\s*(\d+)\s+(\d+\.\d+):")
+_HEAD = re.compile(r"\s*(\d{1,18})\s+(\d{1,18}\.\d{1,18}):", re.ASCII)
 _FRAME = re.compile(r"\s+[0-9a-f]+ (.*) \((.*)\)$")
 _KERNEL = re.compile(r"\[(?:kernel|guest)|.*\.ko(?:\.\w+)?$|\[unknown\]$|\[vdso\]$")
 

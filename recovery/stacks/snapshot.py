@@ -30,7 +30,7 @@ class Snapshot:
 
 
 def nameless(file: str) -> str:
-    return f"[{PurePath(file).name or '?'}]"
+    return f"[{PurePath(file).name or '?'}]".replace(";", ",")
 
 
 def plain_name(name: str) -> str:
