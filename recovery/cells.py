@@ -39,7 +39,7 @@ def is_numeric(axis: Axis) -> bool:
 
 
 def number(value: str) -> float | None:
-    return float(value) if re.fullmatch(r"\d+(\.\d+)?", value) else None
+    return float(value) if re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value) else None
 
 
 def says_itself(axis: Axis) -> bool:

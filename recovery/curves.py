@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -47,17 +48,20 @@ class HeldOut:
 Points = tuple[tuple[int, tuple[Run, ...]], ...]
 
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
+
+
 def _fit_of(points: Points) -> Fit | None:
-    return fit((tables, run.startup_s or 0.0) for tables, runs in points for run in runs)
+    return fit((tables, run.startup_s) for tables, runs in points for run in runs if run.startup_s is not None)
 
 
 def curves(session: Session) -> tuple[Curve, ...]:
     """Empty unless several numbers of tables were asked for."""
-    asked = frozenset(int(word) for word in str(session.settings.get("points") or "").split() if word.isdecimal())
+    asked = frozenset(str(session.settings.get("points") or "").split())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for version, variant, runs in measured_by(session):
         name, _, number = variant.rpartition("-")
-        if number.isdigit() and int(number) in asked:
+        if number in asked and _NUMBER.fullmatch(number):
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
     return tuple(
         Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()

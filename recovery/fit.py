@@ -53,12 +53,12 @@ class Fit:
 def fit(points: Iterable[tuple[int, float]]) -> Fit | None:
     """Of (tables, seconds) of every run; None where they are too few to tell."""
     runs = tuple(points)
-    by_tables: dict[int, list[float]] = {}
+    by_tables: dict[float, list[float]] = {}
     for tables, seconds in runs:
-        by_tables.setdefault(tables, []).append(seconds)
-    if len(by_tables) < LEAST_POINTS or len(runs) < LEAST_RUNS:
+        by_tables.setdefault(float(tables), []).append(seconds)
+    if len(by_tables) < LEAST_POINTS or len(runs) < LEAST_RUNS or min(seconds for _, seconds in runs) <= 0:
         return None
-    weights = [1 / statistics.fmean(by_tables[tables]) ** 2 for tables, _ in runs]
+    weights = [1 / statistics.fmean(by_tables[float(tables)]) ** 2 for tables, _ in runs]
     return _fit(runs, weights)
 
 

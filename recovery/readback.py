@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import RecoveryError
 
 FORMAT = 1
+_LEAST, _MOST = 1e-30, 1e30
+"""Between them lies whatever can be measured, and all that is made of it: beyond, to compute with it would fail."""
 _Stored = TypeVar("_Stored")
 
 
 def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
     """Keys that we don't know are a later tool's, and are left alone."""
     try:
-        stored = json.loads(path.read_bytes())
+        content = path.read_bytes()
+        stored = json.loads(content, parse_float=_real, parse_int=_whole, parse_constant=_no_figure)
         if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
             raise ValueError("it has no format number")
         if stored["format"] > FORMAT:
@@ -25,11 +28,25 @@ def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
                 f"update the tool: this one reads format {FORMAT}",
             )
-        return adapter.validate_python(stored)
+        # Strictly: a figure in quotes is none, and need not be one that was judged here.
+        return adapter.validate_json(content, strict=True)
     except OSError as error:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    return value if value == 0 or _LEAST < abs(value) < _MOST else _no_figure(text)
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= len(f"{_MOST:.0f}") else _no_figure(text)
+
+
+def _no_figure(text: str) -> NoReturn:
+    raise ValueError(f"{text[:40]} is no figure that can be measured")
 
 
 def _reason(error: Exception) -> str:

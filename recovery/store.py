@@ -18,7 +18,7 @@ from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import new_folder, sync_folder, write_atomically
 from recovery.findings import findings
-from recovery.folded import hottest, read
+from recovery.folded import Folded, hottest, read
 from recovery.host import flock
 from recovery.measures import Between, Held, Middle, between, contrasts, is_work, stored_measures
 from recovery.readback import FORMAT, read_back
@@ -133,11 +133,19 @@ def load(folder: Path) -> Session:
 
 
 def _with_hottest(folder: Path, run: Run) -> Run:
-    """An older tool has kept the stacks alone. Only what lies in this folder is read, whatever the run says."""
-    path = folder / STACKS / PurePath(run.stacks or "").name
-    if run.hottest or run.stacks is None or not path.is_file():
-        return run
-    return replace(run, hottest=hottest(read(path.read_text(encoding="utf-8", errors="replace"))))
+    """An older tool has kept the stacks alone."""
+    folded = None if run.hottest else stacks_of(folder, run)
+    return run if folded is None else replace(run, hottest=hottest(folded))
+
+
+def stacks_of(folder: Path, run: Run) -> Folded | None:
+    """None where none were taken, or a session was copied without them. Whoever sent this session may have written any
+    path into it: only what lies in this folder is read."""
+    name = PurePath(run.stacks or "").name
+    try:
+        return read((folder / STACKS / name).read_text(encoding="utf-8", errors="replace")) if name else None
+    except (OSError, ValueError):
+        return None
 
 
 def find(results: Path, name: str | None) -> Path:

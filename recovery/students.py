@@ -75,7 +75,7 @@ class Ratio:
 def ratio_95(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
     """The relative errors of both means add up as squares; degrees of freedom by Welch and Satterthwaite, since neither
     the numbers nor the spreads of runs need be alike. None where one side has no run, or takes no time."""
-    if not values or not to or not statistics.fmean(to):
+    if not values or not to or not statistics.fmean(values) or not statistics.fmean(to):
         return None
     ratio = statistics.fmean(values) / statistics.fmean(to)
     if min(len(values), len(to)) < LEAST_RUNS:

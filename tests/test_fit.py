@@ -55,3 +55,7 @@ def test_a_start_of_a_second_says_as_much_as_one_of_a_minute() -> None:
 )
 def test_too_few_to_tell(few: list[tuple[int, float]]) -> None:
     assert fit(few) is None
+
+
+def test_no_line_goes_through_starts_of_no_time() -> None:
+    assert fit([(1000, 0.0), (1000, 0.0), (2000, 3.0), (2000, 3.1)]) is None

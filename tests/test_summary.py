@@ -66,6 +66,12 @@ def test_no_ratio_where_the_first_version_has_no_figure() -> None:
     assert [summary.ratio for summary in summaries] == [None, None]
 
 
+def test_no_ratio_of_starts_of_no_time() -> None:
+    runs = [run(version, time) for version, time in (("5.6.24", 1.0), ("5.7.22", 0.0)) for _ in range(3)]
+    summaries = summarise(runs, ["5.6.24", "5.7.22"], ["cold"])
+    assert [summary.ratio for summary in summaries] == [1.0, None]
+
+
 def test_nothing_at_all() -> None:
     assert summarise([], [], []) == ()
     assert mean([None, None]) is None

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from recovery.bundle.literals import words_of
 from recovery.errors import RecoveryError, UsageError
 from recovery.load.insert import insert_statements
 from recovery.load.schema import measure_by_rendering, statements
 from recovery.model import Layout, Schema
-from recovery.request import DEFAULT_INSERTS, MOST_TABLES, parse_layout, parse_variants
+from recovery.request import DEFAULT_INSERTS, MOST_COLUMNS, MOST_TABLES, parse_layout, parse_variants
 from recovery.stored import Session
 
 MOST_BYTES = 1_000_000
@@ -45,7 +46,7 @@ def schema_of(session: Session) -> Schema:
     return Schema(
         tables=_number(session, "tables", 1),
         databases=_number(session, "schemas", 1),
-        columns=_number(session, "columns", 0),
+        columns=_number(session, "columns", 0, most=MOST_COLUMNS),
         rows=_number(session, "rows", 0),
         database=str(settings.get("database") or Schema.database),
         template=Path(str(template)) if template else None,
@@ -100,7 +101,7 @@ def _schemas(session: Session) -> dict[str, Schema]:
     """The one that was asked for, and those of variants that lie otherwise."""
     asked = schema_of(session)
     found = {"schema.sql": asked}
-    for variant in parse_variants(tuple(shlex.split(str(session.settings.get("variants") or "")))):
+    for variant in parse_variants(tuple(words_of(session.settings.get("variants")))):
         schema = asked if variant.layout is None else replace(asked, layout=variant.layout)
         if variant.schemas:
             schema = schema.spread_over(variant.schemas)
@@ -160,10 +161,10 @@ def _command(schema: Schema) -> str:
     return shlex.join(words)
 
 
-def _number(session: Session, name: str, usual: int) -> int:
+def _number(session: Session, name: str, usual: int, *, most: int = MOST_TABLES) -> int:
     value = session.settings.get(name, usual)
     if value is None or value == "":
         return usual
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TABLES:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise UsageError(f"the session's setting {name} is no number that makes sense")
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from recovery.errors import UsageError
 from recovery.findings.doubt import MIB, Check, cells, doubt, is_cold, number, numbered, server_of
 from recovery.stored import Finding, Run, Session
 from recovery.versions import can, parse_version
@@ -114,7 +115,10 @@ def _reads(runs: Sequence[Run]) -> list[int]:
 
 
 def _reads_around_the_cache(version: str) -> bool:
-    return can(parse_version(version), "scan_spares_the_cache")
+    try:
+        return can(parse_version(version), "scan_spares_the_cache")
+    except UsageError:
+        return False  # it has no name of a release: nothing is known of it
 
 
 CHECKS: tuple[Check, ...] = (warm_was_not, cold_was_not, cold_not_proved, larger_than_memory)

@@ -14,6 +14,8 @@ Check = Callable[[Session], Iterator[Finding]]
 
 MIB = 1 << 20
 _MOST_APIECE, _MOST_NAMED = 3, 4
+_MOST = 1e30
+"""What is beyond, or no number, measures nothing."""
 
 
 def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
@@ -67,6 +69,7 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return float(value)
+        found = float(value)
     except ValueError:
         return None
+    return found if found == 0 or 1 / _MOST < abs(found) < _MOST else None

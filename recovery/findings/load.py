@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
@@ -77,7 +78,7 @@ def _pinned(told: str | float | bool | None) -> float | None:
     if not isinstance(told, str):
         return number(told)
     ends = [part.split("-") for part in told.split(",")]
-    if not all(one.isdecimal() for part in ends for one in part):
+    if not all(re.fullmatch(r"[0-9]{1,9}", one) for part in ends for one in part):
         return None
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
 

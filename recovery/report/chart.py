@@ -15,6 +15,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
 _FILES_A_THREAD = 8000
 """MySQL 8.0.18 and later scan with one more for each so many."""
+_MOST_THREADS = 256
+"""Lines that a picture can show."""
 
 
 def chart(title: str, drawn: tuple[Curve, ...]) -> str:
@@ -72,7 +74,7 @@ def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator
 def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
     """Where a server adds threads to its scan, up to the most that were seen: there a line may bend."""
     seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
-    for number in range(1, max(seen, default=0)):
+    for number in range(1, min(_MOST_THREADS, max(seen, default=0))):
         x = frame.x(number * _FILES_A_THREAD)
         yield (
             f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{HEIGHT - _BOTTOM}" stroke="#d0d7de" '

@@ -19,7 +19,8 @@ def stacks_tables(session: Session) -> tuple[Table, ...]:
 
 def flame_of(stacks: str) -> str:
     """The picture lies beside the file that it is made of."""
-    return str(PurePath(stacks).with_suffix(".svg"))
+    path = PurePath(stacks)
+    return str(path.with_suffix(".svg")) if path.name else stacks
 
 
 def _table(run: Run) -> Table:

@@ -6,14 +6,13 @@ from pathlib import Path, PurePath
 
 from recovery.curves import curves
 from recovery.files import write_atomically
-from recovery.folded import read
 from recovery.phases import in_order
 from recovery.report import markdown, text
 from recovery.report.chart import CHART, chart
 from recovery.report.flame import flame
 from recovery.report.html import page
 from recovery.report.stacks import flame_of
-from recovery.store import STACKS, keeping_in, load
+from recovery.store import STACKS, keeping_in, load, stacks_of
 from recovery.stored import Session
 
 
@@ -39,16 +38,13 @@ def write_reports(folder: Path) -> tuple[Path, ...]:
 
 
 def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
-    """By the number of the run: the name of a picture beside its folded stacks, and the picture; of a session that was
-    copied without them, none."""
+    """By the number of the run: the name of a picture beside its folded stacks, and the picture."""
     drawn = {}
     for run in session.runs:
-        # Whoever sent this session may have written any path into it: only what lies here is read and written.
-        path = folder / STACKS / PurePath(run.stacks or "").name
-        if not path.is_file():
+        folded = stacks_of(folder, run)
+        if folded is None:
             continue
-        folded = read(path.read_text(encoding="utf-8", errors="replace"))
         title = f"{run.version} {run.variant}, run {run.number}: {run.samples} looks by {run.sampled_by}"
         picture = flame(title, folded, in_order(names[0] for names in folded))
-        drawn[run.number] = (flame_of(f"{STACKS}/{path.name}"), picture)
+        drawn[run.number] = (flame_of(f"{STACKS}/{PurePath(run.stacks or '').name}"), picture)
     return drawn

@@ -42,7 +42,7 @@ def one_by_one(session: Session) -> dict[str, tuple[float, float]]:
     return {
         version: (tables, seconds)
         for (version, variant), tables in made.items()
-        if tables is not None and (seconds := took[version, variant])
+        if tables and (seconds := took[version, variant])
     }
 
 
