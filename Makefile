@@ -26,7 +26,8 @@ $(foreach name,$(GIVEN_TO_MAKE),$(eval $(call pass_on,$(name),command)))
 
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
-unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) ARGS PYTHON,$(sort $(given))),$(if \
+OF_FUZZING := EXECUTIONS SEED
+unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_FUZZING) ARGS PYTHON,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
 ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
@@ -34,7 +35,7 @@ endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status \
-        test test-fast lint bench lock clean
+        test test-fast lint bench fuzz fuzz-corpora lock clean
 
 help: ## this page
 	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
@@ -128,17 +129,27 @@ lint: env-test ## style and types
 bench: env ## how fast the tool itself is, as ratios taken side by side
 	@$(RECOVERY) bench $(ARGS)
 
+fuzz: env-fuzz ## coverage-guided fuzzing of all that reads what others write: EXECUTIONS=10000000 SEED=2
+	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $(if $(EXECUTIONS),--executions $(EXECUTIONS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+fuzz-corpora: env-fuzz ## keep what it has found: of all inputs the fewest that reach as much
+	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
+
 lock: ## make the locks anew from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    -o requirements/run.lock setup.cfg requirements/build.in
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    --extra test -o requirements/test.lock setup.cfg requirements/build.in
+	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	    -o requirements/fuzz.lock setup.cfg requirements/build.in requirements/fuzz.in
 
 clean: ## remove the environment (results, servers and data directories stay)
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) $(VENV)-fuzz build *.egg-info
 
-.PHONY: env env-test
+.PHONY: env env-test env-fuzz
 env:
 	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/run.lock
 env-test:
 	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/test.lock
+env-fuzz:
+	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV)-fuzz requirements/fuzz.lock

@@ -255,7 +255,7 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
         assert b"not rendered" in members(made.archive)[file]
 
 
-@pytest.mark.parametrize("settings", [{"variants": "a:b='c"}, {"columns": 10_000_000}])
+@pytest.mark.parametrize("settings", [{"variants": "'"}, {"columns": 10_000_000}])
 def test_damaged_settings_cost_the_script_and_no_more(settings: dict[str, str | int], tmp_path: Path) -> None:
     session = load(STORED)
     folder = keep(replace(session, settings={**session.settings, **settings}), tmp_path / "s")

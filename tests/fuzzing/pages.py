@@ -1,0 +1,61 @@
+"""Can whatever is read back as a session be shown: every format, its page, and beside another one?"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+
+from rich.console import Console
+
+from fuzzing import report
+from fuzzing.target import FIXTURES, Target, a_folder
+from recovery.compare import compare, slower_pairs
+from recovery.errors import RecoveryError
+from recovery.report import console
+from recovery.report.compare import comparison_tables
+from recovery.report.formats import FORMATS, rendered
+from recovery.report.text import WIDTH, render_table
+from recovery.report.write import write_reports
+from recovery.store import load
+from recovery.stored import Session
+
+_ALLOWED = 0.1
+
+
+def check(data: bytes) -> None:
+    with a_folder() as folder, suppress(RecoveryError):
+        report.write(folder, data)
+        session = load(folder)
+        write_reports(folder)
+        for name in FORMATS:
+            # hyperfine knows times alone.
+            with suppress(RecoveryError):
+                _check_page(name, rendered(folder, name))
+        console.render(session, Console(file=io.StringIO(), width=80))
+        for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
+            found = compare(one, other)
+            slower_pairs(found, _ALLOWED)
+            for table in comparison_tables(found, ("one", "other")):
+                assert max(map(len, render_table(table).split("\n"))) <= WIDTH
+
+
+def _check_page(name: str, page: str) -> None:
+    if name == "text":
+        assert page.isascii()
+        assert max(map(len, page.split("\n"))) <= WIDTH
+    if name == "html":
+        assert "<script" not in page
+
+
+@cache
+def _recorded() -> Session:
+    return load(FIXTURES / "sessions" / "three-versions")
+
+
+def _seeds() -> Iterator[bytes]:
+    yield from report.TARGET.seeds()
+
+
+TARGET = Target("pages", check, _seeds, most_bytes=12_000, share=2, mutate=report.mutate)

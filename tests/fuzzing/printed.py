@@ -1,0 +1,155 @@
+"""Is whatever other programs print read, or refused: sysbench, perf, gdb, eu-stack; and what is kept of looks?"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from unittest import mock
+
+from fuzzing.target import FIXTURES, Target, a_folder, text_of
+from recovery.errors import RecoveryError
+from recovery.folded import MOST_FRAMES, Folded, hottest, read, written
+from recovery.load.polling import read_polls
+from recovery.load.rawlooks import read_raw
+from recovery.load.sysbench import read_report
+from recovery.load.waits import mutexes, totals
+from recovery.measured import Phase
+from recovery.phases import in_order
+from recovery.report.flame import flame
+from recovery.stacks import perf
+from recovery.stacks.folding import chains_of, fold
+from recovery.stacks.looks import EuStack, Gdb
+from recovery.stacks.snapshot import Snapshot, Stack
+
+_PID = 22349
+_PHASES = (Phase("discovery", 0.0, 1.0), Phase("validation", 1.0, 2.0))
+_WARMUP_S = 5
+
+
+def _sysbench(data: bytes) -> None:
+    text = text_of(data)
+    for whole in (True, False):
+        with suppress(RecoveryError):
+            polls = read_polls(text, warmup_s=_WARMUP_S, whole=whole)
+            assert polls is None or polls.per_s >= 0
+    report = read_report(text)
+    assert min(report.qps, report.tps, report.seconds, report.errors) >= 0
+    assert all(math.isfinite(look.at_s) and look.qps >= 0 for look in report.looks)
+
+
+def _perf(data: bytes) -> None:
+    _check_stacks(list(perf.snapshots(text_of(data), pid=_PID, since=35994.0)))
+
+
+def _gdb(data: bytes) -> None:
+    (stacks,) = Gdb().stacks(_PID, [text_of(data)])
+    _check_stacks([Snapshot(0.5, stacks)])
+
+
+def _eu_stack(data: bytes) -> None:
+    """What lies at an address is asked of the process."""
+    with mock.patch("recovery.stacks.looks.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
+        (stacks,) = EuStack().stacks(_PID, [text_of(data)])
+    _check_stacks([Snapshot(0.5, stacks)])
+
+
+def _check_stacks(found: list[Snapshot]) -> None:
+    assert all(isinstance(stack, Stack) and stack.frames for one in found for stack in one.stacks)
+    folded = fold(found, _PHASES)
+    _check_written(folded)
+    assert all(0 < chain.samples <= chain.of for chain in chains_of(found, _PHASES))
+
+
+def _check_written(folded: Folded) -> None:
+    """But for stacks that no program takes, and more samples than there can be."""
+    if max(map(len, folded), default=0) <= MOST_FRAMES and max(folded.values(), default=0) < 10**15:
+        assert read(written(folded)) == folded
+
+
+def _folded(data: bytes) -> None:
+    folded = read(text_of(data))
+    _check_written(folded)
+    assert all(0 <= one.on_top <= one.within <= one.of for one in hottest(folded))
+    assert flame("stacks", folded, in_order(names[0] for names in folded)).endswith("</svg>\n")
+
+
+def _raw(data: bytes) -> None:
+    for content in (data, gzip.compress(data, 1, mtime=0)):
+        with a_folder() as folder, suppress(RecoveryError):
+            (folder / "raw.csv.gz").write_bytes(content)
+            assert all(isinstance(look.at_s, float) for look in read_raw(folder / "raw.csv.gz"))
+
+
+def _mutexes(data: bytes) -> None:
+    rows = [tuple(line.split("\t")) for line in text_of(data).split("\n")]
+    assert all(count >= 0 for count in totals(mutexes(row for row in rows if len(row) > 2)).values())
+
+
+_CHECKS: Mapping[str, Callable[[bytes], None]] = {
+    "sysbench": _sysbench,
+    "perf": _perf,
+    "gdb": _gdb,
+    "eu-stack": _eu_stack,
+    "folded": _folded,
+    "raw": _raw,
+    "mutexes": _mutexes,
+}
+
+
+def check(data: bytes) -> None:
+    """The first line says which program, the rest is what it has printed."""
+    name, _, printed = data.partition(b"\n")
+    with suppress(RecoveryError):
+        _CHECKS.get(text_of(name), _sysbench)(printed)
+
+
+_PERF = """\
+22349 35994.843597: 
+	ffffffff81c3bf0d percpu_counter_add_batch ([kernel.kallsyms])
+	          d9cea7 Datafile::close(int, std::map<int, char>) (/opt/mysqld/bin/mysqld)
+	          d6c916 [unknown] (/opt/mysqld/bin/mysqld)
+
+22361 35995.000000: 
+	          d6c916 (anonymous namespace)::operator<(X const&) (/opt/mysqld/bin/mysqld)
+"""  # noqa: E101, W291
+_GDB = """\
+Thread 2 (Thread 0x7fd9332426c0 (LWP 22129) "mysqld"):
+#0  0x00007fd93e00064a in ?? () from target:/opt/mysqld/libaio.so.1
+#1  0x000000000097bbdf in os_aio_linux_collect (seg_size=..., array=...) at os0file.cc:4956
+
+Thread 1 (LWP 22349 "mysqld"):
+#0  __futex_abstimed_wait_common (futex_word=..., expected=...) at ./nptl/futex-internal.c:87
+#2  0x0000000000581234 in ?? ()
+"""
+_EU_STACK = "PID 22349 - process\nTID 22349:\n#0  0x00007f468c10d544\n#1  0x0000000000978c57\nTID 21466:\n#0  0x1\n"
+_FOLDED = "discovery;main thread;main;os_file_read;pread64 12\nvalidation;other threads;start_thread;futex_wait 3\n"
+_RAW = "at_s,status.Questions,process.cpu_s\n-1.0,5,0.25\n0.0,,1e-3\n1.0,17,\n"
+
+
+def _seeds() -> Iterator[bytes]:
+    for path in sorted((FIXTURES / "sysbench").glob("*.txt")):
+        lines = path.read_bytes().splitlines(keepends=True)
+        # Of the bars and the seconds a few are enough.
+        yield b"sysbench\n" + b"".join(line for number, line in enumerate(lines) if number % 8 == 0 or b":" in line)
+    for path in sorted((FIXTURES / "mutex").glob("*.tsv")):
+        yield b"mutexes\n" + b"".join(path.read_bytes().splitlines(keepends=True)[:6])
+    for name, text in (("perf", _PERF), ("gdb", _GDB), ("eu-stack", _EU_STACK), ("folded", _FOLDED), ("raw", _RAW)):
+        yield f"{name}\n{text}".encode()
+
+
+TARGET = Target(
+    "printed",
+    check,
+    _seeds,
+    words=(
+        *(f"{name}\n" for name in _CHECKS),
+        "Threads started!", "] Checkpoint report:", "    total time:  1.0s", "[ 1s ] thds: 1 tps: 1.0 qps: 2.0 (r",
+        " lat (ms,99%): 1.0 err/s: 0.0", "    transactions:  9 (", "    total:  9\n", "0.125 |** 5\n", "    avg:  1\n",
+        "    ignored errors:  0 (", "    reconnects:  0 (", "LWP ", "TID ", "in ?? () from ", "operator", " [clone",
+        "(anonymous namespace)", "[unknown]", "[kernel", ".ko)", "os_waits=3", "spins=9,waits=3", "futex", "@@",
+    ),
+    most_bytes=2048,
+    share=100,
+)  # fmt: skip

@@ -1,0 +1,144 @@
+"""Is any folder a stored session, or a damaged one? What is one is written as it was read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fuzzing.target import FIXTURES, ROOT, Target, a_folder
+from recovery.errors import RecoveryError
+from recovery.readback import FORMAT
+from recovery.report.answer import answers
+from recovery.report.tables import tables
+from recovery.store import REPORT, STACKS, load, to_json
+from recovery.stored import Run, Session
+
+_PARTS = (REPORT, "runs/007.json", f"{STACKS}/one.folded")
+_SESSIONS = (
+    *sorted((FIXTURES / "sessions").glob(f"*/{REPORT}")),
+    *(ROOT / "docs" / "results" / name / REPORT for name in ("2026-11-21-scale", "2026-11-22-interference")),
+)
+"""About starts, with stacks, over several numbers of tables, and about servers at work."""
+_FEW, _LOOKS = 6, 12
+_ODD: tuple[object, ...] = (
+    None, True, False, 0, -1, 1, 2, 7, 1e18, 2**63, -(2**63), 10**29, 10**400, 0.5, -0.0, 1e-29, 1e-300, 1e29, 1e300,
+    float("nan"), float("inf"), "", " ", "0", "nan", "inf", "1e999", "9" * 400, "off", "on", "1", "16k", "/", "..", ".",
+    "\x00", "\x1b[31m", "\u00b2", "cold-\u00b2", "cold-0", "a;b", "x" * 300, "measured", "sampled", "failed", "void",
+    "startup_s", "qps", "elapsed_s", "stacks/one.folded", [], {}, [[]], [0, 1, 2, 3], {"a": 1},
+)  # fmt: skip
+
+
+def check(data: bytes) -> None:
+    with a_folder() as folder:
+        write(folder, data)
+        with suppress(RecoveryError):
+            check_session(folder, load(folder))
+
+
+def check_session(folder: Path, session: Session) -> None:
+    """What is made of it can be told, and stored with it."""
+    answers(session)
+    tables(session)
+    stored = to_json(session)
+    (folder / REPORT).write_bytes(stored)
+    assert to_json(load(folder)) == stored
+
+
+def write(folder: Path, data: bytes) -> None:
+    """The report, a run that was stored beside it, and stacks, parted by zeros."""
+    for name, part in zip(_PARTS, data.split(b"\0"), strict=False):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(part)
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes | None:
+    """The same with a few values changed, taken away, or put where others are."""
+    first, *others = data.split(b"\0")
+    try:
+        tree = json.loads(first)
+    except (ValueError, RecursionError):
+        return None
+    for _ in range(rng.randint(1, 4)):
+        _change(tree, rng)
+    return b"\0".join((json.dumps(tree, separators=(",", ":")).encode(), *others))
+
+
+def _change(tree: Any, rng: random.Random) -> None:
+    """Somewhere, as often far down as at the top."""
+    node = tree
+    while isinstance(node, dict | list) and node:
+        key = rng.choice(sorted(node) if isinstance(node, dict) else range(len(node)))
+        below = node[key]
+        if not (isinstance(below, dict | list) and below) or rng.random() < 0.2:
+            _put(node, key, rng, tree)
+            return
+        node = below
+
+
+def _put(node: Any, key: Any, rng: random.Random, tree: Any) -> None:
+    match rng.randrange(6):
+        case 0:
+            del node[key]
+        case 1 if isinstance(node, list):
+            node.insert(rng.randrange(len(node) + 1), node[key])
+        case 2 if isinstance(node[key], int | float) and abs(node[key]) < 1e290:
+            node[key] = -node[key] if rng.random() < 0.3 else node[key] * rng.choice((0, 0.001, 1000, 1e9))
+        case 3:
+            node[key] = _any_of(tree, rng)
+        case _:
+            node[key] = rng.choice(_ODD)
+
+
+def _any_of(tree: Any, rng: random.Random) -> Any:
+    node = tree
+    while isinstance(node, dict | list) and node and rng.random() < 0.9:
+        node = rng.choice(list(node.values()) if isinstance(node, dict) else node)
+    return json.loads(json.dumps(node))
+
+
+def small(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """With a few of everything, and without what is made of the runs."""
+    runs = stored["runs"][:: 1 + len(stored["runs"]) // _FEW]
+    names = {run["variant"] for run in runs}
+    kept = {field.name: stored[field.name] for field in fields(Session) if field.name in stored}
+    kept |= {
+        "variants": [name for name in stored["variants"] if name in names],
+        "environment": dict(list(stored["environment"].items())[:_FEW]),
+        "servers": {name: dict(list(told.items())[:_FEW]) for name, told in list(stored["servers"].items())[:_FEW]},
+        "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},
+        "runs": [_small_run(run) for run in runs],
+    }
+    return {"format": FORMAT, **kept}
+
+
+def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What was not taken is left out."""
+    kept = {field.name: run[field.name] for field in fields(Run) if run.get(field.name)}
+    for name in ("chains", "hottest", "waits", "beside"):
+        kept |= {name: kept[name][:2]} if name in kept else {}
+    if "timeline" in kept:
+        kept["timeline"] = {name: column[:_FEW] for name, column in kept["timeline"].items()}
+    if "watched" in kept:
+        series = [{**one, "values": one["values"][:_LOOKS]} for one in kept["watched"]["series"][:3]]
+        kept["watched"] = {"at_s": kept["watched"]["at_s"][:_LOOKS], "series": series}
+    return kept
+
+
+def _seeds() -> Iterator[bytes]:
+    for path in _SESSIONS:
+        stored = small(json.loads(path.read_bytes()))
+        yield _as_bytes(stored)
+        first = {"format": FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
+        yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
+
+
+def _as_bytes(*parts: Mapping[str, Any]) -> bytes:
+    return b"\0".join(json.dumps(part, separators=(",", ":")).encode() for part in parts)
+
+
+TARGET = Target("report", check, _seeds, most_bytes=12_000, share=30, mutate=mutate)
