@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,9 @@ def write_atomically(path: Path, data: bytes) -> None:
     """The new content is on the disk on return; the old one is still there after an OSError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as file:
+        # A process of this number may have left one; and where others may write, a link of theirs is not followed.
+        draft.unlink(missing_ok=True)
+        with draft.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -44,3 +47,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_strange(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
+    """What others may have put there, and whose it is: no link is followed, and no pipe waited for. None for what is no
+    plain file."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(file)
+        return (os.read(file, most_bytes), about.st_uid) if stat.S_ISREG(about.st_mode) else None
+    finally:
+        os.close(file)

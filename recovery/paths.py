@@ -9,7 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.ownership import why_not_trusted
 
 APP = "mysql-recovery-tester"
 DEFAULT_RESULTS = Path("results")
@@ -52,11 +53,28 @@ def expanded(path: Path) -> Path:
 
 def images_dir() -> Path:
     """What is remembered of images, and what is made on the way to one."""
-    return cache_dir() / "images"
+    return _run_from("images")
 
 
 def servers_dir() -> Path:
-    return cache_dir() / "servers"
+    return _run_from("servers")
+
+
+def libraries_dir() -> Path:
+    """Of packages that were unpacked for servers which lack them."""
+    return _run_from("libraries")
+
+
+def _run_from(name: str) -> Path:
+    """What lies there is run, or believed, so nobody else may put anything there."""
+    folder = cache_dir() / name
+    for one in (folder.parent, folder):
+        if (why := why_not_trusted(one)) is not None:
+            raise HostUnfitError(
+                f"what lies in the cache {one} would be run, and {why}",
+                "name a folder of your own in RECOVERY_CACHE, or mend who owns it and who may write there",
+            )
+    return folder
 
 
 def default_data_dir() -> Path:

@@ -107,6 +107,19 @@ def test_both_take_one_lock(fake: Path) -> None:
     assert (lock, lock) in found
 
 
+@pytest.mark.parametrize("name", ["a,readonly", 'a"b'])
+def test_a_folder_that_would_be_read_as_docker_s_own_words(fake: Path, name: str) -> None:
+    done = call(fake, "cold-recovery", "--data", f"{fake.parent}/{name}")
+    assert done.returncode == 3
+    assert "has a comma or a quote in its name" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_caller_s_cache_is_trusted_inside(fake: Path) -> None:
+    words = called(fake, "doctor")
+    assert words[words.index(f"SUDO_UID={os.geteuid()}") - 1] == "--env"
+
+
 def test_an_engine_elsewhere_is_refused(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FAKE_ENGINE", "DOCKER_HOST"):
         monkeypatch.setenv(name, "tcp://192.0.2.1:2375")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.files import write_atomically
+from recovery.ownership import made_readable
+
+NAMES = {"sha256": "SHA-256", "md5": "MD5"}
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
@@ -20,8 +24,9 @@ def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -
     found = digest(path, algorithm)
     if found != expected.lower():
         path.unlink()
-        name = {"sha256": "SHA-256", "md5": "MD5"}[algorithm]
-        raise HostUnfitError(f"{path.name} has the {name} {found}, but {expected.lower()} was expected", hint)
+        raise HostUnfitError(
+            f"{path.name} has the {NAMES[algorithm]} {found}, but {expected.lower()} was expected", hint
+        )
 
 
 def remembered(path: Path, memo: Path) -> str:
@@ -35,6 +40,7 @@ def remembered(path: Path, memo: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no memo, or a damaged one: it is made again
     sha256 = digest(path)
-    memo.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
+    with suppress(OSError):  # a cache of root's, which others may read
+        made_readable(memo.parent)
+        write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
     return sha256

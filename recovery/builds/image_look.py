@@ -20,6 +20,7 @@ from recovery.builds.libraries import eatmydata
 from recovery.errors import HostUnfitError, UsageError
 from recovery.files import write_atomically
 from recovery.model import Build, Version
+from recovery.ownership import made_readable
 from recovery.paths import images_dir
 from recovery.versions import can
 
@@ -50,7 +51,7 @@ def look(client: docker.DockerClient, image: str, source: str) -> Build:
         found = _Look(**json.loads(memo.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
         found = _look(client, image)
-        memo.parent.mkdir(parents=True, exist_ok=True)
+        made_readable(memo.parent)
         write_atomically(memo, json.dumps(asdict(found)).encode())
     version = version_said(found.said)
     assert version is not None
@@ -121,7 +122,7 @@ def with_scripts(client: docker.DockerClient, build: Build) -> Build:
     assert build.image is not None
     folder = _memory(build.image).with_suffix(".scripts")
     if not (folder / _COMPLETE).is_file():
-        folder.mkdir(parents=True, exist_ok=True)
+        made_readable(folder)
         with throw_away(client, build.image, ["/nothing"]) as container:
             for name, content in _scripts(container, build):
                 write_atomically(folder / name, content)

@@ -17,6 +17,7 @@ from recovery.builds.image_files import labels_of_a_look
 from recovery.errors import HostUnfitError
 from recovery.host.engine import MADE, NAME, OWNER
 from recovery.host.signals import held_back
+from recovery.ownership import made_readable
 from recovery.paths import images_dir
 
 Say = Callable[[str], None]
@@ -115,5 +116,4 @@ def id_of(client: docker.DockerClient, name: str) -> str | None:
 
 
 def scratch_file() -> IO[bytes]:
-    images_dir().mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryFile(dir=images_dir())
+    return tempfile.TemporaryFile(dir=made_readable(images_dir()))

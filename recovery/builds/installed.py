@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from recovery.builds.alone import alone
 from recovery.files import write_atomically
+from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import servers_dir
 
 _RECORD = "server.json"
+FORMAT = 1
+"""Of the record; without a word it is that of the first tools."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,55 @@ class Installed:
 
 
 def every() -> tuple[Installed, ...]:
-    """Those that are whole: the record is there, and so is the executable."""
+    """Those that are whole, and may be run: the record is there, and so is the executable."""
+    found = ((_load(folder), folder) for folder in _folders())
+    return tuple(server for server, folder in found if server is not None and _why_not_ours(folder) is None)
+
+
+def set_aside() -> Iterator[tuple[Path, str]]:
+    """Whole ones that are not used, and why: they stay as they are."""
+    for folder in _folders():
+        if (why := _why_not_ours(folder)) is not None:
+            yield folder, why
+
+
+def _folders() -> list[Path]:
     root = servers_dir()
-    if not root.is_dir():
-        return ()
-    found = (_load(folder) for folder in sorted(root.iterdir()) if not folder.name.startswith("."))
-    return tuple(server for server in found if server is not None)
+    return sorted(folder for folder in root.iterdir() if not folder.name.startswith(".")) if root.is_dir() else []
 
 
 def _load(folder: Path) -> Installed | None:
+    """What a later tool has put into the record beside what is known here is left alone."""
     try:
-        fields = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        fields["warnings"] = tuple(fields.get("warnings", ()))
-        server = Installed(folder, Origin(**fields))
-    except (OSError, ValueError, TypeError):
+        told = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        told["warnings"] = tuple(told.get("warnings", ()))
+        server = Installed(folder, Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)}))
+        place = PurePosixPath(server.origin.mysqld)
+        inside = not place.is_absolute() and ".." not in place.parts
+        return server if inside and server.mysqld.is_file() else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return server if server.mysqld.is_file() else None
+
+
+def _why_not_ours(folder: Path) -> str | None:
+    """Somebody else's, or open to somebody else on the way to its executable; or written by a later tool in a way that
+    is not known here."""
+    if (why := why_not_trusted(folder)) is not None:
+        return why
+    if (server := _load(folder)) is not None:
+        on_the_way = (path for path in server.mysqld.parents if path.is_relative_to(folder))
+        whys = (why_not_trusted(path) for path in (server.mysqld, folder / _RECORD, *on_the_way))
+        if (why := next(filter(None, whys), None)) is not None:
+            return why
+    return "it was written by a newer version of this tool" if _format_of(folder) > FORMAT else None
+
+
+def _format_of(folder: Path) -> int:
+    try:
+        number = json.loads((folder / _RECORD).read_text(encoding="utf-8")).get("format", FORMAT)
+    except (OSError, ValueError, AttributeError):
+        return FORMAT
+    return number if isinstance(number, int) else FORMAT
 
 
 def find(accept: Callable[[Origin], bool]) -> Installed | None:
@@ -101,15 +138,17 @@ def obtain(job: Job, say: Callable[[str], None]) -> Installed:
     found = find(job.accept)
     if found is not None:
         return found
-    root = servers_dir()
-    root.mkdir(parents=True, exist_ok=True)
+    for folder, why in set_aside():
+        say(f"{folder} is not used: {why}")
+    root = made_readable(servers_dir())
     waiting = f"waiting for another process that fetches {job.name}"
     with alone(root / f".lock-{job.name}", lambda: say(waiting)):
         found = find(job.accept)
         if found is not None:
             return found
         for leftover in root.glob(f".part-{job.name}-*"):  # nobody else works here: its owner was killed
-            shutil.rmtree(leftover, ignore_errors=True)
+            if why_not_trusted(leftover) is None:
+                shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root) as part:
             return _fill(job, Path(part), root)
 
@@ -119,10 +158,20 @@ def _fill(job: Job, part: Path, root: Path) -> Installed:
     whole = part / "whole"
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
+    closed_to_writers(whole / "tree")
     write_atomically(whole / _RECORD, json.dumps(dataclasses.asdict(origin), indent=1).encode())
+    # For whoever may read the cache, whatever the umask.
+    (whole / _RECORD).chmod(0o644)
+    whole.chmod(0o755)
     os.sync()  # a power cut must not leave the name of a server whose files are empty
-    target = root / origin.folder_name
+    target = next(place for place in _places(root / origin.folder_name) if _why_not_ours(place) is None)
     if target.exists():  # damaged, or the same archive from another place
         target.rename(part / "old")
     whole.rename(target)
     return Installed(target, origin)
+
+
+def _places(first: Path) -> Iterator[Path]:
+    """What is set aside keeps its name."""
+    yield first
+    yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))

@@ -10,7 +10,8 @@ from pathlib import Path
 from recovery.builds import packages
 from recovery.builds.executable import environment
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.paths import cache_dir
+from recovery.ownership import made_readable
+from recovery.paths import libraries_dir
 
 _MISSING = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
 _TOO_OLD = re.compile(r"version `([^']+)' not found")
@@ -69,8 +70,7 @@ def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | 
 
 def _alias(name: str, library: Path) -> Path:
     """Newer distributions renamed libaio.so.1 to libaio.so.1t64; on 64 bits it is the same library."""
-    folder = cache_dir() / "libraries" / "renamed"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = made_readable(libraries_dir() / "renamed")
     link = folder / name
     if not link.exists():
         link.unlink(missing_ok=True)

@@ -10,13 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from recovery.builds import archive, download, installed
-from recovery.builds.checksum import digest, verify
+from recovery.builds.checksum import NAMES, digest, verify
 from recovery.builds.executable import check_elf, find_mysqld
 from recovery.builds.installed import Installed, Job, Origin
 from recovery.builds.unpack import Selection, unpack
 from recovery.errors import RecoveryError
 from recovery.files import write_atomically
 from recovery.model import Version
+from recovery.ownership import made_readable
 from recovery.paths import servers_dir
 
 # The vendor's full tarballs hold ten times what a server needs.
@@ -79,8 +80,15 @@ def fetch(url: str, folder: Path, say: Callable[[str], None]) -> tuple[Path, tup
         published = _published(f"{url}.{algorithm}", digits)
         if published is not None:
             verify(file, published, algorithm=algorithm, hint=f"its publisher says otherwise in {url}.{algorithm}")
-            return file, ()
+            return file, (_not_pinned(url, algorithm),)
     return file, (_against_record(url, file),)
+
+
+def _not_pinned(url: str, algorithm: str) -> str:
+    """Who can change the tarball there can change the sum beside it."""
+    on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
+    name = urlsplit(url).path.rpartition("/")[2]
+    return f"{name} is not pinned by this tool: it equals the {NAMES[algorithm]} that lies beside it{on_the_way}"
 
 
 def _published(url: str, digits: int) -> str | None:
@@ -107,7 +115,7 @@ def record(url: str, sha256: str) -> None:
     """Once it was unpacked: a download that was cut short must not become the measure of the next."""
     path = _record(url)
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made_readable(path.parent)
         write_atomically(path, f"{sha256}\n".encode())
 
 

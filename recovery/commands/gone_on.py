@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from recovery.errors import RecoveryError, UsageError
+from recovery.ownership import why_not_trusted
 from recovery.paths import expanded
 from recovery.request import parse_settings, split_versions
 from recovery.server.options import shaping
-from recovery.store import find, load
+from recovery.store import REPORT, find, load
 
 Given = Mapping[str, Any]
 """Options by the names of click's parameters; None or empty is one that nobody gave."""
@@ -35,6 +36,9 @@ def gone_on_with(given: Given) -> Given:
     )
     if folder is None:
         return given
+    # It names the server that is run next.
+    if why := why_not_trusted(folder) or why_not_trusted(folder / REPORT):
+        raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
     try:
         session = load(folder)
     except RecoveryError as error:

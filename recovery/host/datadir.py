@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from recovery.host.state import State
 from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Layout, Schema
+from recovery.ownership import made_private, user_called
 from recovery.paths import expanded
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
 
 _MYSQL, _KEYS = "mysql", "keys"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_PRIVATE = 0o700
 _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
 
 
@@ -97,7 +100,7 @@ class DataDirs:
     def check(self) -> None:
         """That directories can be made here, before anything is downloaded or measured."""
         with _unfit(self.root, "cannot hold data directories"):
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made_private(self.root)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
 
@@ -117,10 +120,11 @@ class DataDirs:
         """Locked; in state `new` whatever lies there is to be wiped."""
         path = self._path(key)
         with _unfit(self.root, "cannot hold data directories"):
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made_private(self.root)
             lock = self._lock(key)
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
+                _make_private(path)
                 remove_copy(path)  # of a killed run: the lock is ours
                 return DataDir(path, lock, state.load(path))
             except BaseException:
@@ -170,7 +174,11 @@ class DataDirs:
         return self.root / f"{key}.lock"
 
     def _lock(self, key: str) -> flock.Lock:
-        lock = flock.take(self._lock_path(key))
+        try:
+            # Who else comes to it may read who holds it.
+            lock = flock.take(self._lock_path(key), mode=0o644)
+        except PermissionError as error:
+            raise _anothers(self._lock_path(key), key) or error from error
         if lock is None:
             who = flock.holder(self._lock_path(key)) or "another process"
             raise HostUnfitError(
@@ -201,6 +209,33 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE) from error
+
+
+def _make_private(path: Path) -> None:
+    """In a folder for everybody somebody else may have made one that is called so; an older tool may have left its own
+    open."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        about = os.fstat(folder)
+        if os.geteuid() not in (0, about.st_uid):
+            raise _belongs(path.name, about.st_uid)
+        if stat.S_IMODE(about.st_mode) != _PRIVATE:
+            os.fchmod(folder, _PRIVATE)
+    finally:
+        os.close(folder)
+
+
+def _anothers(lock: Path, key: str) -> HostUnfitError | None:
+    with suppress(OSError):
+        if (uid := lock.lstat().st_uid) != os.geteuid():
+            return _belongs(key, uid)
+    return None
+
+
+def _belongs(key: str, uid: int) -> HostUnfitError:
+    return HostUnfitError(
+        f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
+    )
 
 
 def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:

@@ -7,14 +7,19 @@ import fcntl
 import json
 import os
 import shlex
+import stat
 import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from recovery.ownership import user_called
+
 _PATIENCE_S = 0.3
 _POLL_S = 0.02
+_MOST_BYTES = 65536
+_MOST_LETTERS = 300
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,14 @@ class Owner:
     pid: int
     command: str
     since: str
+    uid: int | None = None
 
     def __str__(self) -> str:
-        return f"pid {self.pid}, `{self.command}`, since {self.since}"
+        return f"pid {self.pid}{self._of()}, `{self.command}`, since {self.since}"
+
+    def _of(self) -> str:
+        """Nothing where that is who asks."""
+        return "" if self.uid in (None, os.geteuid()) else f" of {user_called(self.uid or 0)}"
 
 
 class Lock:
@@ -46,23 +56,30 @@ class Lock:
 
 
 def take(path: Path, *, mode: int = 0o600) -> Lock | None:
-    """None where another holds it. Tried for a moment, because `holder` takes it for some microseconds."""
+    """None where another holds it. Tried for a moment: `holder` takes it for some microseconds, and one that another
+    user has just made is not everybody's yet."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        fd = _open(path, mode)
-        if _locked(fd) and _still_there(fd, path):
-            _sign(fd)
-            return Lock(fd, path)
-        os.close(fd)
-        if time.monotonic() > deadline:
-            return None
+        over = time.monotonic() > deadline
+        try:
+            fd = _open(path, mode)
+        except PermissionError:
+            if over:
+                raise
+        else:
+            if _locked(fd) and _still_there(fd, path):
+                _sign(fd)
+                return Lock(fd, path)
+            os.close(fd)
+            if over:
+                return None
         time.sleep(_POLL_S)
 
 
 def holder(path: Path) -> str | None:
     """Who holds it, in words; None where nobody does."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        fd = _plain(os.open(path, os.O_RDONLY | _STRANGE), path)
     except OSError:
         return None
     try:
@@ -73,17 +90,30 @@ def holder(path: Path) -> str | None:
 
 def _open(path: Path, mode: int) -> int:
     """O_CREAT alone is refused on another user's file in a sticky folder (fs.protected_regular)."""
-    flags = os.O_RDWR | os.O_NOFOLLOW
+    flags = os.O_RDWR | _STRANGE
     try:
-        return os.open(path, flags)
+        return _plain(os.open(path, flags), path)
     except FileNotFoundError:
         pass
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        return os.open(path, flags)
+        return _plain(os.open(path, flags), path)
     os.fchmod(fd, mode)  # whatever the umask: other users must be able to take a shared lock
     return fd
+
+
+_STRANGE = os.O_NOFOLLOW | os.O_NONBLOCK
+"""In a folder for everybody anybody may have put something there: no link is followed, and no pipe waited for."""
+
+
+def _plain(fd: int, path: Path) -> int:
+    """What is written there must be nobody else's file under a second name."""
+    about = os.fstat(fd)
+    if stat.S_ISREG(about.st_mode) and about.st_nlink <= 1:
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no plain file", str(path))
 
 
 def _locked(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -105,7 +135,7 @@ def _still_there(fd: int, path: Path) -> bool:
 
 
 def _sign(fd: int) -> None:
-    owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
+    owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
     os.ftruncate(fd, 0)
     os.pwrite(fd, json.dumps(vars(owner)).encode(), 0)
 
@@ -116,7 +146,16 @@ def _command() -> str:
 
 
 def _signature(fd: int) -> str:
+    """It may be anybody's, and ends on a terminal."""
     try:
-        return str(Owner(**json.loads(os.pread(fd, 65536, 0))))
-    except (ValueError, TypeError):  # just taken, not yet signed
+        told = json.loads(os.pread(fd, _MOST_BYTES, 0))
+        uid = told.get("uid")
+        return str(
+            Owner(int(told["pid"]), _line(told["command"]), _line(told["since"]), uid if isinstance(uid, int) else None)
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):  # just taken, not yet signed
         return "another process"
+
+
+def _line(text: object) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:_MOST_LETTERS])

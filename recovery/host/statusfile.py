@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
+
+from recovery.files import read_strange
 
 _MOST_BYTES = 1 << 20
 
@@ -41,12 +42,8 @@ def left_beside(lock: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> str | None:
-    """Whatever others have put there in its place: no link is followed, and no pipe waited for."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode) or not path.name.endswith(f".{about.st_uid}.status"):
-            return None
-        return os.read(file, _MOST_BYTES).decode("utf-8", errors="replace")
-    finally:
-        os.close(file)
+    """None where it is not that user's whose number it bears."""
+    found = read_strange(path, _MOST_BYTES)
+    if found is None or not path.name.endswith(f".{found[1]}.status"):
+        return None
+    return found[0].decode("utf-8", errors="replace")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from recovery.files import read_strange
 from recovery.host.owner import is_gone, mark
 
 PREFIX = "recovery-"
 _OWNER = "owner"
+_MOST_BYTES = 1000
 
 
 def make(base: str | None = None) -> Path:
@@ -25,15 +28,18 @@ def sweep(base: Path) -> int:
     removed = 0
     for folder in filter(is_left, base.glob(f"{PREFIX}*")):
         with suppress(OSError):
-            shutil.rmtree(folder)
-            removed += 1
+            if folder.lstat().st_uid == os.geteuid():
+                shutil.rmtree(folder)
+                removed += 1
     return removed
 
 
 def is_left(folder: Path) -> bool:
     """By an owner that is gone."""
+    if not folder.name.startswith(PREFIX):
+        return False
     with suppress(OSError):
-        return folder.name.startswith(PREFIX) and is_gone(
-            (folder / _OWNER).read_text(encoding="ascii", errors="replace")
-        )
+        # The mark is its owner's: in a folder for everybody anybody may make one that is called so.
+        marked = read_strange(folder / _OWNER, _MOST_BYTES)
+        return marked is not None and marked[1] == folder.lstat().st_uid and is_gone(marked[0].decode(errors="replace"))
     return False

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
+from recovery.ownership import trusted_users, user_called
 from recovery.server.entering import spawn_in
 from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
@@ -44,6 +45,7 @@ class LocalLauncher:
     """Starts servers of this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalLife:
+        _refuse_anothers(launch.datadir)
         options_file = write_options(launch, open_files=open_files_limit())
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         with contextlib.ExitStack() as stack:
@@ -75,6 +77,19 @@ class LocalLauncher:
                 f"the server's process cannot be watched: {error.strerror}",
                 "see `ulimit -n`, and that the kernel has pidfd",
             ) from error
+
+
+def _refuse_anothers(datadir: Path) -> None:
+    """Root may open them; but what its server is told by files that somebody else can change, root would do. In a
+    container it runs as their owner."""
+    if not datadir.exists():  # the server itself says what it lacks
+        return
+    owner = datadir.stat().st_uid
+    if owner not in trusted_users():
+        raise HostUnfitError(
+            f"{datadir} belongs to {user_called(owner)}, and the server would run as {user_called(os.geteuid())}",
+            f"run it as {user_called(owner)}, or in a container (ENGINE=docker), or give DATA= another folder",
+        )
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 from recovery.errors import RecoveryError, UsageError
+from recovery.ownership import made_private
 from recovery.paths import template_dir
 from recovery.server.launcher import Launch
 from recovery.server.options import Settings, key_settings, merge, render_cnf
@@ -77,8 +78,8 @@ def _check_socket_path(socket: Path) -> None:
 def new_log(path: Path) -> int:
     """A log of this Life alone: an earlier one is never appended to."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        made_private(path.parent)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise RecoveryError(
             f"there is a log of another start already: {path}", "each start needs a log of its own"

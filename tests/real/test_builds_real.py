@@ -192,7 +192,9 @@ def test_a_published_checksum(tarball: Path, mirror: Mirror, fresh_cache: Path, 
         resolve("5.7.22", Sources(archive=mirror.base), _quiet)
     assert installed.every() == ()
     published.write_text(f"{right.upper()}  {TRUE_NAME}\n")
-    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet).warnings == ()
+    (warning,) = resolve("5.7.22", Sources(archive=mirror.base), _quiet).warnings
+    assert "not pinned by this tool" in warning
+    assert "over http" in warning
 
 
 def test_a_recorded_checksum_holds_later(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
@@ -338,7 +340,7 @@ import importlib.util, sys, types
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[2])))
 paths = types.ModuleType("recovery.paths")
-paths.cache_dir = lambda: Path(sys.argv[2]) / "cache"
+paths.libraries_dir = lambda: Path(sys.argv[2]) / "cache" / "libraries"
 sys.modules["recovery.paths"] = paths
 from recovery.builds import packages
 print(packages.fetch("libaio1", "libaio.so.1"))

@@ -1,0 +1,131 @@
+"""Who may change a file, as its modes say; made where umasks differ. Other users' are in test_two_users.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.builds import installed
+from recovery.builds.installed import Installed, Job, Origin, obtain
+from recovery.files import read_strange, write_atomically
+from recovery.host.flock import take
+from recovery.ownership import closed_to_writers, is_everybodys, made_private, made_readable, why_not_trusted
+from recovery.server.runfiles import new_log
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_no_umask_opens_or_closes_what_is_made(tmp_path: Path) -> None:
+    private, readable = made_private(tmp_path / "a/private"), made_readable(tmp_path / "b/readable")
+    assert [mode(path) for path in (private, private.parent, readable, readable.parent)] == [0o700, 0o700, 0o755, 0o700]
+    os.close(new_log(tmp_path / "logs/start.log"))
+    assert (mode(tmp_path / "logs"), mode(tmp_path / "logs/start.log") & 0o077) == (0o700, 0)
+    lock = take(tmp_path / "lock", mode=0o666)
+    assert lock is not None
+    assert mode(tmp_path / "lock") == 0o666
+    lock.release()
+    (tmp_path / "tree/deep").mkdir(parents=True)
+    closed_to_writers(tmp_path / "tree")
+    assert {mode(tmp_path / place) for place in ("tree", "tree/deep")} == {0o755}
+
+
+def test_who_may_write() -> None:
+    assert why_not_trusted(Path("/tmp")) is None, "everybody, but only to what is their own"
+    assert why_not_trusted(Path("/nowhere/at/all")) is None
+    assert why_not_trusted(Path("/dev/null")) == "everybody may write there"
+
+
+def test_where_everybody_may_rename(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    assert is_everybodys(tmp_path)
+    tmp_path.chmod(0o1777)
+    assert not is_everybodys(tmp_path)
+
+
+def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    precious, state = tmp_path / "precious", tmp_path / "state.json"
+    precious.write_text("keep")
+    (tmp_path / f".{state.name}.{os.getpid()}").symlink_to(precious)
+    write_atomically(state, b"new")
+    assert (precious.read_text(), state.read_text()) == ("keep", "new")
+    assert not state.is_symlink()
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert read_strange(tmp_path / "pipe", 10) is None
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    with pytest.raises(OSError, match="symbolic"):
+        read_strange(tmp_path / "link", 10)
+
+
+def _fill(part: Path) -> Origin:
+    (part / "tree/bin").mkdir(parents=True)
+    (part / "tree/bin/mysqld").write_text("x")
+    return Origin("file", "", "own x", "x", "ab" * 32, 1, "bin/mysqld")
+
+
+def _obtained(said: list[str]) -> Installed:
+    return obtain(Job("x", lambda origin: origin.where == "x", _fill), said.append)
+
+
+def _rewritten(server: Installed, **changed: object) -> None:
+    record = server.folder / "server.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **changed}))
+
+
+def test_what_a_later_tool_has_put_into_a_record_is_no_harm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    server = _obtained([])
+    _rewritten(server, signed_by="somebody", format=1)
+    assert installed.every() == (server,)
+
+
+def test_a_record_of_a_later_format_is_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    server = _obtained([])
+    (server.folder / "server.json").write_text(json.dumps({"format": 2, "program": "elsewhere"}))
+    assert installed.every() == ()
+    said: list[str] = []
+    other = _obtained(said)
+    assert said == [f"{server.folder} is not used: it was written by a newer version of this tool"]
+    assert other.folder.name == f"{server.folder.name}-2"
+    assert server.mysqld.exists(), "that version finds it again"
+    assert installed.every() == (other,)
+
+
+@pytest.mark.parametrize("place", ["../../../../bin/sh", "/bin/sh", 5])
+def test_no_record_leads_out_of_its_folder(place: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    server = _obtained([])
+    _rewritten(server, mysqld=place)
+    assert installed.every() == ()
+
+
+def test_the_command_leaves_nothing_for_everybody_to_write() -> None:
+    code = (
+        "import os, sys\nfrom recovery import cli\nos.umask(int(sys.argv.pop(), 8))\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    print(oct(os.umask(0)))"
+    )
+    for umask, then in (("000", "0o2"), ("022", "0o22"), ("077", "0o77")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--version", umask], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split()[-1] == then

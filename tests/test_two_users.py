@@ -1,0 +1,258 @@
+"""Two users of one host: who holds its lock is told to both, and nothing of the other's is run, believed or changed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from otherusers import NOBODY, SOMEBODY, done_as, everybodys_folder, going_on_as, needs_root
+
+from recovery.builds import installed
+from recovery.builds.installed import Job, Origin, obtain
+from recovery.cli import run
+from recovery.errors import HostUnfitError
+from recovery.host import flock, statusfile, tempfolders
+from recovery.host.datadir import DataDirs
+from recovery.host.lock import host_lock
+from recovery.paths import servers_dir
+
+pytestmark = needs_root
+
+HOLD = """
+os.environ["RECOVERY_HOST_LOCK"] = given[0]
+sys.argv = ["/usr/bin/recovery", "cold-recovery", "--note", "a\\x1b[31mb"]
+with lock.host_lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+TAKE = """
+os.environ["RECOVERY_HOST_LOCK"] = given[0]
+try:
+    with lock.host_lock():
+        print("taken")
+except RecoveryError as error:
+    print(error.message)
+"""
+ACQUIRE = """
+try:
+    datadir.DataDirs(Path(given[0])).acquire("5.7.22-discovery-3-0123abcd")
+    print("acquired")
+except RecoveryError as error:
+    print(error.message)
+"""
+KEY = "5.7.22-discovery-3-0123abcd"
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with everybodys_folder() as folder:
+        monkeypatch.setenv("RECOVERY_HOST_LOCK", str(folder / "lock"))
+        yield folder
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_whoever_made_the_lock_everybody_may_take_it(shared: Path, umask: int) -> None:
+    where = str(shared / "lock")
+    with going_on_as(HOLD, where, umask=umask) as child:
+        assert stat.S_IMODE((shared / "lock").stat().st_mode) == 0o666
+        with (
+            pytest.raises(HostUnfitError, match=f"going on: pid {child.pid} of nobody, `recovery cold-") as root,
+            host_lock(),
+        ):
+            pass
+        assert "\x1b" not in root.value.message, "it ends on a terminal"
+        assert f"pid {child.pid} of nobody" in done_as(TAKE, where, uid=SOMEBODY)
+    assert done_as(TAKE, where, uid=SOMEBODY, umask=umask) == "taken"
+    with host_lock():
+        assert f"pid {os.getpid()} of root" in done_as(TAKE, where)
+
+
+def test_what_is_no_lock_is_not_taken_for_one(shared: Path) -> None:
+    """Somebody else was first: with a pipe, on which one would wait for ever, or a link to what one may write."""
+    precious = shared / "precious"
+    precious.write_text("keep")
+    path = shared / "lock"
+    for make in (os.mkfifo, lambda path: path.symlink_to(precious), lambda path: path.hardlink_to(precious)):
+        make(path)
+        with pytest.raises(HostUnfitError, match="cannot be taken"), host_lock():
+            pass
+        assert flock.holder(path) is None
+        path.unlink()
+    assert precious.read_text() == "keep"
+
+
+def test_words_in_a_lock_are_anybody_s(shared: Path) -> None:
+    path = shared / "lock"
+    path.write_text('{"pid": 1, "command": "a\\u001b]0;b\\n' + "x" * 9000 + '", "since": "s", "uid": "x", "more": 1}')
+    path.chmod(0o666)
+    with going_on_as("import fcntl\nf = open(given[0])\nfcntl.flock(f, 2)\nprint('held', flush=True)\nsys.stdin.read()",
+                     str(path)):  # fmt: skip
+        told = flock.holder(path)
+    assert told is not None
+    assert told.isprintable()
+    assert len(told) < 400
+
+
+def test_another_s_data_directory_is_left_alone(shared: Path) -> None:
+    with going_on_as(
+        "with datadir.DataDirs(Path(given[0])).acquire(given[1]) as one:\n"
+        "    one.save(state.State('new'))\n    print('held', flush=True)\n    sys.stdin.read()",
+        str(shared), KEY, umask=0o000,
+    ) as child:  # fmt: skip
+        assert stat.S_IMODE((shared / KEY).stat().st_mode) == 0o700
+        (info,) = DataDirs(shared).list()
+        assert f"pid {child.pid} of nobody" in str(info.busy_by)
+        assert "belongs to nobody" in done_as(ACQUIRE, str(shared), uid=SOMEBODY)
+        told = done_as("print(datadir.DataDirs(Path(given[0])).list()[0].busy_by)", str(shared), uid=SOMEBODY)
+        assert f"pid {child.pid} of nobody" in told, "who holds it may be read"
+    assert "belongs to nobody" in done_as(ACQUIRE, str(shared), uid=SOMEBODY)
+
+
+def test_a_folder_that_somebody_has_put_there_is_not_taken(shared: Path) -> None:
+    """Named like the directory that is about to be made."""
+    done_as("Path(given[0]).mkdir(); Path(given[0]).chmod(0o777)", str(shared / KEY), uid=SOMEBODY)
+    assert done_as(ACQUIRE, str(shared)) == f"the data directory {KEY} belongs to user {SOMEBODY}"
+    (shared / KEY).rmdir()
+    (shared / KEY).mkdir()
+    (shared / KEY).chmod(0o777)
+    with DataDirs(shared).acquire(KEY) as own:
+        assert stat.S_IMODE(own.path.stat().st_mode) == 0o700, "whatever an older tool, or a umask, had left it as"
+    with DataDirs(shared).acquire(KEY) as own:
+        own.path.rmdir()
+        own.path.symlink_to("/root")
+    with pytest.raises(HostUnfitError):
+        DataDirs(shared).acquire(KEY)
+
+
+def test_no_status_of_another_is_believed(shared: Path) -> None:
+    lock = shared / "lock"
+    done_as("Path(given[0]).write_text('forged')", f"{lock}.0.status")
+    os.mkfifo(f"{lock}.1.status")
+    assert list(statusfile.left_beside(lock)) == []
+    statusfile.write(statusfile.status_path(lock), "own")
+    assert list(statusfile.left_beside(lock)) == ["own"]
+
+
+def test_temporary_folders_of_others_stay(shared: Path) -> None:
+    """Root may remove all; what bears the mark of one that is gone is its owner's to remove."""
+    left = done_as("print(tempfolders.make(given[0]))", str(shared), uid=SOMEBODY)
+    trap = shared / "recovery-trap"
+    trap.mkdir()
+    os.mkfifo(trap / "owner")
+    assert tempfolders.is_left(Path(left))
+    assert tempfolders.sweep(shared) == 0
+    assert Path(left).is_dir()
+
+
+def _fill(part: Path) -> Origin:
+    (part / "tree/bin").mkdir(parents=True)
+    (part / "tree/bin/mysqld").write_text("x")
+    (part / "tree/bin/mysqld").chmod(0o755)
+    return Origin("file", "", "own x", "x", "ab" * 32, 1, "bin/mysqld")
+
+
+def _obtained(said: list[str]) -> installed.Installed:
+    return obtain(Job("x", lambda origin: origin.where == "x", _fill), said.append)
+
+
+SEEN = """
+os.environ["RECOVERY_CACHE"] = given[0]
+try:
+    print(len(installed.every()))
+except RecoveryError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_root_has_put_into_a_shared_cache_all_may_use(
+    shared: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
+    (shared / "cache").mkdir(mode=0o755)
+    before = os.umask(umask)
+    try:
+        server = _obtained([])
+    finally:
+        os.umask(before)
+    for path in (servers_dir(), server.folder, server.mysqld.parent):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o022 == 0
+    assert done_as(SEEN, str(shared / "cache")) == "1"
+
+
+def test_a_cache_of_one_s_own_is_private(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared / "deep/cache"))
+    before = os.umask(0)
+    try:
+        _obtained([])
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE((shared / place).stat().st_mode) for place in ("deep", "deep/cache")} == {0o700}
+
+
+def test_nothing_is_run_out_of_another_s_cache(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done_as(
+        "os.environ['RECOVERY_CACHE'] = given[0]\nownership.made_readable(paths.servers_dir())\n"
+        "Path(given[0]).chmod(0o755)", str(shared / "cache"),
+    )  # fmt: skip
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
+    with pytest.raises(HostUnfitError, match="would be run, and it belongs to nobody"):
+        installed.every()
+    assert "belongs to nobody" in done_as(SEEN, str(shared / "cache"), uid=SOMEBODY)
+    assert done_as(SEEN, str(shared / "cache")) == "0"
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    assert installed.every() == (), "who has become root on their behalf may use theirs"
+    monkeypatch.delenv("SUDO_UID")
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared))
+    (shared / "servers").mkdir()
+    (shared / "servers").chmod(0o777)
+    with pytest.raises(HostUnfitError, match="everybody may write there"):
+        installed.every()
+
+
+@pytest.mark.parametrize("spoil", ["owner", "folder", "program"])
+def test_a_server_that_others_could_change_is_set_aside(
+    shared: Path, spoil: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
+    server = _obtained([])
+    if spoil == "owner":
+        os.chown(server.folder, SOMEBODY, SOMEBODY)
+    elif spoil == "folder":
+        server.mysqld.parent.chmod(0o777)
+    else:
+        server.mysqld.chmod(0o777)
+    assert installed.every() == ()
+    said: list[str] = []
+    other = _obtained(said)
+    assert other.folder != server.folder
+    assert server.mysqld.exists(), "it stays as it is"
+    assert f"{server.folder} is not used: " in said[0]
+    assert ("everybody may write there" in said[0]) == (spoil != "owner")
+    assert installed.every() == (other,)
+
+
+def test_a_folder_of_another_s_names_no_server(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As /tmp may be one's current folder."""
+    monkeypatch.chdir(shared)
+    done_as("Path(given[0]).write_text('mysqld = \"/tmp/evil\"')", str(shared / "recovery.toml"))
+    assert run(["cold-recovery", "--dry-run"]) == 2
+    assert "recovery.toml is not read: it belongs to nobody" in capsys.readouterr().err
+    os.chown("recovery.toml", 0, 0)
+    (shared / "recovery.toml").chmod(0o666)
+    assert run(["cold-recovery", "--dry-run"]) == 2
+    assert "everybody may write there" in capsys.readouterr().err
+    monkeypatch.setenv("RECOVERY_CONFIG", "recovery.toml")
+    assert run(["cold-recovery", "--dry-run"]) == 0
+    assert "server /tmp/evil" in capsys.readouterr().out, "who names it means it"
+    monkeypatch.delenv("RECOVERY_CONFIG")
+    (shared / "recovery.toml").unlink()
+    code = "Path(given[0], 's').mkdir(parents=True); Path(given[0], 's', 'report.json').write_text('{}')"
+    done_as(code, str(shared / "results"), umask=0o022)
+    assert run(["warm-recovery", "--dry-run"]) == 2
+    assert "is no guide: it belongs to nobody" in capsys.readouterr().err
