@@ -15,6 +15,7 @@ from recovery.leftout import refuse_nothing
 from recovery.model import Build, Cache
 from recovery.plan import Plan, make_plan, places_for
 from recovery.request import Request
+from recovery.rootsteps import RootStep
 from recovery.scenarios import find_scenario
 from recovery.scenarios.scenario import Scenario
 from recovery.stages import Stage, check_room, may_alternate, survey
@@ -31,8 +32,10 @@ def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, .
 
 def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
     """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
-    dropper = engine.dropper(builds) if request.allow_drop else None
-    if request.allow_drop and dropper is None:
+    if RootStep.DROP_CACHES in request.refused:
+        return None
+    dropper = engine.dropper(builds)
+    if dropper is None:
         say("this user cannot drop the host's caches: files are evicted one by one, inodes and names stay warm")
         say("for the published way run as root")
     return dropper

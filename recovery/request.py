@@ -11,6 +11,7 @@ from pathlib import Path
 from recovery.errors import UsageError
 from recovery.model import NO_LIMITS, Extra, Layout, Limits, Named, Schema, Variant, Work
 from recovery.plan import variants_of
+from recovery.rootsteps import NO_STEPS, Steps
 from recovery.scenarios.experiment import Asked
 from recovery.server.options import TIMED_ONLY, canonical, check_user_settings, lasting, merge, timed_only
 from recovery.server.watcher import DEFAULT_STALL_S
@@ -73,7 +74,8 @@ class Request:
     """By what share of the baseline a version may be slower before the session ends with an error."""
     floor: bool = False
     """Find out what the storage allows over the same files."""
-    allow_drop: bool = True
+    refused: Steps = NO_STEPS
+    """What this session must not do, though root may."""
     keep: bool = False
     offline: bool = False
     stall_s: float = DEFAULT_STALL_S

@@ -16,6 +16,7 @@ from recovery.measured import Floor, Samples, Startup, Touched
 from recovery.model import Schema, Trial
 from recovery.plan import Plan, place_of
 from recovery.request import Request, variant_text
+from recovery.rootsteps import RootStep, steps_text
 from recovery.scenarios.outcome import Outcome, Worked
 from recovery.scenarios.scenario import Scenario
 from recovery.stored import Axis, Run, Session, Verdict
@@ -207,7 +208,8 @@ def session_of(
             "trace": request.trace,
             "stacks": request.stacks,
             "floor": request.floor,
-            "no_drop_caches": not request.allow_drop,
+            "no_drop_caches": RootStep.DROP_CACHES in request.refused,
+            "no_root_steps": steps_text(request.refused),
             "baseline": _baseline(request, plan),
             "fail_over": request.fail_over,
             "order": plan.order,

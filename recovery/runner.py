@@ -24,6 +24,7 @@ from recovery.host.limits import Group, limited
 from recovery.host.lock import host_lock
 from recovery.host.orphans import end_left_groups, end_left_servers
 from recovery.host.randomreads import LEFT_OUT, effort_for, probe
+from recovery.host.rights import refusing
 from recovery.host.standstill import Standstill
 from recovery.host.usage import peak_memory_bytes
 from recovery.keeping import keep
@@ -59,6 +60,11 @@ def limits_not_held(group: Group | None, run: Run) -> str | None:
 
 def run_session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
     """The whole way from a request to a stored session. Raises what ended it early, with what there is kept."""
+    with refusing(request.refused):
+        return _session(request, engine=engine, narrator=narrator)
+
+
+def _session(request: Request, *, engine: Engine, narrator: Narrator) -> SessionStore:
     foresee(request, say=narrator.warn)
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)

@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
 
-BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback"}
+BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback", "ownership"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "chance", "fit", "curves", "folded", "findings",
-    "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect",
+    "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect", "rootsteps",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks", "crash"}
@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
     "estimate", "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
-    "scenarios/pools", "clashes",
+    "scenarios/pools", "clashes", "rootsteps",
     "server/options", "host/looks", "host/check", "host/cores",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

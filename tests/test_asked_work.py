@@ -22,7 +22,7 @@ from recovery.versions import parse_version
 EVERY: dict[str, Any] = {
     **dict.fromkeys(
         ("tables", "schemas", "rows", "runs", "data", "mysqld", "archive", "engine", "image", "registry", "read_iops",
-         "read_bps", "memory", "cpus", "baseline")
+         "read_bps", "memory", "cpus", "baseline", "no_root_steps")
     ),
     **dict.fromkeys(("versions", "settings", "variants", "notes"), ()),
     **dict.fromkeys(("offline", "no_drop_caches", "no_probe", "keep"), False),
@@ -32,6 +32,14 @@ EVERY: dict[str, Any] = {
 
 def asked(scenario: str, **given: Any) -> Request:
     return make_request(scenario, {**EVERY, **given})
+
+
+def test_what_takes_a_mount_is_left_out_where_that_is_refused() -> None:
+    for scenario, name in (("crash-matrix", "power-loss"), ("damage", "full-disk")):
+        request = asked(scenario, no_root_steps="mount")
+        assert request.works
+        assert not any(work.name.startswith(name) for work in request.works)
+        assert "--no-root-steps=mount" in request.command
 
 
 def refused(scenario: str, **given: Any) -> UsageError:

@@ -20,7 +20,9 @@ from recovery.builds.image_names import check_registry
 from recovery.builds.image_pull import NotPulledError, pull
 from recovery.builds.resolve import Sources
 from recovery.errors import HostUnfitError, UsageError
+from recovery.host.rights import is_refused, refusal
 from recovery.paths import docker_dir, images_dir
+from recovery.rootsteps import RootStep
 
 Say = Callable[[str], None]
 
@@ -44,6 +46,7 @@ def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: S
     try:
         if image_make.id_of(client, name) is None:
             pull(client, name, say)
+            say(f"{name} is no pin: another day its registry may give another image by that name")
         say(f"installing {recipe.packages[-1]} and what it needs into {name}")
         return _installed(client, recipe, name), name
     except NotPulledError as error:
@@ -74,6 +77,8 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
         raise HostUnfitError(f"{why}, and debootstrap, which could make it, is missing", _HINT)
     if os.geteuid() != 0:
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
+    if is_refused(RootStep.DEBOOTSTRAP):
+        raise HostUnfitError(f"{why}, and debootstrap was {refusal(RootStep.DEBOOTSTRAP)}", _HINT)
     prefix = f".part-{image_make.plain(recipe.name)}-"
     for leftover in images_dir().glob(f"{prefix}*"):  # nobody else works on this name: its owner was killed
         shutil.rmtree(leftover, ignore_errors=True)

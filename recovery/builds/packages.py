@@ -14,7 +14,10 @@ from pathlib import Path
 from recovery.builds.alone import alone
 from recovery.builds.programs import ClientFailedError, run
 from recovery.errors import HostUnfitError
-from recovery.paths import cache_dir
+from recovery.host.rights import is_refused, refusal
+from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
+from recovery.paths import libraries_dir
+from recovery.rootsteps import RootStep
 
 # The packages that hold a library, older distributions' names first.
 _PACKAGES: dict[str, tuple[str, ...]] = {
@@ -59,12 +62,16 @@ def candidates(library: str) -> tuple[str, ...]:
     return _PACKAGES.get(library, ())
 
 
-def can_install() -> bool:
-    return os.geteuid() == 0 and all(map(shutil.which, ("apt-get", "dpkg")))
+def why_not_installed() -> str | None:
+    """None where this process may install packages on this host."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("apt-get", "dpkg"))):
+        return "only root has it installed, and only by apt-get"
+    return refusal(RootStep.INSTALL) if is_refused(RootStep.INSTALL) else None
 
 
 def install(package: str) -> None:
     """On this host, as root. ClientFailedError with apt-get's own reason."""
+    assert why_not_installed() is None
     root = _root()
     # Ours wait for each other here, so that not each of them asks for fresh lists; for others' apt waits itself.
     with alone(root / ".lock"):
@@ -75,18 +82,17 @@ def install(package: str) -> None:
 
 
 def _root() -> Path:
-    root = cache_dir() / "libraries"
-    root.mkdir(parents=True, exist_ok=True)
-    return root
+    return made_readable(libraries_dir())
 
 
 def _folder(package: str) -> Path:
-    return cache_dir() / "libraries" / package
+    return libraries_dir() / package
 
 
 def held(package: str, filename: str) -> Path | None:
     """The file of a package that was unpacked before."""
-    return next((path for path in sorted(_folder(package).rglob(filename)) if path.is_file()), None)
+    found = (path for path in sorted(_folder(package).rglob(filename)) if path.is_file())
+    return next((path for path in found if not any(map(why_not_trusted, (_folder(package), path.parent, path)))), None)
 
 
 def fetch(package: str, filename: str) -> Path:
@@ -101,6 +107,8 @@ def fetch(package: str, filename: str) -> Path:
         tree = Path(part) / "tree"
         run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
         _under_old_name(tree, filename)
+        closed_to_writers(tree)
+        os.sync()  # a power cut must not leave the name of a library whose file is empty
         shutil.rmtree(_folder(package), ignore_errors=True)
         tree.replace(_folder(package))
     found = held(package, filename)
@@ -135,15 +143,16 @@ def _apt_get(*words: str, folder: Path) -> None:
 
 @cache
 def _refreshed() -> tuple[str, ...]:
-    """Once in a process, options that name fresh lists: root refreshes the host's own, anybody else keeps private ones.
+    """Once in a process, options that name fresh lists: root refreshes the host's own, unless that was refused; anybody
+    else keeps private ones.
 
     A machine that was just made has none at all."""
-    root = cache_dir() / "libraries" / "apt"
-    if os.geteuid() == 0:
+    root = _root() / "apt"
+    if os.geteuid() == 0 and not is_refused(RootStep.INSTALL):
         _update_own(root.parent)
         return ()
     for name in ("lists/partial", "cache/archives/partial"):
-        (root / name).mkdir(parents=True, exist_ok=True)
+        made_readable(root / name)
     options = ("-o", f"Dir::State::Lists={root}/lists", "-o", f"Dir::Cache={root}/cache")
     run("apt-get", "-q", *options, "update", folder=root)
     return options

@@ -77,8 +77,8 @@ def _mysqldump(path: Path) -> Tool | None:
 def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     if offline:
         raise _missing(tool, "nothing may be fetched while offline")
-    if not packages.can_install():
-        raise _missing(tool, "only root has it installed, and only by apt-get")
+    if (why := packages.why_not_installed()) is not None:
+        raise _missing(tool, why)
     failures = []
     for package in PACKAGES[tool]:
         say(f"installing {tool} (package {package})")

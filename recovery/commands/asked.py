@@ -16,6 +16,7 @@ from recovery.commands.gone_on import Given, gone_on_with
 from recovery.commands.options import repeat_command
 from recovery.commands.work_options import repeated_work
 from recovery.errors import UsageError
+from recovery.host.rights import refusing
 from recovery.leftout import refuse_nothing
 from recovery.limited import decimal, parse_limits, repeated
 from recovery.model import Cache, Layout, Limits, Schema, Work, starts
@@ -42,6 +43,7 @@ from recovery.request import (
     split_versions,
     variant_text,
 )
+from recovery.rootsteps import asked_steps, repeated_steps
 from recovery.scenarios import find_scenario
 from recovery.scenarios.experiment import Asked
 from recovery.scenarios.scale import SCALE
@@ -60,7 +62,9 @@ def make_request(scenario: str, given: Given) -> Request:
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
-    laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
+    refused = asked_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
+    with refusing(refused):
+        laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
         scenario=scenario,
         works=laid.works,
@@ -89,7 +93,7 @@ def make_request(scenario: str, given: Given) -> Request:
         baseline=_baseline(given["baseline"], versions),
         fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
         floor=given["floor"],
-        allow_drop=not given["no_drop_caches"],
+        refused=refused,
         keep=given["keep"],
         offline=given["offline"],
         stall_s=given["stall_s"],
@@ -276,7 +280,7 @@ def _repeat(request: Request, given: Given) -> str:
         ("--floor", request.floor),
         ("--baseline", request.baseline),
         ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:.12g}%"),
-        ("--no-drop-caches", not request.allow_drop),
+        *repeated_steps(request.refused),
         ("--keep", request.keep),
         ("--offline", request.offline),
         ("--no-probe", not request.probe),

@@ -12,12 +12,14 @@ from pathlib import Path
 import click
 
 from recovery.commands.look import DATA
-from recovery.commands.options import PREFIX
+from recovery.commands.options import NO_ROOT_STEPS, PREFIX
 from recovery.host.check import Check
 from recovery.host.doctor import examine
 from recovery.host.facts import environment
 from recovery.host.randomreads import FULL, LEFT_OUT, probe
+from recovery.host.rights import refusing
 from recovery.paths import default_data_dir, expanded
+from recovery.rootsteps import parse_steps
 from recovery.stacks.programs import complaints
 
 _MARKS = {True: "ok", False: "BAD", None: "note"}
@@ -28,10 +30,16 @@ _INDENT = " " * 6
 @click.command()
 @DATA
 @click.option("--no-probe", is_flag=True, envvar=PREFIX + "NO_PROBE", help="Do not try how fast the storage is.")
+@NO_ROOT_STEPS
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
-def doctor(data: Path | None, no_probe: bool, as_json: bool) -> int:
+def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
     folder = expanded(data or default_data_dir()).absolute()
+    with refusing(parse_steps(no_root_steps)):
+        return _examined(folder, no_probe=no_probe, as_json=as_json)
+
+
+def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
     tried = LEFT_OUT if no_probe else probe(folder, FULL)
     found = examine(folder, stackers=complaints(), tried=tried)
     if as_json:

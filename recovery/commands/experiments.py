@@ -22,18 +22,20 @@ from recovery.experiments.literature import names, publications
 from recovery.experiments.page import PAGE, write
 from recovery.experiments.rungs import Caps
 from recovery.experiments.told import chapters, read
+from recovery.host.rights import refusing
 from recovery.limited import parse_limits
 from recovery.paths import DEFAULT_RESULTS, expanded
 from recovery.report.console import Page, print_tables
 from recovery.request import MOST_RUNS, MOST_TABLES, positive
+from recovery.rootsteps import asked_steps
 
 DEFAULT_BUDGET = "30m"
 _IN_THE_FILE = {"variants": "variant", "options": "option", "parts": "question"}
 """What is called otherwise there."""
 _MOST_SECONDS = 86_400
 _PASSED_ON = (
-    "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_probe", "notes", "keep",
-    "stall_s", "settings", "read_iops", "read_bps", "memory", "cpus",
+    "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_root_steps", "no_probe",
+    "notes", "keep", "stall_s", "settings", "read_iops", "read_bps", "memory", "cpus",
 )  # fmt: skip
 """Options that mean here what they mean to every session."""
 _SHARED = tuple(
@@ -89,7 +91,8 @@ def experiments(context: click.Context, /, **given: Any) -> int:
         return 0
     found = chosen(asked)
     refuse_nothing(asked, found)
-    fetch(found, say)
+    with refusing(asked_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])):
+        fetch(found, say)
     results = expanded(given["results"]).absolute()
     travel = Travel(begun(command, asked, found), asked, results, say=say, quiet=quiet)
     try:

@@ -9,10 +9,12 @@ from recovery.builds import image_ours
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.commands.grids import grid_of, page, size_text
-from recovery.commands.options import PREFIX
+from recovery.commands.options import NO_ROOT_STEPS, PREFIX
 from recovery.errors import UsageError
 from recovery.host.engine import connect, endpoint
+from recovery.host.rights import refusing
 from recovery.request import split_versions
+from recovery.rootsteps import parse_steps
 
 
 @click.group(invoke_without_command=True)
@@ -49,8 +51,14 @@ def images_list() -> int:
 @click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive.")
 @click.option("--registry", metavar="HOST", envvar=PREFIX + "REGISTRY", help="A mirror of the registry.")
 @click.option("--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing.")
+@NO_ROOT_STEPS
 def images_build(
-    versions: tuple[str, ...], mysqld: str | None, archive: str | None, registry: str | None, offline: bool
+    versions: tuple[str, ...],
+    mysqld: str | None,
+    archive: str | None,
+    registry: str | None,
+    offline: bool,
+    no_root_steps: str | None,
 ) -> int:
     """Have the image of each VERSION on this host: pulled, or built here."""
     versions = split_versions(versions)
@@ -62,8 +70,10 @@ def images_build(
     client = connect(at)
     click.echo(f"the Docker engine at {at}", err=True)
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
+    refused = parse_steps(no_root_steps)
     for version in versions or (None,):
-        build = resolve_image(version, sources, lambda line: click.echo(line, err=True), client)
+        with refusing(refused):
+            build = resolve_image(version, sources, lambda line: click.echo(line, err=True), client)
         name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
         click.echo(f"{name}  {build.version} ({build.version.text})")
     return 0

@@ -24,6 +24,7 @@ from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.host import statusfile
 from recovery.host.lock import lock_path
 from recovery.host.owner import mark
+from recovery.host.rights import refusing
 from recovery.progress import Progress
 from recovery.report import console as console_report
 from recovery.report.console import Page
@@ -85,7 +86,8 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
         raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
     if dry_run:
         _narrator(request, quiet=quiet).say(f"$ {request.command}", FAINT)
-        tell_plan(request, Page())
+        with refusing(request.refused):
+            tell_plan(request, Page())
         return 0
     session = run_and_show(request, quiet=quiet, json_to=json_to)
     if not_measured(session) is not None:

@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from recovery.errors import UsageError
+from recovery.ownership import why_not_trusted
 from recovery.paths import DEFAULT_RESULTS
+from recovery.rootsteps import ALL, OPTION, RootStep
 from recovery.server.watcher import DEFAULT_STALL_S
 from recovery.stacks.programs import AUTO, PROGRAMS
 
@@ -34,6 +36,8 @@ _WHOLE = (
 )
 _YES = "1"
 """STACKS=1, as one says it to make."""
+_ALONE = {"stacks": AUTO, "no_root_steps": ALL}
+"""What is meant by an option that may have a value and has none."""
 FOLDER = click.Path(path_type=Path, readable=False)
 """What a folder is good for is looked at later, where it can be said what to do."""
 
@@ -46,6 +50,11 @@ class _Whole(click.types.StringParamType):
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+NO_ROOT_STEPS: Decorator = click.option(
+    OPTION, "no_root_steps", is_flag=False, flag_value=ALL, metavar="[STEP,...]", envvar=PREFIX + "NO_ROOT_STEPS",
+    help=f"Take none of the steps that need root, or not these: {', '.join(RootStep)}.",
+)  # fmt: skip
 
 OPTIONS: tuple[Decorator, ...] = (
     click.option(
@@ -150,8 +159,9 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option(
         "--no-drop-caches", is_flag=True, envvar=PREFIX + "NO_DROP_CACHES",
-        help="Never drop the whole host's caches: evict the files one by one."
+        help=f"Never drop the whole host's caches: evict the files one by one. As {OPTION}={RootStep.DROP_CACHES}.",
     ),
+    NO_ROOT_STEPS,
     click.option(
         "--no-probe", is_flag=True, envvar=PREFIX + "NO_PROBE",
         help="Do not try beforehand how fast the storage is at small reads."
@@ -181,7 +191,7 @@ FROM_ENVIRONMENT = (
     "VERSION", "TABLES", "SCHEMAS", "LAYOUT", "COLUMNS", "ROWS", "DATABASE", "RUNS", "DATA", "RESULTS", "MYSQLD",
     "ARCHIVE", "ENGINE", "IMAGE", "REGISTRY", "SET", "VARIANT", "TEMPLATE", "INSERT_TEMPLATE", "AS_PUBLISHED",
     "NO_DROP_CACHES", "KEEP", "STALL", "OFFLINE", "INSERTS", "TRACE", "STACKS", "FLOOR", "BASELINE", "FAIL_OVER",
-    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET",
+    "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET", "NO_ROOT_STEPS",
     # Of the experiments that put a server to work.
     "SECONDS", "WARMUP", "THREADS", "WORKLOAD", "LOAD_TABLES", "MEMORY_RATIO", "OPTION", "QUERIES", "POLLERS", "EVERY",
     "QUESTION", "PUBLISHED_BUILD", "SEED", "DEPTH", "PROFILE", "WAITS",
@@ -226,6 +236,8 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
         if named:
             raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
         return {}
+    if not named and (why := why_not_trusted(path)):  # it may name a server
+        raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -258,8 +270,8 @@ def _value(key: str, value: object, path: Path) -> object:
         return tuple(f"{option}={setting}" for option, setting in value.items())
     if key in _SEVERAL and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    if key == "stacks" and value is True:
-        return AUTO
+    if key in _ALONE and value is True:
+        return _ALONE[key]
     wanted = {**dict.fromkeys(_FLAGS, bool), "stall": int | float}.get(key, str)
     if key in _WHOLE:
         wanted = int | str

@@ -86,7 +86,8 @@ def cold_not_proved(session: Session) -> Iterator[Finding]:
 
 def _how_to_drop(session: Session) -> str:
     if session.settings.get("no_drop_caches"):
-        return "This is what --no-drop-caches does: leave it out for a start as cold as after a reboot."
+        by = "--no-drop-caches" if session.settings.get("no_root_steps") in (None, "drop-caches") else "--no-root-steps"
+        return f"This is what {by} does: leave it out for a start as cold as after a reboot."
     if session.environment.get("root") == "yes":
         return "Let the tool write /proc/sys/vm/drop_caches (root in a container without privileges may not)."
     return "Run as root, who may drop the host's caches."

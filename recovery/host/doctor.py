@@ -12,6 +12,7 @@ from recovery.host import engine
 from recovery.host.check import Check
 from recovery.host.doctor_kernel import privileges, settable, watches
 from recovery.host.doctor_machine import cpu_and_memory, machine_checks, other_load
+from recovery.host.doctor_rights import root_steps
 from recovery.host.doctor_storage import device_checks, room, speed
 from recovery.host.randomreads import ReadProbe
 
@@ -31,6 +32,7 @@ def examine(
     `stackers`: the programs that take stacks, with why each cannot. `tried`: how fast the storage was found to be."""
     return {
         "Rights": tuple(privileges(data)),
+        "Steps that need root": tuple(root_steps()),
         "Watching files": tuple(watches(data)),
         "Room": tuple(room(data)),
         "Storage": (*device_checks(data), *speed(tried)),

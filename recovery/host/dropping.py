@@ -7,6 +7,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from recovery.host.rights import is_refused
+from recovery.rootsteps import RootStep
+
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -43,6 +46,8 @@ class OwnDropper:
 
 
 def own_dropper() -> OwnDropper | None:
+    if is_refused(RootStep.DROP_CACHES):
+        return None
     return OwnDropper() if os.access(DROP_CACHES, os.W_OK) else None
 
 

@@ -13,10 +13,13 @@ from docker.models.containers import Container
 from recovery.host import engine
 from recovery.host.dropping import DROP_CACHES, Caches
 from recovery.host.owner import mark
+from recovery.host.rights import is_refused
 from recovery.host.signals import held_back
+from recovery.rootsteps import RootStep
 
 _LIMIT_S = 300
 _INSIDE = "/drop_caches"
+_SCRIPT = 'echo "$1" > "$2"'
 # Root in a container may write the one file, where it is mounted. A host that forbids even that may allow it to a
 # privileged one.
 _WAYS: tuple[dict[str, Any], ...] = (
@@ -35,7 +38,7 @@ class EngineDropper:
         self._image = image
 
     def drop(self, caches: Caches) -> bool:
-        return any(self._drop(caches, way) for way in _WAYS)
+        return not is_refused(RootStep.DROP_CACHES) and any(self._drop(caches, way) for way in _WAYS)
 
     def _drop(self, caches: Caches, way: dict[str, Any]) -> bool:
         target = DROP_CACHES if "privileged" in way else _INSIDE
@@ -43,7 +46,7 @@ class EngineDropper:
             with held_back():  # Ctrl-C while the engine makes it would leave it there
                 container = self._client.containers.create(
                     self._image,
-                    entrypoint=["/bin/sh", "-c", f"echo {caches.value} > {target}"],
+                    entrypoint=["/bin/sh", "-c", _SCRIPT, "drop", caches.value, str(target)],
                     command=[],
                     user="0:0",
                     network_mode="none",

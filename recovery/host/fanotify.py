@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+
+from recovery.host.rights import is_refused, refusal
+from recovery.rootsteps import RootStep
 
 _INIT_FLAGS = 0x01 | 0x02 | 0x10 | 0xC00
 """CLOEXEC, NONBLOCK, UNLIMITED_QUEUE; each event with its folder's handle and the file's name."""
@@ -35,6 +39,8 @@ class _Handle(ctypes.Structure):
 
 def listen(path: Path) -> int:
     """A descriptor that tells of every open and read on the filesystem of `path`; OSError where that is not allowed."""
+    if is_refused(RootStep.FANOTIFY):
+        raise OSError(errno.EPERM, refusal(RootStep.FANOTIFY))
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         raise _last_error()

@@ -10,9 +10,11 @@ from pathlib import Path
 from recovery.errors import HostUnfitError
 from recovery.host import machine
 from recovery.host.cgroups import MOUNTS, Hierarchy, hierarchies
+from recovery.host.rights import is_refused, refusal
 from recovery.host.storage import Device, device_of
 from recovery.limited import compact
 from recovery.model import Limits
+from recovery.rootsteps import RootStep
 
 _PERIOD_US = 100_000
 _READ_BY_OTHERS = frozenset({"fuseblk", "zfs", "btrfs", "bcachefs"})
@@ -59,6 +61,11 @@ def needed(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[Unit, 
 
 
 def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
+    if is_refused(RootStep.CGROUPS):
+        raise HostUnfitError(
+            f"{wish.asked} cannot be set: it takes a control group, {refusal(RootStep.CGROUPS)}",
+            "leave out one of them",
+        )
     for hierarchy in sorted(found, key=lambda one: one.version):
         controller = wish.controllers[hierarchy.version - 1]
         if controller in hierarchy.controllers:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, TrialVoidError
+from recovery.host.rights import is_refused, refusal
+from recovery.rootsteps import RootStep
 
 _SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN"""
@@ -26,7 +28,9 @@ _KEPT_FREE = 64 << 10
 
 def can_mount() -> bool:
     """Whether there is what it takes, as far as that can be told without doing it."""
-    return os.geteuid() == 0 and Path("/dev/loop-control").exists() and all(map(shutil.which, _PROGRAMS))
+    if os.geteuid() != 0 or is_refused(RootStep.MOUNT):
+        return False
+    return Path("/dev/loop-control").exists() and all(map(shutil.which, _PROGRAMS))
 
 
 class LoopDisk:
@@ -76,6 +80,7 @@ class LoopDisk:
 @contextmanager
 def loop_disk(place: Path, *, size_bytes: int) -> Iterator[LoopDisk]:
     """Its file lies beside `place`, and goes with it."""
+    _demand_right(place)
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
@@ -109,10 +114,19 @@ def image_of(place: Path) -> Path:
 def remove(place: Path) -> None:
     """Also what a killed run has left."""
     if os.path.ismount(place):
+        _demand_right(place)
         unmount(place)
     if place.is_dir():
         place.rmdir()
     image_of(place).unlink(missing_ok=True)
+
+
+def _demand_right(place: Path) -> None:
+    if is_refused(RootStep.MOUNT):
+        raise HostUnfitError(
+            f"nothing may be mounted or unmounted at {place}: {refusal(RootStep.MOUNT)}",
+            "leave power-loss and full-disk out of QUESTION=, or allow it",
+        )
 
 
 def unmount(place: Path) -> None:

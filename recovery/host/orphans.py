@@ -10,6 +10,8 @@ from recovery.errors import HostUnfitError
 from recovery.host import tempfolders
 from recovery.host.cgroups import MOUNTS, hierarchies, processes_in, remove
 from recovery.host.owner import is_orphan
+from recovery.host.rights import is_refused
+from recovery.rootsteps import RootStep
 
 _PATIENCE_S = 60.0
 _OPTIONS = "--defaults-file="
@@ -63,6 +65,8 @@ def _is_left(process: psutil.Process) -> bool:
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
     """Control groups whose owner is gone, and the servers in them: SIGKILL, then the groups. Others' are never touched,
     nor one of ours with somebody else's process in it. Returns the names of those that went."""
+    if is_refused(RootStep.CGROUPS):
+        return ()
     found = {entry for one in hierarchies(mounts) for entry in _entries(one.root) if is_orphan(entry.name)}
     for folder in found:
         processes = [process for pid in processes_in(folder) if (process := _process(pid)) is not None]

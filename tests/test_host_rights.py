@@ -1,0 +1,150 @@
+"""Is what was refused not done, by root either, and what takes its place told? Each step where it is taken."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import docker
+import pytest
+
+from recovery.builds import image_debian, packages, tools
+from recovery.builds.image_debian import Recipe
+from recovery.errors import HostUnfitError
+from recovery.host import fanotify, kernel, orphans
+from recovery.host.doctor_rights import root_steps
+from recovery.host.dropping import Caches, own_dropper
+from recovery.host.engine_drop import EngineDropper
+from recovery.host.limitable import needed
+from recovery.host.loopdisk import can_mount, loop_disk
+from recovery.host.opens import OpenTrace
+from recovery.host.pagecache import make_cold
+from recovery.host.rights import is_refused, refusing
+from recovery.host.tablefiles import table_files
+from recovery.model import Limits, Schema
+from recovery.rootsteps import EVERY_STEP, RootStep
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="nothing is there to be refused to anybody but root")
+
+
+def only(step: RootStep) -> frozenset[RootStep]:
+    return frozenset({step})
+
+
+def test_it_holds_for_as_long_as_was_said() -> None:
+    with refusing(only(RootStep.INSTALL)):
+        with refusing(only(RootStep.CGROUPS)):
+            assert [step for step in RootStep if is_refused(step)] == [RootStep.CGROUPS, RootStep.INSTALL]
+        with pytest.raises(ZeroDivisionError), refusing(EVERY_STEP):
+            _ = 1 / 0
+        assert [step for step in RootStep if is_refused(step)] == [RootStep.INSTALL]
+    assert not any(map(is_refused, RootStep))
+
+
+@as_root
+def test_caches_are_not_dropped(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * (1 << 20))
+    with refusing(only(RootStep.DROP_CACHES)):
+        assert own_dropper() is None
+        assert make_cold(tmp_path, own_dropper()).means == "fadvise"
+
+
+def test_no_container_drops_them_either() -> None:
+    """Of an engine that is not asked: there is none at this address."""
+    nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
+    with refusing(only(RootStep.DROP_CACHES)):
+        assert EngineDropper(nowhere, "any").drop(Caches.EVERYTHING) is False
+    nowhere.close()
+
+
+@as_root
+def test_no_control_group_is_made(tmp_path: Path) -> None:
+    with refusing(only(RootStep.CGROUPS)):
+        for limits, name in ((Limits(memory_bytes=1 << 28), "MEMORY"), (Limits(cpus=0.5), "CPUS")):
+            with pytest.raises(HostUnfitError) as caught:
+                needed(limits, tmp_path)
+            assert caught.value.message.startswith(f"{name} cannot be set")
+            assert "--no-root-steps (cgroups)" in caught.value.message
+        assert orphans.end_left_groups() == ()
+
+
+@as_root
+def test_no_disk_is_mounted(tmp_path: Path) -> None:
+    with refusing(only(RootStep.MOUNT)):
+        assert not can_mount()
+        with pytest.raises(HostUnfitError, match=r"refused by .* \(mount\)"), loop_disk(tmp_path / "disk", size_bytes=1):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@as_root
+def test_opens_are_told_by_inotify(tmp_path: Path) -> None:
+    (tmp_path / "discovery").mkdir()
+    (tmp_path / "discovery" / "table_1.ibd").write_text("x")
+    with refusing(only(RootStep.FANOTIFY)):
+        with pytest.raises(OSError, match="refused by --no-root-steps") as caught:
+            fanotify.listen(tmp_path)
+        assert caught.value.errno == errno.EPERM
+        assert "refused" in str(kernel.fanotify_refused(tmp_path))
+        with OpenTrace(table_files(tmp_path, Schema(1))) as trace:
+            (tmp_path / "discovery" / "table_1.ibd").read_text()
+            opens = trace.of(os.getpid())
+    assert opens.means == "inotify"
+    assert opens.files == {"discovery/table_1.ibd"}
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """What programs on PATH that would change this host were called with: an empty file as long as they were not."""
+    told, programs = tmp_path / "called", tmp_path / "bin"
+    told.touch()
+    programs.mkdir()
+    for name in ("apt-get", "dpkg", "debootstrap", "unshare"):
+        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{told}\n')
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    return told
+
+
+@as_root
+def test_nothing_is_installed(called: Path) -> None:
+    with refusing(only(RootStep.INSTALL)), pytest.raises(HostUnfitError, match=r"refused by .* \(install\)") as caught:
+        tools.provide(tools.SYSBENCH, offline=False, say=lambda _: None)
+    assert "apt-get install sysbench" in caught.value.hint
+    assert called.read_text() == ""
+    with pytest.raises(HostUnfitError):  # this apt-get installs nothing
+        tools.provide(tools.SYSBENCH, offline=False, say=lambda _: None)
+    assert "apt-get -q install" in called.read_text(), "unless it is refused"
+
+
+@as_root
+def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -> None:
+    packages._refreshed.cache_clear()
+    try:
+        with refusing(only(RootStep.INSTALL)):
+            options = packages._refreshed()
+    finally:
+        packages._refreshed.cache_clear()
+    assert f"Dir::State::Lists={tmp_path}/cache/libraries/apt/lists" in options
+    assert called.read_text() == f"apt-get -q {' '.join(options)} update\n"
+
+
+@as_root
+def test_no_debootstrap(called: Path) -> None:
+    nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
+    with refusing(only(RootStep.DEBOOTSTRAP)), pytest.raises(HostUnfitError, match=r"refused by .* \(debootstrap\)"):
+        image_debian._bootstrapped(nowhere, Recipe("x", "sid", ("y",)), "no image of it can be pulled")
+    nowhere.close()
+    assert called.read_text() == ""
+
+
+def test_the_doctor_tells_each() -> None:
+    assert [check.name for check in root_steps()] == list(RootStep)
+    taken = "would be taken" if os.geteuid() == 0 else "not this user's to take"
+    with refusing(only(RootStep.FANOTIFY)):
+        told = {check.name: check.detail for check in root_steps()}
+    assert told.pop(RootStep.FANOTIFY) == "refused by --no-root-steps (fanotify)"
+    assert set(told.values()) == {taken}

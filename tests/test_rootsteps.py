@@ -1,0 +1,44 @@
+"""Which steps are meant by what a user writes, and is what was refused repeated?"""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.errors import UsageError
+from recovery.rootsteps import EVERY_STEP, NO_STEPS, RootStep, asked_steps, parse_steps, repeated_steps, steps_text
+
+TWO = frozenset({RootStep.FANOTIFY, RootStep.DROP_CACHES})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (None, NO_STEPS),
+        ("0", NO_STEPS),
+        ("1", EVERY_STEP),
+        ("all", EVERY_STEP),
+        ("True", EVERY_STEP),
+        ("fanotify,drop-caches", TWO),
+        (" drop-caches  fanotify ", TWO),
+        (",".join(RootStep), EVERY_STEP),
+    ],
+)
+def test_what_is_meant(text: str | None, meant: frozenset[RootStep]) -> None:
+    assert parse_steps(text) == meant
+    assert parse_steps(steps_text(meant)) == meant
+
+
+@pytest.mark.parametrize("text", ["fanotfy", "drop-caches,all", ",", "2"])
+def test_what_is_no_step(text: str) -> None:
+    with pytest.raises(UsageError, match="there is no step") as caught:
+        parse_steps(text)
+    assert all(step in caught.value.hint for step in RootStep)
+
+
+def test_the_older_option_is_one_of_them() -> None:
+    assert asked_steps(None, no_drop_caches=True) == {RootStep.DROP_CACHES}
+    assert asked_steps("fanotify", no_drop_caches=True) == TWO
+    assert repeated_steps(frozenset({RootStep.DROP_CACHES})) == (("--no-drop-caches", True),)
+    assert repeated_steps(TWO) == (("--no-root-steps=drop-caches,fanotify", True),)
+    assert repeated_steps(EVERY_STEP) == (("--no-root-steps=all", True),)
+    assert repeated_steps(NO_STEPS) == ()
