@@ -7,27 +7,34 @@ SHELL := /bin/sh
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
+# A path of the user's: to the environment as it stands, to no shell.
 PYTHON ?= python3
+override PYTHON := $(value PYTHON)
+export PYTHON
 VENV := .venv
 RECOVERY := $(VENV)/bin/recovery
 
-VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS
+VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS \
+    NO_ROOT_STEPS
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
     POLLERS EVERY QUESTION SEED DEPTH PUBLISHED_BUILD PROFILE WAITS BUDGET
+# For those who test the tool itself.
+OF_TESTERS := EXECUTIONS
+# As text from here on: make would expand a `$$(shell …)` in it before it hands it to a recipe's environment.
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
-export RECOVERY_$(1) := $$(value $(1))
+override $(1) := $$(value $(1))
+export RECOVERY_$(1) := $$($(1))
 endif
 endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
-$(foreach name,$(GIVEN_TO_MAKE),$(eval $(call pass_on,$(name),command)))
+$(foreach name,$(GIVEN_TO_MAKE) $(OF_TESTERS),$(eval $(call pass_on,$(name),command)))
 
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
-OF_FUZZING := EXECUTIONS SEED
-unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_FUZZING) ARGS PYTHON,$(sort $(given))),$(if \
+unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
 ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
@@ -35,7 +42,7 @@ endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status \
-        test test-fast lint bench fuzz fuzz-corpora lock clean
+        test test-fast lint audit bench fuzz fuzz-corpora lock clean
 
 help: ## this page
 	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
@@ -47,8 +54,9 @@ help: ## this page
 	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
 	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (your words for what no host tells: io2, 5000 IOPS), NO_PROBE=1 (do not"
-	@echo "try the storage beforehand), ARGS (passed on as they are). For loads: SECONDS (60, of each), THREADS, WORKLOAD,"
-	@echo "OPTION (one of the server's and its values: table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
+	@echo "try the storage beforehand), NO_ROOT_STEPS=1 (take no step that needs root), ARGS (passed on as they"
+	@echo "are). For loads: SECONDS (60, of each), THREADS, WORKLOAD, OPTION (one of the server's and its values:"
+	@echo "table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
@@ -126,11 +134,15 @@ test-fast: env-test ## the pure tests, in seconds
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
+audit: ## is a weakness known of what is installed? Where no advisory database is reached it says that it was skipped
+	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
+
 bench: env ## how fast the tool itself is, as ratios taken side by side
 	@$(RECOVERY) bench $(ARGS)
 
 fuzz: env-fuzz ## coverage-guided fuzzing of all that reads what others write: EXECUTIONS=10000000 SEED=2
-	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $(if $(EXECUTIONS),--executions $(EXECUTIONS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
+	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $(ARGS)
 
 fuzz-corpora: env-fuzz ## keep what it has found: of all inputs the fewest that reach as much
 	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
@@ -142,14 +154,16 @@ lock: ## make the locks anew from setup.cfg (needs pip-tools)
 	    --extra test -o requirements/test.lock setup.cfg requirements/build.in
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    -o requirements/fuzz.lock setup.cfg requirements/build.in requirements/fuzz.in
+	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	    -o requirements/audit.lock requirements/audit.in
 
 clean: ## remove the environment (results, servers and data directories stay)
-	rm -rf $(VENV) $(VENV)-fuzz build *.egg-info
+	rm -rf $(VENV) $(VENV)-fuzz .venv-audit build *.egg-info
 
 .PHONY: env env-test env-fuzz
 env:
-	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/run.lock
+	@sh scripts/environment.sh $(VENV) requirements/run.lock
 env-test:
-	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV) requirements/test.lock
+	@sh scripts/environment.sh $(VENV) requirements/test.lock
 env-fuzz:
-	@PYTHON=$(PYTHON) sh scripts/environment.sh $(VENV)-fuzz requirements/fuzz.lock
+	@sh scripts/environment.sh $(VENV)-fuzz requirements/fuzz.lock

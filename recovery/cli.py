@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -17,6 +18,7 @@ from recovery.commands import look, measure
 from recovery.commands.analyze import analyze
 from recovery.commands.bundled import bundle
 from recovery.commands.compare import compare_command
+from recovery.commands.credentials import refuse_credentials
 from recovery.commands.doctor import doctor
 from recovery.commands.experiments import experiments
 from recovery.commands.images import images
@@ -29,9 +31,11 @@ from recovery.commands.options import (
 )
 from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host.rights import refusing
 from recovery.host.signals import end_like_an_interrupt
 from recovery.host.standstill import count_continuing
 from recovery.report.layout import printable
+from recovery.rootsteps import NO_STEPS, Steps, parse_steps
 from recovery.selfbench.command import bench
 
 INTERRUPTED = 130
@@ -64,6 +68,7 @@ def main() -> NoReturn:
     _open_what_is_closed()
     end_like_an_interrupt()
     count_continuing()
+    _keep_others_from_writing()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -75,17 +80,32 @@ def _open_what_is_closed() -> None:
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until we end
 
 
+def _keep_others_from_writing() -> None:
+    """What is stored is believed later, and may name the server that is run then. A group is the caller's to choose."""
+    os.umask(os.umask(stat.S_IRWXG | stat.S_IRWXO) | stat.S_IWOTH)
+
+
 def run(arguments: list[str]) -> int:
     """Every error a user can cause ends here, as one line of what and one of what to do."""
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
-        default_map = _defaults()
+        config = load_config()
+        refuse_credentials(os.environ, arguments, config)
         _tell_caller_of_make(arguments)
-        result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=default_map)
+        with refusing(_refused_anyway(arguments, config)):
+            result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=_defaults(config))
         return result if isinstance(result, int) else 0
     except (RecoveryError, click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
         return _explain(error)
+
+
+def _refused_anyway(arguments: list[str], config: Mapping[str, Any]) -> Steps:
+    """What environment or file say holds for commands that have no such option, too."""
+    command = cli.commands.get(arguments[0]) if arguments else None
+    if command is not None and any(one.name == "no_root_steps" for one in command.params):
+        return NO_STEPS
+    return parse_steps(os.environ.get(f"{PREFIX}NO_ROOT_STEPS") or config.get("no_root_steps"))
 
 
 def _explain(error: BaseException) -> int:
@@ -132,9 +152,8 @@ def _is_setting(name: str) -> bool:
     return name.startswith(PREFIX) and name.removeprefix(PREFIX) in FROM_ENVIRONMENT
 
 
-def _defaults() -> dict[str, object]:
+def _defaults(config: dict[str, Any]) -> dict[str, object]:
     """Every command, and every command of a group, takes of the file what it has an option for."""
-    config = load_config()
     return {
         name: config | (dict.fromkeys(command.commands, config) if isinstance(command, click.Group) else {})
         for name, command in cli.commands.items()

@@ -1,12 +1,17 @@
 """Does a web server that misbehaves end in one line, and never in a file that is taken for the right one?"""
 
+import http.client
 import http.server
+import io
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from recovery.builds import download as download_module
 from recovery.builds.download import UnreachableError, download, exists, small_text
 from recovery.errors import HostUnfitError, RecoveryError
 
@@ -92,3 +97,16 @@ def test_a_download_that_breaks_off(base: str, tmp_path: Path) -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9 cannot be reached"):
         download("http://127.0.0.1:9/x", tmp_path / "file", lambda _: None)
+
+
+def test_no_way_leads_from_https_to_http() -> None:
+    """What comes over http anybody on the way may change."""
+    redirects, headers = download_module._Redirects(), http.client.HTTPMessage()
+    for start, end, goes in (("https", "http", False), ("https", "https", True), ("http", "http", True)):
+        request = urllib.request.Request(f"{start}://a.test/x")  # noqa: S310 - of the web, and never opened
+        arguments = (request, io.BytesIO(), 302, "Found", headers, f"{end}://b.test/x")
+        if goes:
+            assert redirects.redirect_request(*arguments) is not None
+        else:
+            with pytest.raises(urllib.error.URLError, match="from https to http"):
+                redirects.redirect_request(*arguments)

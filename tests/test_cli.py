@@ -363,8 +363,8 @@ def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
         monkeypatch.setenv(f"RECOVERY_{name}", value)
     assert run(["schema"]) == 0
     script = capsys.readouterr().out
-    assert "create table shop.table_1 (id int primary key auto_increment, c1 varchar(32));" in script
-    assert "insert into shop.table_1" in script
+    assert "create table `shop`.table_1 (id int primary key auto_increment, c1 varchar(32));" in script
+    assert "insert into `shop`.table_1" in script
 
 
 def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(

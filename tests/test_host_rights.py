@@ -74,7 +74,10 @@ def test_no_control_group_is_made(tmp_path: Path) -> None:
 def test_no_disk_is_mounted(tmp_path: Path) -> None:
     with refusing(only(RootStep.MOUNT)):
         assert not can_mount()
-        with pytest.raises(HostUnfitError, match=r"refused by .* \(mount\)"), loop_disk(tmp_path / "disk", size_bytes=1):
+        with (
+            pytest.raises(HostUnfitError, match=r"refused by .* \(mount\)"),
+            loop_disk(tmp_path / "disk", size_bytes=1),
+        ):
             pass
     assert list(tmp_path.iterdir()) == []
 

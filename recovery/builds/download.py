@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -25,6 +26,16 @@ _ASK_WITH = {"User-Agent": "mysql-recovery-tester"}
 
 class UnreachableError(RecoveryError):
     """The host did not answer as a web server does: asking it for another name is of no use."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Within the web, and never from https to what anybody on the way can change."""
+
+    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
+        request, url = given[0], given[-1]
+        if urlsplit(request.full_url).scheme == "https" and urlsplit(url).scheme != "https":
+            raise urllib.error.URLError("it leads from https to http")
+        return super().redirect_request(*given)
 
 
 def check_address(url: str, variable: str) -> None:
@@ -122,7 +133,7 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
         urllib.request.ProxyHandler({} if _is_loopback(urlsplit(url).hostname) else None),
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(),
-        urllib.request.HTTPRedirectHandler(),
+        _Redirects(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.UnknownHandler(),

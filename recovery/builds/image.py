@@ -64,7 +64,13 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
 
 
 def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
-    return image_ours.build_of(client.images.get(image)) or look(client, image, f"image {name}")
+    found = client.images.get(image)
+    build = image_ours.build_of(found) or look(client, image, f"image {name}")
+    by_id = str(found.id).removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
+    if by_id or "@" in name or not (digests := found.attrs.get("RepoDigests")):
+        return build
+    told = f"{name} is no pin, for its registry may give another image by that name: this one is {digests[0]}"
+    return replace(build, warnings=(*build.warnings, told))
 
 
 def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:

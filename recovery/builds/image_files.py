@@ -33,8 +33,9 @@ def throw_away(client: docker.DockerClient, image: str, command: list[str], **mo
     with ExitStack() as undo:
         with held_back():
             container = client.containers.create(
-                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look(), **more
-            )
+                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look(),
+                cap_drop=["ALL"], security_opt=["no-new-privileges"], **more,
+            )  # fmt: skip
             undo.callback(_remove, container)
         yield container
 

@@ -81,7 +81,13 @@ def find(client: docker.DockerClient, wanted: Wanted) -> tuple[str, Build] | Non
     found: list[tuple[Version, bool, str, Build]] = []
     for image in made_here(client):
         build, name = build_of(image), image.labels.get(engine.NAME, "")
-        if build is None or build.source.startswith("own ") or not image.tags:
+        # A registry's image may bear any label, but no name of ours.
+        if (
+            build is None
+            or build.source.startswith("own ")
+            or name not in image.tags
+            or not name.startswith(f"{OURS}/")
+        ):
             continue
         if wanted.debian is not None and name != debian_name(wanted.debian):
             continue

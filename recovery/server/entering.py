@@ -7,7 +7,6 @@ word is written right after the clock was read: a small program's own first look
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -16,13 +15,19 @@ from pathlib import Path
 from recovery.errors import HostUnfitError
 from recovery.host.limits import Group
 
+# $1 is the input; then come the settings of the server's environment up to an empty word, and the command. All of it
+# is the shell's arguments: nothing of what a user named is ever read as its code. What is exported reaches the server
+# alone, for a shell runs nothing else here.
+_SCRIPT = 'exec 4<"$1"; shift; while [ -n "$1" ]; do export "$1"; shift; done; shift; read -r _ && exec "$@" <&4 4<&-'
+
 
 def spawn_in(
     group: Group, command: Sequence[str], *, source: Path, log: int, environment: Mapping[str, str], cwd: Path
 ) -> tuple[subprocess.Popen[bytes], float]:
     """The process, and the moment it was let go. Where this tool dies first, the shell reads no word, and ends."""
+    settings = [f"{name}={value}" for name, value in environment.items()]
     process = subprocess.Popen(
-        ["/bin/sh", "-c", _script(command, source, environment)],
+        ["/bin/sh", "-c", _SCRIPT, "entering", str(source), *settings, "", *command],
         stdin=subprocess.PIPE, stdout=log, stderr=log, env={}, cwd=cwd, start_new_session=True, bufsize=0,
     )  # fmt: skip
     assert process.stdin is not None
@@ -38,9 +43,3 @@ def spawn_in(
             raise HostUnfitError("/bin/sh ended before it became the server", "see whether it works here") from error
         raise
     return process, started_at
-
-
-def _script(command: Sequence[str], source: Path, environment: Mapping[str, str]) -> str:
-    """The server's own environment (libraries in front of the loader's) must not be the shell's."""
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    return f"read -r _ && export {settings} && exec {shlex.join(command)} <{shlex.quote(str(source))}"

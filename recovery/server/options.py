@@ -22,9 +22,11 @@ RESERVED: frozenset[str] = frozenset(
     | {"initialize_insecure", "innodb_data_file_path", "innodb_data_home_dir", "innodb_file_per_table"}
     | {"innodb_log_group_home_dir", "innodb_undo_directory", "lc_messages", "lc_messages_dir", "log_error"}
     | {"log_timestamps", "mysqlx", "open_files_limit", "pid_file", "port", "skip_networking", "socket", "tmpdir"}
-    | {"user"}
+    | {"user", "admin_address", "admin_port", "create_admin_listener_thread", "extra_port", "mysqlx_bind_address"}
+    | {"mysqlx_port", "mysqlx_socket", "wsrep_on", "wsrep_provider"}
 )
-"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files."""
+"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files; and what
+would have the server listen to the network."""
 
 TIMED_ONLY = frozenset({"innodb_force_recovery"})
 """A server that runs under them takes no inserts, and no clean start is wanted with them."""

@@ -109,6 +109,9 @@ def test_pulled_and_looked_at(client: docker.DockerClient, registry: str, publis
     assert build.fingerprint == sha256(SERVER).hexdigest()
     assert build.source == f"image {name}"
     assert build.image == id_of(client, name)
+    (warning,) = build.warnings
+    assert warning.startswith(f"{name} is no pin")
+    assert f"{name.rpartition(':')[0]}@sha256:" in warning
     assert volumes(client) == before, "looking leaves no volume behind"
 
     lines.clear()

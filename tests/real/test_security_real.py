@@ -1,0 +1,130 @@
+"""Real servers: do they listen, who may come in, and what does a session do that must not take root's steps?"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from otherusers import NOBODY, needs_root
+from sessions import stored
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.cli import run
+from recovery.errors import HostUnfitError
+from recovery.host.storage import device_of
+from recovery.model import Build
+from recovery.server.bootstrap import initialise
+from recovery.server.client import scalar
+from recovery.server.local import LocalLauncher
+from recovery.server.options import build_settings
+from recovery.server.rundirs import RunDirs
+from recovery.server.server import Server
+
+pytestmark = [pytest.mark.real, pytest.mark.beside]
+VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.11.5")
+"""One that knows no other listener, one with the X plugin's and an administrator's, one with an extra port."""
+TABLES = 20
+
+CONNECT = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(int(sys.argv[1]))
+os.setuid(int(sys.argv[1]))
+for attempt in (lambda: socket.socket(socket.AF_UNIX).connect(sys.argv[2]), lambda: os.listdir(sys.argv[3])):
+    try:
+        attempt()
+        print("came in")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def made(version: str, folder: Path) -> tuple[Build, Path]:
+    build, rundirs = resolve(version, Sources(), lambda _line: None), RunDirs()
+    try:
+        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+    finally:
+        rundirs.remove()
+    return build, folder / "data"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> None:
+    build, datadir = made(version, tmp_path)
+    settings = build_settings(build.version)
+    with Server(
+        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs", settings=settings
+    ) as server:
+        server.start()
+        process = psutil.Process(server.life.pid)
+        assert process.net_connections(kind="inet") == [], "it listens to the network"
+        assert [word for word in process.cmdline()[1:] if not word.startswith("--defaults-file=")] == []
+        with server.session() as connection:
+            assert scalar(connection, "SELECT @@skip_networking") == 1
+        rundir = server.socket.parent
+        for folder in (rundir, rundir.parent, datadir):
+            assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0, folder
+        (log,) = (tmp_path / "logs").iterdir()
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        if os.geteuid() == 0:
+            done = subprocess.run(
+                [sys.executable, "-c", CONNECT, str(NOBODY), str(server.socket), str(datadir)],
+                cwd="/", capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert done.stdout.split() == ["refused", "refused"]
+        server.stop()
+
+
+@needs_root
+def test_no_server_of_root_s_over_another_s_data(tmp_path: Path) -> None:
+    build, datadir = made("5.6.24", tmp_path)
+    os.chown(datadir, NOBODY, NOBODY)
+    with (
+        Server(LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs") as server,
+        pytest.raises(HostUnfitError, match="belongs to nobody, and the server would run as root"),
+    ):
+        server.start()
+
+
+def test_a_session_without_root_s_steps(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And over a schema that is called like a word of SQL."""
+    asked = ["--version", "5.6.24", "--runs", "1", "--database", "order", "--trace", "--no-root-steps"]
+    assert run(["cold-recovery", *asked, *at]) == 0
+    report = stored(tmp_path)
+    (one,) = report["runs"]
+    assert one["verdict"] == "measured", one["reason"]
+    assert one["cold_means"] == "fadvise"
+    assert one["traced_by"] == "inotify"
+    assert one["tables"] == TABLES
+    assert report["settings"]["no_root_steps"] == "all"
+    assert report["settings"]["no_drop_caches"] is True
+    assert "--no-root-steps=all" in report["command"]
+    assert report["environment"]["cold_means"] == "fadvise"
+    schema = next((Path(at[at.index("--data") + 1])).glob("5.6.24-order-*/mysql/order"))
+    assert len(list(schema.glob("*.ibd"))) == TABLES
+    assert stat.S_IMODE(schema.parent.parent.stat().st_mode) == 0o700
+    capsys.readouterr()
+    refused = ["--no-root-steps=cgroups", "--memory", "1g"]
+    for dry in ([], ["--dry-run"]):
+        assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *refused, *dry, *at]) == 3
+        assert "MEMORY cannot be set: it takes a control group, refused by --no-root-steps (cgroups)" in (
+            capsys.readouterr().err
+        )
+
+
+def test_the_environment_refuses_as_well(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RECOVERY_NO_ROOT_STEPS", "drop-caches,fanotify")
+    assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *at]) == 0
+    report = stored(tmp_path)
+    assert report["settings"]["no_root_steps"] == "drop-caches,fanotify"
+    assert report["runs"][0]["cold_means"] == "fadvise"
+    capsys.readouterr()
+    assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) in (0, 3)
+    assert capsys.readouterr().out.count("refused by --no-root-steps (fanotify)") >= 1
