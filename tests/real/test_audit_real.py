@@ -1,0 +1,82 @@
+"""Is an audit that was skipped never a passed one? With pip-audit of its lock, and a database on loopback."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+pytestmark = [pytest.mark.real, pytest.mark.beside]
+NOWHERE = "http://127.0.0.1:9/v1/query"
+
+
+class Database(http.server.BaseHTTPRequestHandler):
+    """As OSV answers; it knows of one package, unless it is asked elsewhere than there."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+        pass
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        name = asked["package"]["name"]
+        known = {
+            "id": "TEST-1", "modified": "2026-01-01T00:00:00Z", "published": "2026-01-01T00:00:00Z", "details": "d",
+            "affected": [{
+                "package": {"name": name, "ecosystem": "PyPI"},
+                "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.1"}]}],
+            }],
+        }  # fmt: skip
+        body = json.dumps({"vulns": [known]} if name == "idna" and self.path == "/knows" else {}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Database) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+        thread.join()
+
+
+def test_all_three_ends(database: str, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "requirements").mkdir()
+    shutil.copy(ROOT / "scripts/audit.py", tmp_path / "scripts")
+    shutil.copy(ROOT / "requirements/audit.lock", tmp_path / "requirements")
+
+    def audited(where: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "scripts/audit.py"), str(tmp_path / "environment"), f"--osv-url={where}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    assert audited(f"{database}/empty") == (0, "nothing is known of what the locks install\n")
+    code, said = audited(f"{database}/knows")
+    assert (code, said.splitlines()[-1]) == (1, "something is known of what the locks install")
+    assert "TEST-1, mended in 99.1" in said
+    assert "idna" in said
+    code, said = audited(NOWHERE)
+    if code != 77:  # a host that reaches the second one, which is the public index's own
+        assert code in (0, 1)
+    else:
+        assert said.startswith("skipped: no advisory database tells of all packages in audit.lock: osv: ")
+        assert "; pypi: " in said
+    (tmp_path / "requirements/audit.lock").write_text("no-such-package==1 --hash=sha256:" + "0" * 64 + "\n")
+    code, said = audited(f"{database}/empty")
+    assert (code, said[:45]) == (77, "skipped: pip-audit could not be installed: ER")
