@@ -1,0 +1,285 @@
+"""Do the promises of docs/security.md hold in every file? What is true of today's code, and must be of tomorrow's."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.builds.unpack import unpack
+from recovery.cli import run
+from recovery.errors import RecoveryError, UsageError
+from recovery.load.schema import statements
+from recovery.load.script import quoted
+from recovery.load.sysbench import calling
+from recovery.model import Schema
+from recovery.request import identifier
+from recovery.rootsteps import RootStep
+from recovery.server.options import FLAG, base_settings, check_user_settings, render_cnf
+from recovery.versions import parse_version
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "recovery").rglob("*.py"))
+PAGE = ROOT / "docs" / "security.md"
+SHELLS = {"sh", "/bin/sh", "bash", "/bin/bash"}
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    for path in FILES:
+        yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def shell_scripts(tree: ast.AST) -> Iterator[ast.expr]:
+    """What stands after `sh -c`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = node.elts
+            for number, word in enumerate(words[:-2]):
+                after = words[number + 1]
+                is_shell = isinstance(word, ast.Constant) and word.value in SHELLS
+                if is_shell and isinstance(after, ast.Constant) and after.value == "-c":
+                    yield words[number + 2]
+
+
+def constants(tree: ast.Module) -> set[str]:
+    """Names of the module that are texts, with nothing put in."""
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def test_no_shell_reads_what_was_put_together() -> None:
+    found = 0
+    for name, tree in parsed():
+        for script in shell_scripts(tree):
+            found += 1
+            assert isinstance(script, ast.Constant) or (
+                isinstance(script, ast.Name) and script.id in constants(tree)
+            ), name
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            assert not any(word.arg == "shell" for word in call.keywords), name
+            assert ast.unparse(call.func) not in ("os.system", "os.popen", "subprocess.getoutput"), name
+    assert found >= 4, "gate, entering, dropping by a container, and the tool's own measure"
+
+
+def test_the_rule_can_be_broken() -> None:
+    tree = ast.parse('run(["/bin/sh", "-c", f"cat {path}"])')
+    (script,) = shell_scripts(tree)
+    assert not isinstance(script, ast.Constant)
+
+
+NASTY = "$(touch {0}) `touch {0}`;touch {0}"
+
+
+@pytest.mark.parametrize("name", ["NOTE", "VERSION", "DATA", "TEMPLATE", "PYTHON", "MYSQLD", "SET"])
+def test_make_hands_settings_on_as_text(name: str, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    given = f"{name}=$(shell touch {touched}){NASTY.format(touched)}"
+    subprocess.run(["make", "help", given], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(["make", "-n", "doctor", given], cwd=ROOT, capture_output=True, check=True)
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize("name", ["select", "order", "table", "key_", "a1"])
+def test_a_schema_may_be_called_like_a_word_of_the_language(name: str) -> None:
+    first, second = statements(Schema(1, database=identifier("--database", name)))
+    assert first == f"create schema `{name}`"
+    assert second.startswith(f"create table `{name}`.table_1 ")
+    assert quoted("a`b") == "`a``b`"
+    assert quoted("discovery") == "discovery", "as published"
+
+
+@pytest.mark.parametrize("name", ["a`b", "a;b", "a b", "a'b", "", "mysql", "a\nb", "é"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        identifier("--database", name)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ tables.__class__ }}",
+        "{{ range.__globals__ }}",
+        "{{ cycler.__init__.__globals__.os.popen('id') }}",
+        "{{ ('%s' | attr('format')).__self__ }}",
+        "{{ '{0.__class__.__init__.__globals__}'.format(databases) }}",
+        "{% include '/etc/passwd' %}",
+        "{% import 'os' as os %}",
+    ],
+)
+def test_a_template_reaches_nothing_but_its_variables(expression: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.sql.j2"
+    path.write_text(expression)
+    with pytest.raises(UsageError):
+        list(statements(Schema(1, template=path)))
+
+
+@pytest.mark.parametrize("version", ["5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.4.6", "9.7.4", "mariadb-10.11.5"])
+def test_no_server_is_told_to_listen(version: str, tmp_path: Path) -> None:
+    settings = base_settings(parse_version(version), rundir=tmp_path)
+    assert settings["skip_networking"] == FLAG
+    assert settings.get("mysqlx", "OFF") == "OFF"
+    assert ("mysqlx" in settings) == (version[0] in "89")
+    assert "port" not in settings
+    text = render_cnf(settings, "{% for name, value in settings %}{{ name }}={{ value }}\n{% endfor %}")
+    assert "skip_networking=\n" in text
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["port", "bind-address", "skip_networking", "loose_mysqlx", "mysqlx_port", "admin_address", "admin-port",
+     "extra_port", "socket", "datadir", "user", "enable_networking", "disable_skip_networking"],
+)  # fmt: skip
+def test_no_user_s_option_makes_it_listen(option: str) -> None:
+    with pytest.raises(UsageError):
+        check_user_settings({option: "1"})
+
+
+def test_no_option_brings_others_with_it() -> None:
+    for name, value in (("a", "1\n!include /etc/passwd"), ("a\nb", "1"), ("!include", "x"), ("a", 'x"y')):
+        with pytest.raises(UsageError):
+            check_user_settings({name: value})
+
+
+def test_no_password_is_on_a_command_line() -> None:
+    words = calling("oltp", program=Path("sysbench"), socket=Path("s"), database="d", threads=1)
+    assert [word for word in words if "password" in word] == ["--mysql-password="], "there is none: it is root's socket"
+    for name, tree in parsed():
+        texts = (
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        given = [text for text in texts if re.match(r"--?\w*passw\w*=\S", text)]
+        assert given == [], name
+
+
+@pytest.mark.parametrize("where", ["environment", "line", "=", "file"])
+def test_an_address_with_a_user_is_refused_and_not_repeated(
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = "https://joe:hunter2@mirror.test/mysql"
+    words = ["versions"]
+    if where == "environment":
+        monkeypatch.setenv("RECOVERY_ARCHIVE", address)
+    elif where == "file":
+        (tmp_path / "recovery.toml").write_text(f'mysqld = "{address}"\n')
+        monkeypatch.chdir(tmp_path)
+    else:
+        words = ["cold-recovery", *([f"--archive={address}"] if where == "=" else ["--archive", address])]
+    monkeypatch.setenv("MAKELEVEL", "1")
+    assert run(words) == 2
+    said = "".join(capfd.readouterr())
+    assert "has a user in its address" in said
+    assert "hunter2" not in said
+    assert "joe" not in said
+
+
+def _tar(*members: tuple[str, bytes, str]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, kind, target in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode = kind, target, 0o6777
+            member.size = 4 if kind == tarfile.REGTYPE else 0
+            tar.addfile(member, io.BytesIO(b"evil"))
+    return packed.getvalue()
+
+
+FILE, SYM, HARD = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("link", SYM, "../outside"), ("link/file", FILE, "")],
+        [("link", SYM, "{outside}"), ("link/file", FILE, "")],
+        [("file", FILE, ""), ("file", SYM, "../outside/file"), ("file", FILE, "")],
+        [("a", SYM, "../outside/secret"), ("b", HARD, "a"), ("b", FILE, "")],
+        [("b", HARD, "../outside/secret"), ("b", FILE, "")],
+        [("node", tarfile.BLKTYPE, "")],
+        [("node", tarfile.CHRTYPE, "")],
+        [("node", tarfile.FIFOTYPE, "")],
+        [("..", SYM, "x")],
+        [("dir/../../outside/file", FILE, "")],
+    ],
+)
+def test_no_archive_writes_outside_of_its_folder(members: list[tuple[str, bytes, str]], tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("keep")
+    (tmp_path / "evil.tgz").write_bytes(
+        _tar(*((name, kind, target.format(outside=outside)) for name, kind, target in members))
+    )
+    try:
+        unpack(tmp_path / "evil.tgz", tmp_path / "into")
+    except (RecoveryError, OSError):
+        pass
+    else:  # then all of it lies in the folder
+        for path in (tmp_path / "into").rglob("*"):
+            assert path.resolve().is_relative_to(tmp_path / "into")
+            assert path.is_symlink() or path.stat().st_mode & 0o6022 == 0, "and nobody becomes another by running it"
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"secret": "keep"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.tgz", "into", "outside"]
+
+
+def test_no_jar_does_either(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("link")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.jar", "w") as jar:
+        jar.writestr(link, "/etc/passwd")
+    unpack(tmp_path / "a.jar", tmp_path / "into")
+    assert not (tmp_path / "into/link").is_symlink()
+
+
+def test_the_page_lists_every_step_with_its_true_size() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|.*?\| `(recovery/\S+)`, (\d+) lines", PAGE.read_text(), re.MULTILINE)
+    assert [row[0] for row in rows] == list(RootStep)
+    for _, path, lines in rows:
+        assert len((ROOT / path).read_text().splitlines()) == int(lines), path
+
+
+def test_what_is_privileged_stands_where_the_page_says() -> None:
+    """A new place that takes root's rights must be put there, and be refusable."""
+    told = PAGE.read_text()
+    for name, tree in parsed():
+        words = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        words |= {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if words & {"chown", "setuid", "setgid", "mount", "chroot", "fanotify_init", "/proc/sys/vm/drop_caches",
+                    "privileged", "unshare", "init_module", "mknod", "iopl"}:  # fmt: skip
+            assert f"`{name}`" in told, f"{name} takes root's rights, and docs/security.md does not say it"
+
+
+def test_the_environment_installs_nothing_where_that_is_refused(tmp_path: Path) -> None:
+    """As on a Debian whose Python lacks venv, with an apt-get that would be seen."""
+    programs, called = tmp_path / "bin", tmp_path / "called"
+    programs.mkdir()
+    (programs / "python3").write_text(
+        f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1 ;; *) exec {sys.executable} "$@" ;; esac\n'
+    )
+    (programs / "apt-get").write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    for refused in ("1", "install", "fanotify,install"):
+        done = subprocess.run(
+            ["sh", str(ROOT / "scripts/environment.sh"), str(tmp_path / "venv"), "requirements/run.lock"], cwd=ROOT,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "RECOVERY_NO_ROOT_STEPS": refused},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 3
+        assert "apt-get install python3-venv" in done.stderr
+        assert not called.exists()
