@@ -163,6 +163,11 @@ def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
     )
 
 
+def means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
+    """Of one figure, where that is all that is told of it."""
+    return {key: mean(taken(runs, name)) for key, runs in by_cell(session).items()}
+
+
 def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
     """All runs by version and variant, counted or not."""
     cells: dict[tuple[str, str], list[Run]] = {

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 LEAST_RUNS = 3
 """Of fewer no interval is told: the t of two runs is 12.7, and their spread a matter of luck."""
@@ -103,4 +104,10 @@ def both_tails(t: float, degrees: int) -> float:
 
 
 def _error(values: Sequence[float]) -> float:
-    return statistics.stdev(values) / math.sqrt(len(values))
+    return _spread(tuple(values)) / math.sqrt(len(values))
+
+
+@lru_cache(maxsize=1 << 14)
+def _spread(values: tuple[float, ...]) -> float:
+    """Kept: it is exact and slow, and a report asks for the same one many times, of each of its pairs and formats."""
+    return statistics.stdev(values)

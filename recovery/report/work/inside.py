@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.cells import cell_words
-from recovery.measures import figures_about, middles, names_taken
+from recovery.measures import figures_about, means, names_taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
 from recovery.report.work.middle import beside, explained
@@ -45,27 +45,23 @@ def inside_tables(session: Session) -> Iterator[Table]:
     """Of what was taken and is not in all of the tables before."""
     before = [{name, *(about.name for about in beside(session, name))} for name in figures_about(session)]
     shown = set.intersection(*before)
-    means: Means = {
-        name: {(one.version, one.variant): one.mean for one in middles(session, name)}
-        for name in names_taken(session)
-        if name not in shown
-    }
+    found: Means = {name: means(session, name) for name in names_taken(session) if name not in shown}
     placed = {name for names in FAMILIES.values() for name in names}
-    rest = tuple(name for name in means if name not in placed)
+    rest = tuple(name for name in found if name not in placed)
     for title, names in (*FAMILIES.items(), (_REST, rest)):
-        told = [quantity(name) for name in names if name in means]
+        told = [quantity(name) for name in names if name in found]
         if told:
-            yield _table(session, title, told, means)
+            yield _table(session, title, told, found)
 
 
-def _table(session: Session, title: str, told: Sequence[Quantity], means: Means) -> Table:
+def _table(session: Session, title: str, told: Sequence[Quantity], found: Means) -> Table:
     """What is nowhere anything but zero is said in a note."""
-    some = [about for about in told if any(means[about.name].values())]
+    some = [about for about in told if any(found[about.name].values())]
     rows = [
         (version, variant)
         for version in session.versions
         for variant in session.variants
-        if any(means[about.name].get((version, variant)) is not None for about in told)
+        if any(found[about.name].get((version, variant)) is not None for about in told)
     ]
     nowhere = [about.title for about in told if about not in some]
     return Table(
@@ -75,7 +71,7 @@ def _table(session: Session, title: str, told: Sequence[Quantity], means: Means)
             (
                 key[0],
                 cell_words(session, key[1]),
-                *(said.column(about, means[about.name].get(key)) for about in some),
+                *(said.column(about, found[about.name].get(key)) for about in some),
             )
             for key in (rows if some else ())
         ),
