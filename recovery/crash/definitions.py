@@ -6,7 +6,7 @@ and the one statement under way may have happened, or not, but not half."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeVar
 
@@ -124,6 +124,13 @@ def compare(
     answered: Sequence[tuple[Step, float]], under_way: Step | None, there: Catalogue, *, killed_at_s: float
 ) -> Found:
     """`answered`: each step with the monotonic clock when its answer had come."""
+    touched = under_way.touched if under_way else frozenset()
+    return replace(_compared(answered, under_way, there, killed_at_s=killed_at_s), under_way=touched)
+
+
+def _compared(
+    answered: Sequence[tuple[Step, float]], under_way: Step | None, there: Catalogue, *, killed_at_s: float
+) -> Found:
     now = answered[-1][0].after if answered else (under_way.before if under_way else {})
     allowed = (now, under_way.after) if under_way else (now,)
     if any(there == one for one in allowed):

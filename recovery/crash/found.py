@@ -25,6 +25,8 @@ class Found:
     half_done: int = 0
     """Definitions that are neither as before the statement under way, nor as after it."""
     examples: tuple[str, ...] = ()
+    under_way: frozenset[str] = frozenset()
+    """Tables that a definition was being changed of."""
 
 
 @dataclass(frozen=True)

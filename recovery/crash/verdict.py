@@ -5,7 +5,7 @@ nothing that was rolled back, is promised always."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from recovery.crash.found import Agreement, Found, counted, first_of
@@ -55,11 +55,18 @@ def broken(back: Back) -> tuple[str, ...]:
 
 def _broken(back: Back) -> Iterator[str]:
     yield from _of_writes(back.found, back)
-    if back.complaints:
-        yield f"its log speaks of damage: {back.complaints[0][:160]}"
     # The old servers' known disease, which is counted: a definition is changed in one place after the other.
-    if back.atomic or back.moment is not Moment.DEFINITIONS:
+    diseased = back.moment is Moment.DEFINITIONS and not back.atomic
+    complaints = [line for line in back.complaints if not (diseased and _is_about(line, back.found.under_way))]
+    if complaints:
+        yield f"its log speaks of damage: {complaints[0][:160]}"
+    if not diseased:
         yield from _of_definitions(back)
+
+
+def _is_about(complaint: str, tables: Collection[str]) -> bool:
+    """About the file of one of them, or of what an alteration makes of it."""
+    return any(f"/{name}" in complaint for name in (*(f"{table}.ibd" for table in tables), "#sql"))
 
 
 def _of_writes(found: Found, back: Back) -> Iterator[str]:

@@ -84,7 +84,8 @@ def measure(bench: Bench, variant: Variant) -> Worked:
 
 
 def came_back(worked: Worked) -> Judgement:
-    """One that was told to shut down may have been done with its files when it was killed."""
+    """One that was told to shut down may have been done with its files when it was killed; and of a log that need not
+    be flushed nothing may have been there yet."""
     if worked.broken:
         return Verdict.FAILED, "; ".join(worked.broken)
     assert worked.startup is not None
@@ -102,7 +103,7 @@ def _worked(startup: Startup, back: Back, *, kills: int) -> Worked:
         clients={},
         startup=startup,
         broken=broken(back),
-        may_be_clean=back.moment is Moment.SHUTDOWN,
+        may_be_clean=back.moment is Moment.SHUTDOWN or not back.promised,
     )
 
 
