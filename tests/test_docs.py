@@ -28,6 +28,9 @@ ELSEWHERE = {
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
     "bench": "tests/real/test_selfbench_real.py",
+    # Of what they do the tests do a little.
+    "fuzz": "tests/test_fuzzed.py",
+    "fuzz-corpora": "tests/test_fuzzed.py",
     "experiments": "tests/real/test_budget_real.py",
     # Their cells multiply.
     "metadata": "tests/real/test_experiments_real.py",

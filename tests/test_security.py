@@ -244,17 +244,22 @@ def test_no_jar_does_either(tmp_path: Path) -> None:
     assert not (tmp_path / "into/link").is_symlink()
 
 
-def test_the_page_lists_every_step_with_its_true_size() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \|.*?\| `(recovery/\S+)`, (\d+) lines", PAGE.read_text(), re.MULTILINE)
+def test_the_page_lists_every_step_and_all_of_them_are_small() -> None:
+    told = PAGE.read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \|.*?\| `(recovery/\S+)` \|$", told, re.MULTILINE)
     assert [row[0] for row in rows] == list(RootStep)
-    for _, path, lines in rows:
-        assert len((ROOT / path).read_text().splitlines()) == int(lines), path
+    most = re.search(r"None of their files has more than (\d+) lines", told)
+    assert most is not None
+    for _, path in rows:
+        assert len((ROOT / path).read_text().splitlines()) <= int(most[1]), path
 
 
 def test_what_is_privileged_stands_where_the_page_says() -> None:
     """A new place that takes root's rights must be put there, and be refusable."""
     told = PAGE.read_text()
     for name, tree in parsed():
+        if name == "recovery/rootsteps.py":  # it names them, and takes none
+            continue
         words = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         words |= {
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
