@@ -32,10 +32,13 @@ _MOST_ROWS = 24
 def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     figures, versions = main_tables(session), tuple(version_tables(session))
     axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
-    asked = None if about_crashes(session) or about_damage(session) else asked_table(session)
+    judged = about_crashes(session) or about_damage(session)
+    asked = None if judged else asked_table(session)
     reads = tuple(reads_tables(session))
     first = () if asked is None else grids("asked", asked)
-    yield Section("figures", session.title, (*first, *_charts(session), *_tables("figures", figures)))
+    charts, tables = tuple(_charts(session)), _tables("figures", figures)
+    # Where it is asked what survived, the seconds come after.
+    yield Section("figures", session.title, (*first, *(tables + charts if judged else charts + tables)))
     yield Section("reads", "Reads", (*reads_charts(session), *_tables("reads", reads)))
     yield Section("axes", "What makes a difference", _tables("axes", axes))
     yield Section("versions", "Versions", _tables("versions", versions))
