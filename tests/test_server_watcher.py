@@ -6,6 +6,7 @@ import dataclasses
 import resource
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.limits import Counted, Group
+from recovery.host.usage import Activity
 from recovery.model import Limits
 from recovery.server.local import LocalLife
 from recovery.server.watcher import Ready, died, failed, watch
@@ -96,17 +98,35 @@ def test_a_server_that_does_nothing_hangs(tmp_path: Path) -> None:
 def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None:
     seen: list[int] = []
 
-    def activity(pid: int) -> tuple[int, ...]:
+    def look(pid: int) -> Activity:
         seen.append(pid)
-        return (len(seen),)
+        return Activity(float(len(seen)), (0,))
 
     life = play(tmp_path, 1.0, READY_57)
     try:
-        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.4, activity=activity).line
+        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.4, look=look).line
     finally:
         life.signal(signal.SIGKILL)
         life.wait(10)
     assert len(seen) > 2
+
+
+@pytest.mark.parametrize(
+    ("cpus", "io", "hangs"), [(0.001, (0,), True), (0.5, (0,), False), (0.001, None, False)], ids=str
+)
+def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple[int, ...] | None, hangs: bool) -> None:
+    """Of a process whose reads and writes may not be looked at, any work is work."""
+    life, began_s = play(tmp_path, 1.5, READY_57), time.monotonic()
+
+    def look(_: int) -> Activity:
+        return Activity(cpus * (time.monotonic() - began_s), io)
+
+    try:
+        with pytest.raises(ServerFailedError, match="no log, CPU or IO") if hangs else nullcontext():
+            watch(life, ready_version=parse_version("5.7.22"), stall_s=0.5, look=look)
+    finally:
+        life.signal(signal.SIGKILL)
+        life.wait(10)
 
 
 def test_waiting_costs_no_cpu(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.host.limits import Counted, Group
@@ -71,10 +72,17 @@ def resident_bytes(pid: int) -> int | None:
         return None
 
 
-def activity(pid: int) -> tuple[int, ...] | None:
-    """Changes whenever the process has computed, read or written; None once it is gone."""
-    ticks = _ticks(pid)
-    return None if ticks is None else (*ticks, *(_io(pid) or {}).values())
+@dataclass(frozen=True)
+class Activity:
+    cpu_s: float
+    io: tuple[int, ...] | None
+    """Bytes and calls; None where the process is another user's."""
+
+
+def activity(pid: int) -> Activity | None:
+    """What the process has computed, read and written so far; None once it is gone."""
+    ticks, io = _ticks(pid), _io(pid)
+    return None if ticks is None else Activity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
 
 
 def cached_bytes() -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.host.usage import activity
+from recovery.host.usage import Activity, activity
 from recovery.limited import compact
 from recovery.model import Version
 from recovery.progress import Standing
@@ -22,8 +22,10 @@ from recovery.server.logtail import Line, LogTail, last_lines
 from recovery.server.passage import Passage
 from recovery.versions import can
 
-Activity = Callable[[int], tuple[int, ...] | None]
+Look = Callable[[int], Activity | None]
 DEFAULT_STALL_S = 300.0
+_IDLE_CPUS = 0.02
+"""A server that waits for ever still counts its seconds: MySQL 5.6 takes a thousandth of a CPU for it."""
 _LOOK_S = 2.0
 """Between two looks at a process that is silent: rare enough to cost nothing."""
 Follower = Callable[[Callable[[float], Standing]], None]
@@ -46,21 +48,27 @@ class Ready:
 class Progress:
     """Does this process still do anything? Ask now and then; silence is measured from the last change."""
 
-    def __init__(self, pid: int, activity: Activity = activity) -> None:
+    def __init__(self, pid: int, look: Look = activity) -> None:
         self._pid = pid
-        self._activity = activity
-        self._seen = activity(pid)
+        self._look = look
+        self._seen = look(pid)
         self._moved_at = time.monotonic()
 
     def moved(self) -> None:
         self._moved_at = time.monotonic()
 
     def still_for_s(self) -> float:
-        seen = self._activity(self._pid)
-        if seen != self._seen:
+        seen = self._look(self._pid)
+        if self._has_moved(seen, time.monotonic() - self._moved_at):
             self._seen = seen
             self.moved()
         return time.monotonic() - self._moved_at
+
+    def _has_moved(self, seen: Activity | None, within_s: float) -> bool:
+        before = self._seen
+        if seen is None or before is None or seen.io is None:
+            return seen != before
+        return seen.io != before.io or seen.cpu_s - before.cpu_s > _IDLE_CPUS * within_s
 
 
 class _Watch:
@@ -117,13 +125,13 @@ def watch(
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[Line], None] | None = None,
     follower: Follower | None = None,
-    activity: Activity = activity,
+    look: Look = activity,
 ) -> Ready:
     """Until the ready line; ServerFailedError with the reason where none comes. Never ends the process itself."""
     found = _Watch(life, ready_version, on_line)
     if follower is not None:
         follower(found.standing)
-    progress = Progress(life.pid, activity)
+    progress = Progress(life.pid, look)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
