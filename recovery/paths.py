@@ -13,6 +13,8 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.ownership import why_not_trusted
 
 APP = "mysql-recovery-tester"
+_MOST_IN_A_NAME, _MOST_IN_ALL = 255, 4000
+"""Bytes; the kernel takes 4,096, and names of ours come behind it."""
 DEFAULT_RESULTS = Path("results")
 """In the folder where the user stands."""
 
@@ -44,11 +46,14 @@ def cache_dir() -> Path:
 
 
 def expanded(path: Path) -> Path:
-    """`~` and `~user` are home folders."""
+    """`~` and `~user` are home folders. What no file can be called is told here, before anybody looks for it."""
     try:
-        return path.expanduser()
+        found = path.expanduser()
     except RuntimeError as error:
         raise UsageError(f"{path}: nobody here has that home folder", "write the path out") from error
+    if any(len(os.fsencode(part)) > _MOST_IN_A_NAME for part in found.parts) or len(os.fsencode(found)) > _MOST_IN_ALL:
+        raise UsageError(f"{str(path)[:40]}… is longer than any path", "check the path")
+    return found
 
 
 def images_dir() -> Path:
