@@ -41,7 +41,7 @@ $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MA
 endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
-        compare status \
+        compare status resume \
         test test-fast lint audit bench fuzz fuzz-corpora lock clean
 
 help: ## this page
@@ -94,6 +94,9 @@ damage: env ## what does it do and say, started after a kill on a full disk, or 
 
 experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
 	@$(RECOVERY) experiments $(ARGS)
+
+resume: env ## go on with the newest session that ended early, or ARGS=SESSION
+	@$(RECOVERY) run --resume $(ARGS)
 
 status: env ## where is the run that goes on, on this host?
 	@$(RECOVERY) status $(ARGS)

@@ -29,10 +29,11 @@ from recovery.commands.options import (
     refuse_empty_and_unknown,
     refuse_empty_words,
 )
+from recovery.commands.resume import run_command
 from recovery.commands.status import status
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.rights import refusing
-from recovery.host.signals import end_like_an_interrupt
+from recovery.host.signals import change_nothing_any_more, end_like_an_interrupt
 from recovery.host.standstill import count_continuing
 from recovery.report.layout import printable
 from recovery.rootsteps import NO_STEPS, Steps, parse_steps
@@ -52,6 +53,7 @@ def cli() -> None:
 for command in (
     *measure.commands(),
     experiments,
+    run_command,
     status,
     *look.COMMANDS,
     doctor,
@@ -69,7 +71,12 @@ def main() -> NoReturn:
     end_like_an_interrupt()
     count_continuing()
     _keep_others_from_writing()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # one more, while the first was being told
+        code = INTERRUPTED
+    change_nothing_any_more()
+    sys.exit(code)
 
 
 def _open_what_is_closed() -> None:

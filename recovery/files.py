@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shutil
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from recovery.errors import RecoveryError
+
+_ANY_FILE = r".+\.\w+"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """The new content is on the disk on return; the old one is still there after an OSError."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    _replace(path, lambda file: file.write(data))
+
+
+def copy_atomically(source: Path, path: Path) -> None:
+    """The same, with what another file holds."""
+    with source.open("rb") as content:
+        _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+
+
+def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    draft = draft_of(path)
     try:
         # A process of this number may have left one; and where others may write, a link of theirs is not followed.
         draft.unlink(missing_ok=True)
         with draft.open("xb") as file:
-            file.write(data)
+            fill(file)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
@@ -26,6 +43,50 @@ def write_atomically(path: Path, data: bytes) -> None:
             draft.unlink()
         raise
     sync_folder(path.parent)
+
+
+def draft_of(path: Path) -> Path:
+    """What it is called until it is whole: whose it is must be seen once its process was killed."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
+    """Removes what processes that are gone have left half made there. Only for a folder in which nobody but this tool
+    calls anything so."""
+    draft = re.compile(rf"\.(?:{names})\.(\d+)")
+    with suppress(OSError):
+        for entry in sorted(folder.iterdir()):
+            match = draft.fullmatch(entry.name)
+            if match is not None and _is_gone(int(match[1])):
+                _remove(entry)
+
+
+def _is_gone(process: int) -> bool:
+    """What bears our own number was left by an earlier process that had it: this one is about nothing else now."""
+    return process == os.getpid() or not Path(f"/proc/{process}").exists()
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            entry.unlink()
+
+
+def name_folder(draft: Path, name: str) -> Path:
+    """A folder that was made whole under another name gets this one, beside it, with a number at its end where there
+    is one of this name."""
+    for number in range(1, 1000):
+        folder = draft.with_name(name if number == 1 else f"{name}-{number}")
+        try:
+            draft.rename(folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+        else:
+            return folder
+    raise _full(draft.parent, name)
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -37,7 +98,11 @@ def new_folder(parent: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
+    raise _full(parent, name)
+
+
+def _full(parent: Path, name: str) -> RecoveryError:
+    return RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.files import write_atomically
+from recovery.files import copy_atomically, write_atomically
 from recovery.model import Trial
 from recovery.scenarios.outcome import Outcome, Worked
 from recovery.store import LOOKS, STACKS, keeping_in
@@ -32,7 +31,7 @@ def _log(folder: Path, trial: Trial, logs: Path, *, measured: bool) -> str | Non
     if not found:
         return None
     name = f"logs/{_name(trial)}.err"
-    shutil.copyfile(found[-1], folder / name)
+    copy_atomically(found[-1], folder / name)
     return name
 
 
@@ -51,5 +50,5 @@ def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
         return None
     name = f"{LOOKS}/{_name(trial)}.csv.gz"
     (folder / name).parent.mkdir(exist_ok=True)
-    shutil.copyfile(worked.raw, folder / name)
+    copy_atomically(worked.raw, folder / name)
     return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.model import Extra, Layout, Named, Schema, Trial, Variant, Version, Work
@@ -72,6 +72,32 @@ class Plan:
         """Of those over its data directory."""
         place = place_of(trial.version, trial.variant)
         return not any(place_of(later.version, later.variant) == place for later in self.trials[trial.number :])
+
+    def over(self, place: Place) -> tuple[Trial, ...]:
+        """Those that are measured over this data directory."""
+        return tuple(trial for trial in self.trials if place_of(trial.version, trial.variant) == place)
+
+    def variants_over(self, place: Place) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(trial.variant.name for trial in self.over(place)))
+
+    def is_missing(self, place: Place, done: Container[int]) -> bool:
+        """Whether some of those over this data directory are, where these have ended."""
+        return any(trial.number not in done for trial in self.over(place))
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What there is already of a plan, of which the rest is asked for."""
+
+    done: frozenset[int] = frozenset()
+    """Numbers of the trials that have ended."""
+    alternating: bool | None = None
+    """The order that it began in; None is one that is still to be chosen."""
+    built: frozenset[str] = frozenset()
+    """Keys of the data directories that it has made."""
+
+
+NOTHING_YET = Begun()
 
 
 def variants_of(

@@ -13,12 +13,12 @@ from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.leftout import refuse_nothing
 from recovery.model import Build, Cache
-from recovery.plan import Plan, make_plan, places_for
+from recovery.plan import NOTHING_YET, Begun, Plan, make_plan, places_for
 from recovery.request import Request
 from recovery.rootsteps import RootStep
 from recovery.scenarios import find_scenario
 from recovery.scenarios.scenario import Scenario
-from recovery.stages import Stage, check_room, may_alternate, survey
+from recovery.stages import Stage, check_beside, check_room, may_alternate, survey
 
 
 def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
@@ -51,9 +51,23 @@ class Prepared:
     dropper: Dropper | None = None
     storage: Mapping[str, Fact] = field(default_factory=dict)
     """How fast it is, as facts for the report."""
+    begun: Begun = NOTHING_YET
+
+    @property
+    def needed(self) -> tuple[Stage, ...]:
+        """Those over which something is still to be measured."""
+        return tuple(stage for stage in self.stages if self.plan.is_missing(stage.place, self.begun.done))
+
+    @property
+    def done_with(self) -> tuple[Stage, ...]:
+        """Those that were made for this plan alone, and have served."""
+        needed = self.needed
+        return tuple(
+            stage for stage in self.stages if stage.whole and stage.key in self.begun.built and stage not in needed
+        )
 
 
-def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
+def prepare(request: Request, builds: tuple[Build, ...], begun: Begun = NOTHING_YET) -> Prepared:
     scenario = find_scenario(request.scenario)
     if any(work.cache is Cache.COLD for work in request.works):
         check_can_be_cold(request.data)
@@ -65,8 +79,13 @@ def prepare(request: Request, builds: tuple[Build, ...]) -> Prepared:
     places = places_for(versions, variants)
     stages = survey(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
     room = free(request.data)
-    alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
-    if not alternating:
-        check_room(stages, room, keep=request.keep)
+    alternating = begun.alternating
+    if alternating is None:
+        alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
     plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, extras=request.extras)
-    return Prepared(scenario, plan, stages)
+    prepared = Prepared(scenario, plan, stages, begun=begun)
+    if not alternating:
+        check_room(prepared.needed, room, keep=request.keep, done_with=prepared.done_with)
+    elif begun.done:
+        check_beside(prepared.needed, room)
+    return prepared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
@@ -94,8 +94,9 @@ class Ended:
     verdict: Verdict
     value: float | None
     """Of what its variant is about: seconds of a start, queries a second."""
-    took_s: float
-    """The whole of it: inserts, flush, count and shutdown around the timed start."""
+    took_s: float | None
+    """The whole of it: inserts, flush, count and shutdown around the timed start. None where that was before this
+    process began."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,13 @@ class Progress:
     def planned(self, ahead: Ahead) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
         return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
+
+    def gone_on(self, runs: Iterable[Run]) -> Progress:
+        """These had ended before this process began."""
+        known = [(run, value_of(run, self.figure_of(run.variant))) for run in runs]
+        ended = tuple(Ended(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known)
+        begun = replace(self, ended=ended)
+        return replace(begun, cells=tuple(begun._cells()))._foreseen(0)
 
     def keeping_in(self, folder: str) -> Progress:
         return replace(self, results=folder)
@@ -217,7 +225,8 @@ class Progress:
 
     def _foreseen(self, begun: int) -> Progress:
         """Summed up when something has changed: it is asked for several times a second, beside timed starts."""
-        later = self.ahead.trials[begun:] if self.ahead else ()
+        ended = {one.number for one in self.ended}
+        later = [one for one in self.ahead.trials[begun:] if one.number not in ended] if self.ahead else []
         return replace(self, later_s=sum(map(self._trial_s, later)))
 
     def _cells(self) -> Iterator[Cell]:
@@ -245,7 +254,8 @@ class Progress:
 
     def _trial_s(self, trial: Trial) -> float:
         cell = (str(trial.version), trial.variant.name)
-        took = [one.took_s for one in self.ended if (one.version, one.variant) == cell and one.verdict.as_asked]
+        alike = [one for one in self.ended if (one.version, one.variant) == cell and one.verdict.as_asked]
+        took = [one.took_s for one in alike if one.took_s is not None]
         if took:
             return fmean(took)
         return self.ahead.trial_s.get(cell, 0.0) if self.ahead else 0.0

@@ -146,9 +146,7 @@ def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
 
 def floor_of(last: Trial, plan: Plan, reads: Reads) -> Floor:
     """Of the data directory of this trial."""
-    place = place_of(last.version, last.variant)
-    over = (trial.variant.name for trial in plan.trials if place_of(trial.version, trial.variant) == place)
-    return Floor(str(last.version), tuple(dict.fromkeys(over)), **asdict(reads))
+    return Floor(str(last.version), plan.variants_over(place_of(last.version, last.variant)), **asdict(reads))
 
 
 def _rate(count: int | None, seconds: float) -> float | None:

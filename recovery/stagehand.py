@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from recovery.host.limits import Group
 from recovery.host.machine import memory_bytes
 from recovery.host.orphans import end_servers_in
 from recovery.host.pagecache import flush_caches
+from recovery.host.signals import held_back
 from recovery.host.space import Need, free
 from recovery.host.storage import device_of
 from recovery.load.ground import Ground
@@ -43,6 +44,7 @@ class Narrator(Protocol):
     def warn(self, line: str) -> None: ...
     def on_stage(self) -> AbstractContextManager[None]: ...
     def planned(self, ahead: Ahead) -> None: ...
+    def gone_on(self, runs: Iterable[Run]) -> None: ...
     def keeping_in(self, folder: Path) -> None: ...
     def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
     def trial_began(self, trial: Trial) -> None: ...
@@ -64,6 +66,8 @@ class Stagehand:
         group: Group | None = None,
         samplers: tuple[str, ...] = (),
         programs: Mapping[str, Tool] | None = None,
+        built: Iterable[str] = (),
+        done_with: Iterable[str] = (),
     ) -> None:
         self.request = request
         self.programs = programs or {}
@@ -76,9 +80,12 @@ class Stagehand:
         self.group = group
         """For the servers that are measured, all of them; whoever opened it removes it."""
         self._open: dict[Place, Bench] = {}
-        self._built: set[str] = set()
-        self._done_with: list[str] = []
-        """Of those that were built here, oldest first."""
+        self.on_build: Callable[[str], None] = lambda _: None
+        """Hears of every directory, by its key, before it is built."""
+        self._built = set(built)
+        """By this session, be it before it ended early and went on."""
+        self._done_with = list(done_with)
+        """Of those, oldest first."""
         self._can_grow: set[str] = set()
         """Those of them whose server was stopped cleanly."""
 
@@ -88,9 +95,9 @@ class Stagehand:
             self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
         return self._open[place]
 
-    def rehearse(self) -> None:
+    def rehearse(self, places: Sequence[Place]) -> None:
         """Before anything is built: have the servers what encrypted tables need? The first stage is begun at once."""
-        for stage in tuple(self.stages.values())[1:]:
+        for stage in (self.stages[place] for place in places[1:]):
             if stage.schema.layout is Layout.ENCRYPTED and not stage.whole:
                 with DataDirs(self.request.data).acquire(stage.key) as datadir:
                     if datadir.state.status == "new":
@@ -113,8 +120,9 @@ class Stagehand:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Every server ends first, and every directory is given back, whatever goes wrong with another."""
-        with ExitStack() as stack:
+        """Every server ends first, and every directory is given back, whatever goes wrong with another; a second Ctrl-C
+        waits for it."""
+        with held_back(), ExitStack() as stack:
             for bench in self._open.values():
                 stack.callback(_give_back, bench)
             for bench in self._open.values():
@@ -208,6 +216,7 @@ class Stagehand:
     def _build(self, stage: Stage, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
         self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
+        self.on_build(stage.key)
         with self.narrator.building(stage.title) as progress:
             prepare_stage(self._ground(stage, datadir), progress=progress)
         self._built.add(stage.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, UsageError
@@ -79,10 +79,10 @@ def refuse(version: Version, schema: Schema) -> None:
         )
 
 
-def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
+def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Sequence[Stage] = ()) -> None:
     """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
     what this session built makes room for what comes, unless it is to be kept."""
-    built: list[Stage] = []
+    built = [replace(stage, need=stage.size) for stage in done_with]
     for stage in stages:
         if stage.whole:
             continue
@@ -99,6 +99,13 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool) -> None:
             )
         room -= stage.need
         built.append(stage)
+
+
+def check_beside(stages: Sequence[Stage], room: Need) -> None:
+    """Of a session that goes on in the order in which it began."""
+    need = sum((stage.need for stage in stages), NOTHING)
+    if not need.fits(room):
+        raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", HINT)
 
 
 def may_alternate(needs: Iterable[Need], room: Need, *, growing: bool) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,11 +16,13 @@ from pydantic import TypeAdapter
 from recovery import __version__
 from recovery.curves import stored_fits
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.files import new_folder, sync_folder, write_atomically
+from recovery.files import draft_of, name_folder, sweep_drafts, sync_folder, write_atomically
 from recovery.findings import findings
 from recovery.folded import Folded, hottest, read
 from recovery.host import flock
 from recovery.measures import Between, Held, Middle, between, contrasts, is_work, stored_measures
+from recovery.planned import PLAN, Planned
+from recovery.planned import to_json as plan_to_json
 from recovery.readback import FORMAT, read_back
 from recovery.stored import Finding, Run, Session
 from recovery.summary import Summary, summarised
@@ -34,6 +36,8 @@ LOOKS = "looks"
 LOCK = "running.lock"
 """Held while the session runs: one that nobody holds tells of a tool that was killed."""
 _KILLED = "The tool was killed before the session ended; what had ended until then is kept."
+DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
+"""What is half made in the folder of all sessions, which may hold files of the user's."""
 
 _SESSION = TypeAdapter(Session)
 _RUN = TypeAdapter(Run)
@@ -54,28 +58,84 @@ class SessionStore:
         self._lock: flock.Lock | None = None
 
     @classmethod
-    def create(cls, results: Path, session: Session) -> SessionStore:
-        """Make a folder that was not there before, and point `latest` at it."""
+    def create(cls, results: Path, session: Session, *, plan: Planned | None = None) -> SessionStore:
+        """Make a folder that was not there before. It gets its name once all is in it that makes it a session, so that
+        there is never half of one."""
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"
         with keeping_in(results):
             results.mkdir(parents=True, exist_ok=True)
-            store = cls(
-                new_folder(results, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"), _stamped(session)
-            )
-            with suppress(OSError):  # a filesystem without locks
-                store._lock = flock.take(store.folder / LOCK, mode=0o644)
-            store.logs.mkdir()
-            (store.folder / "runs").mkdir()
-            store._write_report()
-            _point_latest(results, store.folder.name)
+            store = cls(draft_of(results / name), _stamped(session))
+            store.folder.mkdir()
+            try:
+                store._take_lock()
+                store.logs.mkdir()
+                (store.folder / "runs").mkdir()
+                if plan is not None:
+                    store.keep_plan(plan)
+                store._write_report()
+                store._moved(name_folder(store.folder, name))
+            except BaseException:
+                store.discard()
+                raise
             sync_folder(results)
         return store
+
+    @classmethod
+    def go_on(cls, folder: Path) -> SessionStore:
+        """The folder of one that ended early. Nothing is written yet; HostUnfitError where it has not ended."""
+        with keeping_in(folder):
+            store = cls(folder, _read(folder))
+            if not store._take_lock():
+                raise still_runs(folder)
+            # Once more: until it was locked another process may have written to it.
+            store._session = _read(folder)
+            for part in (folder, folder / "runs", folder / "logs", folder / STACKS, folder / LOOKS):
+                sweep_drafts(part)
+        return store
+
+    def _take_lock(self) -> bool:
+        """True also on a filesystem without locks."""
+        try:
+            self._lock = flock.take(self.folder / LOCK, mode=0o644)
+        except OSError:
+            return True
+        return self._lock is not None
+
+    def _moved(self, folder: Path) -> None:
+        self.folder, self.logs = folder, folder / "logs"
+        if self._lock is not None:
+            self._lock.path = folder / LOCK
+
+    def let_go(self) -> None:
+        """Without a word, of one that could not go on: it ended as it had ended before."""
+        if self._lock is not None:
+            self._lock.release(unlink=self._session.status != "running")
+
+    def discard(self) -> None:
+        """Nothing was measured, and whoever asked for it knows why."""
+        has_its_name = not self.folder.name.startswith(".")
+        doomed = draft_of(self.folder) if has_its_name else self.folder
+        with suppress(OSError):
+            self.folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+        self.let_go()
+
+    def is_newest(self) -> None:
+        """`latest` points at it from now on."""
+        with keeping_in(self.folder.parent):
+            _point_latest(self.folder.parent, self.folder.name)
+            sync_folder(self.folder.parent)
+
+    def keep_plan(self, plan: Planned) -> None:
+        with keeping_in(self.folder):
+            write_atomically(self.folder / PLAN, plan_to_json(plan))
 
     def append(self, run: Run) -> None:
         """Store a run that ended: first its own file, then the report that has them all."""
         stored = {"format": FORMAT, **_RUN.dump_python(run, mode="json")}
         with keeping_in(self.folder):
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", _json(stored))
-            self._session = replace(self._session, runs=(*self._session.runs, run))
+            self._session = replace(self._session, runs=_in_order((*self._session.runs, run)))
             self._write_report()
 
     def update(self, session: Session) -> None:
@@ -118,18 +178,35 @@ def to_json(session: Session) -> bytes:
 
 def load(folder: Path) -> Session:
     """The stored session, with the runs that a killed one had no time to put into its report."""
+    session = _read(folder)
+    if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
+        session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
+    return replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs))
+
+
+def _read(folder: Path) -> Session:
     path = folder / REPORT
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = read_back(path, _SESSION)
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
-    if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
-        session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
     known = {run.number for run in session.runs}
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in known]
-    runs = sorted((*session.runs, *late), key=lambda run: run.number)
-    return replace(session, runs=tuple(_with_hottest(folder, run) for run in runs))
+    return replace(session, runs=_in_order((*session.runs, *late)))
+
+
+def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Of the plan: one that went on after it had ended early may have measured an earlier one later."""
+    return tuple(sorted(runs, key=lambda run: run.number))
+
+
+def still_runs(folder: Path) -> HostUnfitError:
+    who = flock.holder(folder / LOCK) or "another process"
+    return HostUnfitError(
+        f"the session {folder.name} is going on just now: {who}",
+        "wait until it ends; `recovery status` tells where it is",
+    )
 
 
 def _with_hottest(folder: Path, run: Run) -> Run:
@@ -158,7 +235,7 @@ def find(results: Path, name: str | None) -> Path:
     if (results / LATEST / REPORT).is_file():
         return (results / LATEST).resolve()
     # A copied results folder may have lost the link; the names sort by time.
-    names = _session_names(results)
+    names = session_names(results)
     if not names:
         raise UsageError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
     return (results / names[-1]).resolve()
@@ -168,7 +245,7 @@ def check_results_folder(results: Path) -> None:
     """Before hours of work: can anything be kept here? Makes the folder, writes a file, and takes it away again."""
     with keeping_in(results):
         results.mkdir(parents=True, exist_ok=True)
-        probe = results / f".probe.{os.getpid()}"
+        probe = draft_of(results / "probe")
         try:
             write_atomically(probe, b"x" * 4096)
         finally:
@@ -181,7 +258,7 @@ def _stamped(session: Session) -> Session:
 
 def _point_latest(results: Path, name: str) -> None:
     link = results / LATEST
-    draft = results / f".{LATEST}.{os.getpid()}"
+    draft = draft_of(link)
     draft.unlink(missing_ok=True)
     draft.symlink_to(name)
     draft.replace(link)
@@ -193,12 +270,13 @@ def _json(stored: dict[str, Any]) -> bytes:
     return text.encode("utf-8", errors="replace")
 
 
-def _session_names(results: Path) -> list[str]:
+def session_names(results: Path) -> list[str]:
+    """The newest last."""
     return sorted(path.parent.name for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST)
 
 
 def _known_sessions(results: Path) -> str:
-    names = _session_names(results)
+    names = session_names(results)
     return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `make cold-recovery`"
 
 

@@ -16,13 +16,13 @@ FILES = sorted((ROOT / "recovery").rglob("*.py"))
 BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "work", "readback", "ownership"}
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "chance", "fit", "curves", "folded", "findings",
-    "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect", "rootsteps",
+    "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect", "rootsteps", "planned",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks", "crash"}
 PLANS = {
-    "keeping", "plan", "leftout", "foreseen", "prepared", "runner", "request", "results", "stages", "engines",
-    "stagehand", "estimate", "forecast", "clashes",
+    "keeping", "plan", "leftout", "foreseen", "prepared", "runner", "loop", "request", "results", "stages", "engines",
+    "stagehand", "estimate", "forecast", "clashes", "resumed", "unended",
 }  # fmt: skip
 FRONT = {"cli", "commands", "__main__"}
 BENCH = {"selfbench"}
@@ -57,8 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 PURE = [
     "errors", "measured", "model", "stored", "versions", "summary", "limited", "phases", "plan", "leftout", "results",
-    "estimate", "work", "quantities", "measures", "cells", "load/sysbench", "scenarios/loadable", "scenarios/outcome",
-    "scenarios/pools", "clashes", "rootsteps",
+    "estimate", "work", "quantities", "measures", "cells", "planned", "load/sysbench", "scenarios/loadable",
+    "scenarios/outcome", "scenarios/pools", "clashes", "rootsteps",
     "server/options", "host/looks", "host/check", "host/cores",
     "server/errorlog", "server/marks", "server/phases", "server/passage", "server/stamps", "server/counted",
     "server/starts", "load/profile", "load/sample", "load/waits", "load/watching",

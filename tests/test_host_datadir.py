@@ -254,3 +254,40 @@ def test_nothing_is_left_where_nothing_was_made(dirs: DataDirs) -> None:
     dirs.acquire("empty").release()
     assert dirs.list() == ()
     assert list(dirs.root.iterdir()) == []
+
+
+def test_what_the_dead_left_half_made_beside_directories_goes(dirs: DataDirs) -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    process.wait()
+    with dirs.acquire(KEY) as dd:
+        dd.save(WHOLE)
+        (dd.path / f".state.json.{process.pid}").write_text('{"status": "wh')
+    owner = {"pid": process.pid, "command": "recovery scale", "since": "2026-11-22 06:00:00 UTC"}
+    (dirs.root / "removed-0123abcd.lock").write_text(json.dumps(owner))
+    (dirs.root / "of-the-user.lock").write_text("mine")
+    (dirs.root / "empty.lock").touch()
+    dirs.check()
+    assert sorted(entry.name for entry in dirs.root.iterdir()) == [KEY, f"{KEY}.lock", "empty.lock", "of-the-user.lock"]
+    with dirs.acquire(KEY) as dd:
+        assert dd.state == WHOLE
+        assert [entry.name for entry in dd.path.iterdir()] == ["state.json"]
+
+
+def test_the_lock_of_who_is_about_to_make_a_directory_stays(dirs: DataDirs) -> None:
+    script = (
+        "import sys; from pathlib import Path; from recovery.host import flock\n"
+        "lock = flock.take(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    dirs.check()
+    path = dirs.root / f"{KEY}.lock"
+    command = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            dirs.check()
+            assert path.exists()
+        finally:
+            child.kill()
+    dirs.check()
+    assert not path.exists()

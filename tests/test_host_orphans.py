@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -64,3 +65,24 @@ def test_servers_of_dead_runs_are_ended_whatever_their_data_directory(tmp_path: 
         for process in (orphan, ours, other):
             process.kill()
             process.communicate()
+
+
+def test_who_has_ended_and_is_collected_by_nobody_is_not_waited_for(tmp_path: Path) -> None:
+    """The orphan of a killed run belongs to the first process of a container, which may not care."""
+    idle = (
+        "import subprocess, sys, time; p = subprocess.Popen(sys.argv[2:], cwd=sys.argv[1], stdout=subprocess.DEVNULL);"
+        "print(p.pid, flush=True); time.sleep(600)"
+    )
+    (tmp_path / "mine").mkdir()
+    command = [sys.executable, "-c", idle, str(tmp_path / "mine"), *SLEEPER]
+    parent = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        began_s = time.monotonic()
+        assert end_servers_in(tmp_path / "mine", child.name()) == (child.pid,)
+        assert child.status() == psutil.STATUS_ZOMBIE
+        assert time.monotonic() - began_s < 30
+    finally:
+        parent.kill()
+        parent.communicate()

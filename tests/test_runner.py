@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,13 @@ import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.floor import Reads
+from recovery.loop import Loop
 from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.model import Build, Cache, Extra, Flavor, Schema, Trial, Variant, Version, starts
 from recovery.plan import Place, make_plan, variants_of
 from recovery.prepared import Prepared
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
-from recovery.runner import _Loop
 from recovery.scenarios.crash_recovery import judge
 from recovery.scenarios.outcome import Outcome
 from recovery.scenarios.scenario import Scenario
@@ -94,6 +94,7 @@ class SilentNarrator:
         yield
 
     def planned(self, ahead: Ahead) -> None: ...
+    def gone_on(self, runs: Iterable[Run]) -> None: ...
     def keeping_in(self, folder: Path) -> None: ...
     def trial_began(self, trial: Trial) -> None: ...
     def doing(self, step: str) -> None: ...
@@ -123,10 +124,10 @@ def good(bench: FakeBench) -> Outcome:
 
 @pytest.fixture(autouse=True)
 def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.runner.measure_floor", FakeBench.floor)
+    monkeypatch.setattr("recovery.loop.measure_floor", FakeBench.floor)
 
 
-def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[_Loop, FakeBench, FakeStagehand]:
+def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[Loop, FakeBench, FakeStagehand]:
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
@@ -154,7 +155,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     bench = FakeBench(logdir)
     stagehand = FakeStagehand(bench)
     prepared = Prepared(scenario, plan, ())
-    return _Loop(request, prepared, stagehand=cast(Stagehand, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
+    return Loop(request, prepared, stagehand=cast(Stagehand, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
 
 
 def stored(tmp_path: Path) -> Session:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
-from recovery.files import write_atomically
+from recovery.files import sweep_drafts, write_atomically
 from recovery.ownership import made_readable
 
 NAMES = {"sha256": "SHA-256", "md5": "MD5"}
@@ -42,5 +42,6 @@ def remembered(path: Path, memo: Path) -> str:
     sha256 = digest(path)
     with suppress(OSError):  # a cache of root's, which others may read
         made_readable(memo.parent)
+        sweep_drafts(memo.parent)
         write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
     return sha256

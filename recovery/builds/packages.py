@@ -101,7 +101,7 @@ def fetch(package: str, filename: str) -> Path:
         if shutil.which(program) is None:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
     root = _root()
-    with alone(root / ".lock"), tempfile.TemporaryDirectory(prefix=".part-", dir=root) as part:
+    with alone(root / ".lock"), _part(root) as part:
         if (found := held(package, filename)) is not None:  # another process was faster
             return found
         tree = Path(part) / "tree"
@@ -115,6 +115,13 @@ def fetch(package: str, filename: str) -> Path:
     if found is None:
         raise HostUnfitError(f"the package {package} holds no {filename}", "install the library by hand")
     return found
+
+
+def _part(root: Path) -> tempfile.TemporaryDirectory[str]:
+    """Nobody else works here: what lies there was left by one that was killed."""
+    for leftover in root.glob(".part-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=".part-", dir=root)
 
 
 def _under_old_name(tree: Path, filename: str) -> None:

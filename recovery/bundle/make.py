@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,6 +14,7 @@ from recovery.bundle.known import of_host
 from recovery.bundle.masking import Mask, told
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import write_atomically
+from recovery.host import tempfolders
 from recovery.readback import FORMAT
 from recovery.report.tables import figures_of, tables
 from recovery.report.text import render_table
@@ -39,8 +39,8 @@ class Bundle:
 
 
 def make(folder: Path) -> Bundle:
-    with tempfile.TemporaryDirectory(prefix="recovery-bundle-") as made:
-        raw, clean = Path(made) / "raw", Path(made) / "clean"
+    with tempfolders.folder() as made:
+        raw, clean = made / "raw", made / "clean"
         raw.mkdir()
         clean.mkdir()
         members.stage(folder, raw)

@@ -247,13 +247,18 @@ def _place(place: str | None) -> str | None:
     return place if place is None or "://" in place else str(_path(Path(place)))
 
 
+def _usual_schemas(request: Request) -> int:
+    experiment = find_scenario(request.scenario).experiment
+    return experiment.schema.databases if experiment else 1
+
+
 def _repeat(request: Request, given: Given) -> str:
     schema = request.schema
     ours = request.work is not None
     options: list[tuple[str, object]] = [
         ("--version", " ".join(request.versions) or None),
         ("--tables", " ".join(map(str, request.points)) or schema.tables),
-        ("--schemas", schema.databases if schema.databases > 1 else None),
+        ("--schemas", schema.databases if max(schema.databases, _usual_schemas(request)) > 1 else None),
         ("--layout", schema.layout.value if schema.layout is not Layout.FILES else None),
         ("--columns", schema.columns or None if not ours else None),
         ("--rows", schema.rows or None),

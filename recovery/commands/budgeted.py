@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
-
-import click
 
 from recovery.builds import catalog
 from recovery.builds.resolve import known_wanted
-from recovery.commands import measure
-from recovery.commands.asked import make_request
+from recovery.commands.again import request_of
 from recovery.commands.asked_work import host_for
 from recovery.errors import ClashError, HostUnfitError, UsageError
 from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, span_text
@@ -176,23 +170,5 @@ def refuse_nothing(asked: Asked, found: Sequence[Chosen]) -> None:
 
 
 def _request(name: str, asked: Asked, rung: Rung) -> Request:
-    command = _commands()[name]
     words = ["--version", " ".join(asked.versions), *rung.words, *asked.shared]
-    given: dict[str, Any] = dict(command.make_context(name, words).params)
-    for beside in ("dry_run", "json_to", "quiet", "predict"):
-        given.pop(beside, None)
-    return make_request(name, given)
-
-
-@cache
-def _commands() -> Mapping[str, click.Command]:
-    """Those that measure, deaf to the environment: what it says is for the command that was called."""
-    found = {}
-    for command in measure.commands():
-        deaf = []
-        for parameter in command.params:
-            own = copy.copy(parameter)
-            own.envvar = None
-            deaf.append(own)
-        found[str(command.name)] = click.Command(command.name, params=deaf, add_help_option=False)
-    return found
+    return request_of(name, words)

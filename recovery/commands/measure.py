@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,8 +17,7 @@ import click
 
 from recovery.commands.asked import make_request
 from recovery.commands.dry_run import tell_plan
-from recovery.commands.gone_on import newest
-from recovery.commands.options import Decorator, measuring_options
+from recovery.commands.options import Decorator, measuring_options, repeat_command
 from recovery.commands.work_options import refuse_foreign, with_defaults, working_options
 from recovery.compare import not_measured, slower_than_baseline
 from recovery.engines import choose
@@ -25,6 +26,7 @@ from recovery.host import statusfile
 from recovery.host.lock import lock_path
 from recovery.host.owner import mark
 from recovery.host.rights import refusing
+from recovery.paths import DEFAULT_RESULTS
 from recovery.progress import Progress
 from recovery.report import console as console_report
 from recovery.report.console import Page
@@ -39,6 +41,7 @@ from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.store import REPORT, load
 from recovery.stored import Session
+from recovery.unended import FINISHED, Left
 
 
 def commands() -> tuple[click.Command, ...]:
@@ -80,8 +83,7 @@ def _help(scenario: Scenario) -> str:
 def measure(scenario: str, given: dict[str, Any]) -> int:
     dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
     request = make_request(scenario, given)
-    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
-        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+    check_json(json_to)
     if dry_run and json_to:
         raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
     if dry_run:
@@ -89,7 +91,15 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
         with refusing(request.refused):
             tell_plan(request, Page())
         return 0
-    session = run_and_show(request, quiet=quiet, json_to=json_to)
+    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to))
+
+
+def check_json(json_to: str | None) -> None:
+    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
+        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+
+
+def exit_code(request: Request, session: Session) -> int:
     if not_measured(session) is not None:
         return 1
     if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
@@ -97,19 +107,41 @@ def measure(scenario: str, given: dict[str, Any]) -> int:
     return 0
 
 
-def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None) -> Session:
-    """What was kept of one that ended early is shown, too."""
+class SessionInterruptedError(RecoveryError):
+    """By Ctrl-C, SIGTERM or a closed terminal; there is something to go on with."""
+
+    exit_code = 130
+
+
+def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Left | None = None) -> Session:
+    """What was kept of one that ended early is shown, too, and how it goes on."""
     narrator = _narrator(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
-    before = newest(request.results)
     try:
-        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator).folder
-    except BaseException:
-        left = newest(request.results)
-        if left is not None and left != before:
-            _show(left, json_to, narrator.say)
+        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on).folder
+    except BaseException as error:
+        further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
+        if further is None:
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            raise SessionInterruptedError("interrupted", f"what was finished is kept; {further}") from None
+        if getattr(error, "exit_code", None) == SessionInterruptedError.exit_code:
+            raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
+        narrator.say(further)
         raise
     return _show(folder, json_to, narrator.say)
+
+
+def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
+    """How it goes on, in words; None where there is nothing to go on with."""
+    if not (folder / REPORT).is_file():
+        return None
+    with suppress(RecoveryError, OSError):  # what ended it is what must be told
+        if _show(folder, json_to, say).status == FINISHED:
+            return None
+    results = folder.parent
+    options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
+    return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"
 
 
 def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:

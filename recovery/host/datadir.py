@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.files import sweep_drafts
 from recovery.host import flock, state, tree
 from recovery.host.copies import copy_in, remove_copy
 from recovery.host.orphans import end_servers_in
@@ -103,6 +104,16 @@ class DataDirs:
             made_private(self.root)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Locks of directories that are not there: their owner was killed just after it had removed one, or before it
+        made it."""
+        for path in self.root.glob("*.lock"):
+            if (self.root / path.stem).exists() or not flock.is_ours(path):
+                continue
+            if (lock := flock.take(path, mode=0o644)) is not None:
+                lock.release(unlink=not (self.root / path.stem).exists())
 
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
         """By all that decides what is built; readable, for `recovery datadirs`."""
@@ -126,6 +137,7 @@ class DataDirs:
                 path.mkdir(mode=0o700, exist_ok=True)
                 _make_private(path)
                 remove_copy(path)  # of a killed run: the lock is ours
+                sweep_drafts(path)
                 return DataDir(path, lock, state.load(path))
             except BaseException:
                 lock.release()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from recovery.files import read_strange
 from recovery.ownership import user_called
 
 _PATIENCE_S = 0.3
@@ -88,6 +89,15 @@ def holder(path: Path) -> str | None:
         os.close(fd)
 
 
+def is_ours(path: Path) -> bool:
+    """One that this user took once and never released: its holder was killed, or holds it still."""
+    try:
+        told = read_strange(path, _MOST_BYTES)
+    except OSError:
+        return False
+    return told is not None and told[1] == os.geteuid() and _owner(told[0]) is not None
+
+
 def _open(path: Path, mode: int) -> int:
     """O_CREAT alone is refused on another user's file in a sticky folder (fs.protected_regular)."""
     flags = os.O_RDWR | _STRANGE
@@ -146,15 +156,20 @@ def _command() -> str:
 
 
 def _signature(fd: int) -> str:
+    """Of one that was just taken there is none yet."""
+    return str(_owner(os.pread(fd, _MOST_BYTES, 0)) or "another process")
+
+
+def _owner(signature: bytes) -> Owner | None:
     """It may be anybody's, and ends on a terminal."""
     try:
-        told = json.loads(os.pread(fd, _MOST_BYTES, 0))
+        told = json.loads(signature)
         uid = told.get("uid")
-        return str(
-            Owner(int(told["pid"]), _line(told["command"]), _line(told["since"]), uid if isinstance(uid, int) else None)
+        return Owner(
+            int(told["pid"]), _line(told["command"]), _line(told["since"]), uid if isinstance(uid, int) else None
         )
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):  # just taken, not yet signed
-        return "another process"
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
 
 
 def _line(text: object) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +17,7 @@ from recovery.host.rights import is_refused
 from recovery.rootsteps import RootStep
 
 _PATIENCE_S = 60.0
+_POLL_S = 0.01
 _OPTIONS = "--defaults-file="
 
 
@@ -30,7 +34,8 @@ def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
             raise HostUnfitError(
                 f"server {process.pid} runs over {folder} and is another user's", "end it, or give DATA= another folder"
             ) from error
-    _, alive = psutil.wait_procs(found, timeout=_PATIENCE_S)
+    ended = _ended(found)
+    alive = [process for process in found if process not in ended]
     if alive:
         raise HostUnfitError(
             f"server {alive[0].pid} runs over {folder} and cannot be killed", "see what its storage waits for"
@@ -47,19 +52,24 @@ def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> 
 
 def end_left_servers() -> tuple[int, ...]:
     """Servers whose options lie in the run folder of a killed run: they would work beside what is timed, whatever data
-    directory is theirs. SIGKILL; returns their ids, once gone."""
-    found = [process for process in psutil.process_iter() if _is_left(process) and _killed(process)]
-    gone, _ = psutil.wait_procs(found, timeout=_PATIENCE_S)
+    directory is theirs. SIGKILL; returns their ids, once gone. Their folders go with them, wherever they lie: another
+    run may have had another TMPDIR."""
+    folders = {process: folder for process in psutil.process_iter() if (folder := _left_folder(process)) is not None}
+    gone = _ended([process for process in folders if _killed(process)])
+    for process in gone:
+        tempfolders.remove(folders[process])
     return tuple(process.pid for process in gone)
 
 
-def _is_left(process: psutil.Process) -> bool:
+def _left_folder(process: psutil.Process) -> Path | None:
+    """Of a server whose owner is gone; None of every other process."""
     try:
         words = process.cmdline()
     except psutil.Error:
-        return False
+        return None
     options = next((word.removeprefix(_OPTIONS) for word in words if word.startswith(_OPTIONS)), None)
-    return options is not None and tempfolders.is_left(Path(options).parent.parent)
+    folder = None if options is None else Path(options).parent.parent
+    return folder if folder is not None and tempfolders.is_left(folder) else None
 
 
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
@@ -71,7 +81,7 @@ def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
     for folder in found:
         processes = [process for pid in processes_in(folder) if (process := _process(pid)) is not None]
         if all(map(_is_a_server, processes)):
-            psutil.wait_procs([process for process in processes if _killed(process)], timeout=_PATIENCE_S)
+            _ended([process for process in processes if _killed(process)])
     return tuple(sorted({folder.name for folder in found if remove(folder)}))
 
 
@@ -96,6 +106,24 @@ def _killed(process: psutil.Process) -> bool:
     except psutil.Error:
         return False
     return True
+
+
+def _ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those that have, after a while. One whose remains nobody collects has ended: who has inherited it may never do
+    so, as the first process of a container."""
+    until = time.monotonic() + _PATIENCE_S
+    while (alive := [process for process in killed if _is_alive(process)]) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    return [process for process in killed if process not in alive]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        process.wait(0)  # collected, where it is ours
+    except psutil.TimeoutExpired:
+        with suppress(psutil.Error):
+            return process.is_running() and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    return False
 
 
 def _is_a_server(process: psutil.Process) -> bool:

@@ -14,7 +14,7 @@ _AFTER_NAME_START = 19
 
 def mark() -> str:
     """Of this process: the boot, the namespace its number counts in, the number, and when it began."""
-    return f"{_boot()}.{_namespace()}.{os.getpid()}.{_began(os.getpid())}"
+    return f"{boot_id()}.{_namespace()}.{os.getpid()}.{_began(os.getpid())}"
 
 
 def is_gone(made_by: str) -> bool:
@@ -24,7 +24,7 @@ def is_gone(made_by: str) -> bool:
     pid, _, began = rest.partition(".")
     if not pid.isdigit():
         return False
-    if boot != _boot():
+    if boot != boot_id():
         return True
     return namespace == _namespace() and _began(int(pid)) != began
 
@@ -40,7 +40,8 @@ def is_orphan(name: str) -> bool:
     return found is not None and is_gone(found[1])
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Of the host: another one after each start of it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

@@ -19,6 +19,12 @@ def end_like_an_interrupt() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
+def change_nothing_any_more() -> None:
+    """All is done, and the interpreter ends: what comes now would only make it complain."""
+    for number in _not_ignored():
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def handled_by(handler: Handler) -> Iterator[None]:
     """All three, for a while. They are the main thread's; in another one nothing changes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +87,9 @@ class SessionNarrator:
 
     def planned(self, ahead: Ahead) -> None:
         self.progress = self.progress.planned(ahead)
+
+    def gone_on(self, runs: Iterable[Run]) -> None:
+        self.progress = self.progress.gone_on(runs)
 
     def keeping_in(self, folder: Path) -> None:
         self.progress = self.progress.keeping_in(str(folder))

@@ -54,12 +54,13 @@ def initialise(
             life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
         _wait_until_done(life, stall_s)
     finally:
-        if life is not None and life.exited() is None:
-            life.signal(signal.SIGKILL)
-            life.wait(_LAST_BREATH_S)
-        if statements is not None:
-            statements.unlink(missing_ok=True)
-        shutil.rmtree(rundir, ignore_errors=True)
+        with held_back():
+            if life is not None and life.exited() is None:
+                life.signal(signal.SIGKILL)
+                life.wait(_LAST_BREATH_S)
+            if statements is not None:
+                statements.unlink(missing_ok=True)
+            shutil.rmtree(rundir, ignore_errors=True)
 
 
 def _make_empty(datadir: Path) -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host import tempfolders
-
-_LONGEST_BASE_BYTES = 60
-"""A socket's path holds 107 bytes; the rest is for our own names."""
 
 
 class RunDirs:
@@ -22,9 +16,7 @@ class RunDirs:
         self._lives = 0
 
     def _make(self) -> Path:
-        base = tempfile.gettempdir()
-        if len(os.fsencode(base)) > _LONGEST_BASE_BYTES:
-            base = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
+        base = tempfolders.short_base()
         try:
             return tempfolders.make(base)
         except OSError as error:
@@ -40,4 +32,4 @@ class RunDirs:
         return self.root / str(self._lives)
 
     def remove(self) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
+        tempfolders.remove(self.root)

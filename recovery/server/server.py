@@ -41,7 +41,6 @@ _METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
 
-
 Beside = Callable[[int], AbstractContextManager[None]]
 """Goes on with a process from its exec to its first answer."""
 
@@ -280,9 +279,11 @@ class Server:
         self.close()
 
     def _end(self) -> None:
-        if self._life is not None and self._life.exited() is None:
-            self._life.signal(signal.SIGKILL)
-            self._life.wait(_KILL_LIMIT_S)
+        """A second Ctrl-C waits for it: coming in between, it would leave the server running."""
+        with held_back():
+            if self._life is not None and self._life.exited() is None:
+                self._life.signal(signal.SIGKILL)
+                self._life.wait(_KILL_LIMIT_S)
 
     def failure(self, what: str) -> ServerFailedError:
         """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:

@@ -1,0 +1,136 @@
+"""How does a session go on that ended early? By the same plan, on the same host, with the runs that it lacks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import recovery
+from recovery.errors import HostUnfitError
+from recovery.host.owner import boot_id
+from recovery.load.insert import insert_statements
+from recovery.plan import Begun
+from recovery.planned import Planned, differences, servers_of, settings_of, steps
+from recovery.prepared import Prepared
+from recovery.request import Request
+from recovery.store import REPORT, SessionStore
+from recovery.stored import Session
+from recovery.unended import Left
+
+Facts = Mapping[str, str | int | float | bool | None]
+
+_HOST = (
+    "cpu_model", "cpus", "cpu_quota", "cpu_governor", "memory_bytes", "architecture", "virtualisation",
+    "ec2_instance_type", "kernel", "thp", "swappiness", "idle_pageout", "filesystem", "mount_options", "device_model",
+    "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
+)  # fmt: skip
+"""Facts that make it another host to measure on when they change."""
+_NONE_IS_ONE = frozenset({"cpu_quota", "idle_pageout"})
+"""Of which None tells something: that there is none of it."""
+_ALIKE = 0.01
+"""Of the memory the kernel keeps a little more or less for itself at each start."""
+_MOST_TOLD = 3
+_ENDED = {
+    "running": "The tool was killed",
+    "interrupted": "The session was interrupted",
+    "aborted": "The session ended early",
+}
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """It is ours from here on: nobody else goes on with it."""
+
+    store: SessionStore
+    planned: Planned
+
+    @property
+    def begun(self) -> Begun:
+        done = frozenset(run.number for run in self.store.session.runs)
+        return Begun(done, self.planned.alternating, frozenset(self.planned.built))
+
+    def session(self, now: Session, planned: Planned) -> Session:
+        """As it goes on, where it would be the same one that is asked for now. HostUnfitError where it would not."""
+        before = self.store.session
+        found = [*differences(self.planned, planned), *_asked(before, now), *_of_the_host(before, now)]
+        if found:
+            raise HostUnfitError(
+                f"{self.store.folder.name} cannot go on: {'; '.join(found[:_MOST_TOLD])}",
+                "its runs could not be compared with those that it has: measure anew; what it has is kept",
+            )
+        return replace(before, status="running", notes=(*before.notes, *self._notes(before, planned)))
+
+    def _notes(self, before: Session, planned: Planned) -> Iterator[str]:
+        wrote = datetime.fromtimestamp((self.store.folder / REPORT).stat().st_mtime, UTC)
+        where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
+        there, planned_runs = len(before.runs), before.planned_runs
+        yield (
+            f"{_ENDED.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
+            f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
+            f"{where}, with the {planned_runs - there} that it lacked."
+        )
+        if before.tool_version != recovery.__version__:
+            yield f"It was begun by version {before.tool_version} of the tool, and went on by {recovery.__version__}."
+
+
+@contextmanager
+def taken_up(left: Left | None) -> Iterator[Resumed | None]:
+    """None where a new session begins. Where it cannot go on it is left as it was."""
+    if left is None:
+        yield None
+        return
+    planned = left.plan()
+    store = SessionStore.go_on(left.folder)
+    try:
+        yield Resumed(store, planned)
+    finally:
+        store.let_go()
+
+
+def planned_now(request: Request, prepared: Prepared) -> Planned:
+    """What would be planned of this request, here and now."""
+    script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
+    return Planned(
+        command=request.command,
+        folder=str(Path.cwd()),
+        boot=boot_id(),
+        alternating=prepared.plan.alternating,
+        trials=steps(prepared.plan.trials),
+        settings=settings_of(prepared.plan.trials),
+        servers=servers_of(stage.build for stage in prepared.stages),
+        directories=tuple(stage.key for stage in prepared.stages),
+        inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
+        built=tuple(sorted(prepared.begun.built)),
+    )
+
+
+def _asked(before: Session, now: Session) -> Iterator[str]:
+    """What an older tool could not be asked, or what was taken back on the way, is no difference."""
+    for name, value in before.settings.items():
+        other = now.settings.get(name)
+        if value is not None and other is not None and value != other:
+            yield f"{name.replace('_', ' ')} is {other} now, and was {value}"
+
+
+def _of_the_host(before: Session, now: Session) -> Iterator[str]:
+    for name in _HOST:
+        if name in before.environment and not _same(name, before.environment, now.environment):
+            was, is_now = before.environment[name], now.environment.get(name)
+            yield f"this host's {name.replace('_', ' ')} is {_told(is_now)} now, and was {_told(was)}"
+
+
+def _same(name: str, before: Facts, now: Facts) -> bool:
+    was, is_now = before[name], now.get(name)
+    if was is None or is_now is None:
+        return name not in _NONE_IS_ONE or was is is_now
+    if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):
+        return abs(is_now - was) <= _ALIKE * was
+    return was == is_now
+
+
+def _told(value: str | int | float | bool | None) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,283 @@
+"""A session that ended early goes on with what it lacks, and only where it would be the same one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from test_runner import VERSION, SilentNarrator, session_of
+
+from recovery.cli import run
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
+from recovery.loop import Loop
+from recovery.model import Cache, starts
+from recovery.plan import Begun, make_plan, variants_of
+from recovery.planned import PLAN, Planned, differences, settings_of, steps
+from recovery.resumed import Resumed, taken_up
+from recovery.stagehand import Stagehand
+from recovery.store import LOCK, SessionStore, load
+from recovery.stored import Session, Verdict
+from recovery.unended import Left, find_left, refuse_running, tidy
+
+GOOD = "good"
+
+
+def began(tmp_path: Path, script: list[Any]) -> Left:
+    """A session that ended as the script says."""
+    loop, _, _ = session_of(tmp_path, script)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+    return find_left(tmp_path / "results", None)
+
+
+def goes_on(left: Left, tmp_path: Path, script: list[Any]) -> Session:
+    """With as many trials as it had, of which those that are missing do what the script says."""
+    planned_runs = left.session.planned_runs
+    with taken_up(left) as resumed:
+        assert resumed is not None
+        loop, _, stagehand = session_of(tmp_path, script)
+        plan = make_plan([VERSION], variants_of(starts((Cache.COLD,))), repeats=planned_runs, alternating=False)
+        Loop(
+            replace(loop.request, runs=planned_runs),
+            replace(loop.prepared, plan=plan, begun=resumed.begun),
+            stagehand=cast(Stagehand, stagehand),
+            scratch=loop.scratch,
+            narrator=SilentNarrator(),
+            resumed=resumed,
+        ).run()
+    return load(left.folder)
+
+
+def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, ServerFailedError("it did not start"), KeyboardInterrupt(), GOOD])
+    assert (left.session.status, left.missing) == ("interrupted", 2)
+    before = {path: path.read_bytes() for path in (left.folder / "runs").iterdir()}
+    assert len(before) == 2
+    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    assert session.status == "finished"
+    assert [one.number for one in session.runs] == [1, 2, 3, 4]
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.FAILED, *[Verdict.MEASURED] * 2]
+    assert {path: path.read_bytes() for path in before} == before
+    (note,) = (note for note in session.notes if "went on" in note)
+    assert note.startswith("The session was interrupted when 2 of 4 runs had ended (last word: ")
+    assert note.endswith(", in the same boot of the host, with the 2 that it lacked.")
+    assert not (left.folder / LOCK).exists()
+    assert (tmp_path / "results" / "latest").resolve() == left.folder
+
+
+def test_after_a_reboot_a_reader_is_told(tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((left.folder / PLAN).read_text())
+    (left.folder / PLAN).write_text(json.dumps({**plan, "boot": "another"}))
+    session = goes_on(left, tmp_path, [GOOD])
+    assert any("after a reboot of the host" in note for note in session.notes)
+    assert json.loads((left.folder / PLAN).read_text())["boot"] != "another"
+
+
+def killed(tmp_path: Path, after: str) -> Left:
+    """In a process of its own, which dies by SIGKILL at this point of the second trial, or of the build."""
+    script = f"""
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_runner import session_of
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+loop, bench, stagehand = session_of(Path({str(tmp_path)!r}), ["good", "good", "good"])
+if {after!r} == "begin": stagehand.bench = die
+if {after!r} == "one": loop.narrator.trial_ended = die
+loop.run()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+    return find_left(tmp_path / "results", None)
+
+
+def test_a_tool_that_was_killed_before_its_first_trial_leaves_something_to_go_on_with(tmp_path: Path) -> None:
+    left = killed(tmp_path, "begin")
+    assert left.session.runs == ()
+    assert not (tmp_path / "results" / "latest").exists(), "there is nothing to be seen in it"
+    session = goes_on(left, tmp_path, [GOOD, GOOD, GOOD])
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
+    assert any(note.startswith("The tool was killed when 0 of 3 runs had ended") for note in session.notes)
+
+
+def test_the_run_that_was_stored_last_is_not_measured_again(tmp_path: Path) -> None:
+    """Its tool was killed between two lines."""
+    left = killed(tmp_path, "one")
+    assert left.session.status == "aborted"
+    assert [one.number for one in left.session.runs] == [1]
+    assert left.session.servers == {"5.7.22": {"source": "a fake"}}
+    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    assert [one.number for one in session.runs] == [1, 2, 3]
+    assert not any("what had ended until then is kept" in note for note in session.notes)
+
+
+def test_what_could_not_begin_leaves_no_session(tmp_path: Path) -> None:
+    loop, _, stagehand = session_of(tmp_path, [GOOD])
+
+    def unfit(*_: object) -> Any:
+        raise HostUnfitError("the disk is full")
+
+    stagehand.bench = unfit  # type: ignore[method-assign]
+    with pytest.raises(HostUnfitError):
+        loop.run()
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_it_is_refused_where_its_runs_could_not_be_compared(tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    before = {path: path.read_bytes() for path in left.folder.rglob("*") if path.is_file()}
+    report = json.loads((left.folder / "report.json").read_text())
+    host = {**report["environment"], "kernel": "2.4.18", "memory_bytes": report["environment"]["memory_bytes"] + 4096}
+    (left.folder / "report.json").write_text(json.dumps({**report, "environment": host}))
+    with pytest.raises(HostUnfitError, match=r"cannot go on: this host's kernel is .* now, and was 2\.4\.18$"):
+        goes_on(left, tmp_path, [GOOD])
+    (left.folder / "report.json").write_bytes(before[left.folder / "report.json"])
+    assert {path: path.read_bytes() for path in left.folder.rglob("*") if path.is_file()} == before
+
+
+def planned(**changed: Any) -> Planned:
+    trials = make_plan([VERSION], variants_of(starts((Cache.COLD, Cache.WARM))), repeats=2, alternating=False).trials
+    usual = Planned(
+        command="recovery crash-recovery", folder="/", boot="b", alternating=False, trials=steps(trials),
+        settings=settings_of(trials), servers={"5.7.22": "a" * 64}, directories=("k",), inserts="i",
+    )  # fmt: skip
+    return replace(usual, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"servers": {"5.7.22": "b" * 64}}, "the server 5.7.22 is another build (SHA-256 bbbbbbbbbbbb, and was aaaa"),
+        ({"servers": {"5.7.23": "a" * 64}}, "the server is 5.7.23 now, and was 5.7.22"),
+        ({"trials": planned().trials[:2]}, "the plan has 2 runs now, and had 4"),
+        ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm 2 now, and was 5.7.22 cold 1"),
+        ({"settings": {"cold": {"a": "1"}, "warm": {}}}, "the options of cold are a=1 now, and were none"),
+        ({"inserts": "j"}, "the insert script is another one"),
+        ({"directories": ("l",)}, "the tables are made in another way now"),
+        ({"boot": "c", "folder": "/else", "built": ("k",)}, ""),
+    ],
+)
+def test_what_differs_is_told(changed: dict[str, Any], words: str) -> None:
+    found = "; ".join(differences(planned(), planned(**changed)))
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    store = SessionStore.go_on(left.folder)
+    with pytest.raises(HostUnfitError, match=f"is going on just now: pid {os.getpid()}, "):
+        refuse_running(left)
+    with pytest.raises(HostUnfitError, match="is going on just now"), taken_up(left):
+        pass
+    store.let_go()
+    refuse_running(left)
+    assert not (left.folder / LOCK).exists()
+
+
+def test_the_newest_that_ended_early_is_found(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    with pytest.raises(UsageError, match=r"there is no session in .* that ended early"):
+        find_left(results, None)
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    later = results / "29991231T235959Z-cold-recovery"
+    (later / "runs").mkdir(parents=True)
+    (later / "report.json").write_text(
+        (left.folder / "report.json").read_text().replace('"status": "interrupted"', '"status": "finished"')
+    )
+    assert find_left(results, None).folder == left.folder
+    assert find_left(results, later.name).has_ended
+    (results / "29991231T235959Z-damaged").mkdir()
+    (results / "29991231T235959Z-damaged" / "report.json").write_text("{")
+    assert find_left(results, None).folder == left.folder
+    with pytest.raises(RecoveryError, match="is damaged"):
+        find_left(results, "29991231T235959Z-damaged")
+
+
+def test_a_lock_that_outlived_its_session_goes(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, [GOOD])
+    folder = loop.run().folder
+    (folder / LOCK).write_text("{}")
+    tidy(tmp_path / "results")
+    assert not (folder / LOCK).exists()
+    left = find_left(tmp_path / "results", folder.name)
+    assert left.has_ended
+
+
+def test_what_it_has_of_the_plan() -> None:
+    plan = make_plan([VERSION], variants_of(starts((Cache.COLD,))), repeats=2, alternating=True)
+    (place,) = plan.places
+    assert plan.is_missing(place, {1})
+    assert not plan.is_missing(place, {1, 2})
+    assert Begun().alternating is None
+    assert plan.variants_over(place) == ("cold",)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    code = run(["run", *arguments])
+    return code, capsys.readouterr().err.splitlines()
+
+
+def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = ["--results", str(tmp_path / "results")]
+    code, lines = told(capsys, *results)
+    assert (code, lines[0]) == (2, "error: `recovery run` begins nothing")
+    code, lines = told(capsys, "--resume", *results)
+    assert code == 2
+    assert lines[0].endswith("that ended early")
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    store = SessionStore.go_on(left.folder)
+    code, lines = told(capsys, "--resume", *results)
+    assert (code, len(lines)) == (3, 2)
+    assert "is going on just now" in lines[0]
+    store.let_go()
+    (left.folder / PLAN).unlink()
+    code, lines = told(capsys, "--resume", *results)
+    assert (code, len(lines)) == (2, 2)
+    assert "kept no plan" in lines[0]
+
+
+def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop, _, _ = session_of(tmp_path, [GOOD, GOOD])
+    folder = loop.run().folder
+    code, lines = told(capsys, "--resume", folder.name, "--results", str(tmp_path / "results"))
+    assert code == 0
+    assert lines == [f"{folder.name} has come to its end: all of its 2 runs were measured; `recovery report` prints it"]
+    assert (folder / "report.txt").is_file(), "whoever was killed before it had written them"
+
+
+def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((left.folder / PLAN).read_text())
+    (left.folder / PLAN).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
+    code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
+    assert (code, len(lines)) == (2, 2)
+    assert "does not know its command" in lines[0]
+
+
+def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, GOOD, KeyboardInterrupt()])
+    with taken_up(left) as resumed:
+        assert isinstance(resumed, Resumed)
+        assert resumed.begun == Begun(frozenset({1, 2}), alternating=False)
+    with taken_up(None) as nothing:
+        assert nothing is None
+
+
+@pytest.mark.parametrize("whose", [PLAN, "report.json", "."])
+def test_what_names_the_server_is_believed_of_its_owner_alone(whose: str, tmp_path: Path) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    assert left.plan().numbers == {1, 2}
+    (left.folder / whose).chmod(0o777)
+    with pytest.raises(UsageError, match="cannot go on: everybody may write there"):
+        left.plan()
