@@ -21,7 +21,7 @@ GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLA
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
     POLLERS EVERY QUESTION SEED DEPTH PUBLISHED_BUILD PROFILE WAITS BUDGET
 # For those who test the tool itself.
-OF_TESTERS := EXECUTIONS
+OF_TESTERS := EXECUTIONS KILLS ONLY MINUTES
 # As text from here on: make would expand a `$$(shell …)` in it before it hands it to a recipe's environment.
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
@@ -42,7 +42,7 @@ endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status resume \
-        test test-fast lint audit bench fuzz fuzz-corpora lock clean
+        test test-fast torture lint audit bench fuzz fuzz-corpora lock clean
 
 help: ## this page
 	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
@@ -133,6 +133,11 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 
 test-fast: env-test ## the pure tests, in seconds
 	$(VENV)/bin/python -m pytest -m "not real and not containers and not browser" $(ARGS)
+
+torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see what is lost, and what is left
+	@PYTHONPATH=tests $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
+	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"} \
+	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"} $(ARGS)
 
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

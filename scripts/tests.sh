@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: five lanes of them run at once, and
+# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: six lanes of them run at once, and
 # the fast tests beside. Then come those that others would disturb: of those with servers all that are not marked
 # `beside`, and whatever is marked `alone`.
 set -u
@@ -48,6 +48,7 @@ pages="tests/test_docs.py"
 work="tests/real/test_experiments_real.py tests/real/test_budget_real.py tests/real/test_write_scaling_real.py"
 files="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_layouts_real.py
     tests/real/test_trace_real.py tests/real/test_scale_real.py"
+killed="tests/real/test_torture_real.py tests/real/test_resume_real.py"
 begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
 fast=$!
 # One lane for all that makes and removes images.
@@ -59,9 +60,11 @@ beside work "real and not containers and $together" $work >"$folder/work.out" 2>
 worked=$!
 beside files "real and not containers and $together" $files >"$folder/files.out" 2>&1
 filed=$!
-beside rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages $work $files)
+beside killed "real and not containers and $together" $killed >"$folder/killed.out" 2>&1
+tortured=$!
+beside rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages $work $files $killed)
 end $!
-for lane in "engine $engine" "pages $paged" "work $worked" "files $filed" "fast $fast"; do
+for lane in "engine $engine" "pages $paged" "work $worked" "files $filed" "killed $tortured" "fast $fast"; do
     end "${lane#* }"
     printf '\nThe lane "%s":\n' "${lane% *}"
     cat "$folder/${lane% *}.out"
