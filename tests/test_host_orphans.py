@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recovery.host.orphans import end_left_servers, end_servers_in
+from recovery.host.orphans import end_left_servers, end_servers_in, until_ended
 from recovery.host.owner import mark
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -86,3 +86,18 @@ def test_who_has_ended_and_is_collected_by_nobody_is_not_waited_for(tmp_path: Pa
     finally:
         parent.kill()
         parent.communicate()
+
+
+def test_who_has_lost_its_first_thread_alone_has_not_ended(tmp_path: Path) -> None:
+    """The others may still write, and hold the files that the next server is to open."""
+    lasting = (
+        "import ctypes, threading, time;"
+        "threading.Thread(target=time.sleep, args=(1,)).start(); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", lasting], cwd=tmp_path)
+    seen = psutil.Process(process.pid)
+    while seen.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert until_ended([seen]) == [seen]
+    assert not psutil.pid_exists(process.pid)
+    process.wait()

@@ -19,6 +19,7 @@ from recovery.rootsteps import RootStep
 _PATIENCE_S = 60.0
 _POLL_S = 0.01
 _OPTIONS = "--defaults-file="
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
@@ -34,7 +35,7 @@ def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
             raise HostUnfitError(
                 f"server {process.pid} runs over {folder} and is another user's", "end it, or give DATA= another folder"
             ) from error
-    ended = _ended(found)
+    ended = until_ended(found)
     alive = [process for process in found if process not in ended]
     if alive:
         raise HostUnfitError(
@@ -55,7 +56,7 @@ def end_left_servers() -> tuple[int, ...]:
     directory is theirs. SIGKILL; returns their ids, once gone. Their folders go with them, wherever they lie: another
     run may have had another TMPDIR."""
     folders = {process: folder for process in psutil.process_iter() if (folder := _left_folder(process)) is not None}
-    gone = _ended([process for process in folders if _killed(process)])
+    gone = until_ended([process for process in folders if _killed(process)])
     for process in gone:
         tempfolders.remove(folders[process])
     return tuple(process.pid for process in gone)
@@ -81,7 +82,7 @@ def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
     for folder in found:
         processes = [process for pid in processes_in(folder) if (process := _process(pid)) is not None]
         if all(map(_is_a_server, processes)):
-            _ended([process for process in processes if _killed(process)])
+            until_ended([process for process in processes if _killed(process)])
     return tuple(sorted({folder.name for folder in found if remove(folder)}))
 
 
@@ -108,7 +109,7 @@ def _killed(process: psutil.Process) -> bool:
     return True
 
 
-def _ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
+def until_ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Those that have, after a while. One whose remains nobody collects has ended: who has inherited it may never do
     so, as the first process of a container."""
     until = time.monotonic() + _PATIENCE_S
@@ -118,12 +119,27 @@ def _ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    try:
-        process.wait(0)  # collected, where it is ours
-    except psutil.TimeoutExpired:
-        with suppress(psutil.Error):
-            return process.is_running() and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    if _is_collected(process):
+        return False
+    with suppress(psutil.Error, OSError):
+        if process.is_running() and (process.status() not in _ENDED or _has_threads(process.pid)):
+            return True
+    _is_collected(process)  # where its last thread has ended since it was asked
     return False
+
+
+def _is_collected(process: psutil.Process) -> bool:
+    """Or gone; False also where its remains are for another to collect."""
+    try:
+        process.wait(0)
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def _has_threads(pid: int) -> bool:
+    """The first one may have ended while others still hold its files; nor can it be collected before they have."""
+    return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
 
 
 def _is_a_server(process: psutil.Process) -> bool:
