@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ def _put(node: Any, key: Any, rng: random.Random, tree: Any) -> None:
         case 3:
             node[key] = _any_of(tree, rng)
         case _:
-            node[key] = rng.choice(_ODD)
+            node[key] = deepcopy(rng.choice(_ODD))  # else one of them may come to hold itself
 
 
 def _any_of(tree: Any, rng: random.Random) -> Any:
