@@ -171,7 +171,7 @@ def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
     """A line each, whatever was typed or read: a line end in it, or a sign that a terminal obeys, is none of ours."""
     with suppress(OSError):  # nobody reads it any more: the exit code is still ours
         click.echo(f"error: {printable(message)}", err=True)
-        for line in log_tail[-LOG_LINES:]:
+        for line in [line for line in log_tail if line.strip()][-LOG_LINES:]:
             click.echo(f"  log: {printable(line)}", err=True)
         if hint:
             click.echo(f"hint:  {printable(hint)}", err=True)

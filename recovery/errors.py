@@ -24,10 +24,24 @@ class ClashError(UsageError):
     """What the user sets is what an experiment varies, or needs as it is."""
 
 
+class EndedOnRequestError(RecoveryError):
+    """Nothing went wrong: whoever began it has ended it."""
+
+    exit_code = 130
+
+
 class HostUnfitError(RecoveryError):
     """The request is fine, but this host cannot do it: space, inodes, privileges, a missing program."""
 
     exit_code = 3
+
+
+class StorageFailedError(HostUnfitError):
+    """A disk is full, read-only or broken: not the server's doing, and nothing can go on over it."""
+
+    def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.log_tail = log_tail
 
 
 class TooSlowError(RecoveryError):
@@ -49,4 +63,4 @@ class ServerFailedError(RecoveryError):
 
 
 class ServerKilledError(ServerFailedError):
-    """Somebody else killed the server, most likely the kernel, out of memory: not its doing, so the trial is VOID."""
+    """Somebody else killed the server, most likely the kernel, out of memory, or stopped it: the trial is VOID."""

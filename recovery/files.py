@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -43,6 +44,21 @@ def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
             draft.unlink()
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def on_the_disk(folder: Path) -> Iterator[None]:
+    """What is written there meanwhile has arrived on return, and OSError tells where it has not. A disk may refuse what
+    it was given long after whoever wrote it was told that all is well: os.sync says nothing of that, nor does a sync
+    that begins later."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield
+        if ctypes.CDLL(None, use_errno=True).syncfs(opened):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(opened)
 
 
 def draft_of(path: Path) -> Path:

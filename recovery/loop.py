@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, StorageFailedError, TrialVoidError
+from recovery.host.ailing import DATA, Folder, blamed, blaming, temporary
 from recovery.host.dropping import cold_means
 from recovery.host.facts import environment
 from recovery.host.limits import Group
@@ -21,7 +23,7 @@ from recovery.model import Trial
 from recovery.plan import Place, place_of
 from recovery.prepared import Prepared
 from recovery.request import Request
-from recovery.results import empty_run, floor_of, judged, run_of, session_of, with_cpus_shared
+from recovery.results import failed_run, floor_of, judged, run_of, session_of, with_cpus_shared
 from recovery.resumed import Resumed, planned_now
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.floor import floor as measure_floor
@@ -88,8 +90,9 @@ class Loop:
     def run(self) -> SessionStore:
         status, note = "aborted", None
         try:
-            self._begin()
-            self._trials()
+            with blaming(Folder(DATA, self.request.data), temporary()):
+                self._begin()
+                self._trials()
             status = "finished"
         except (KeyboardInterrupt, BuildInterruptedError):
             status = "interrupted"
@@ -99,7 +102,8 @@ class Loop:
             raise
         finally:
             # A second Ctrl-C waits for it: what there is would be called that of a killed tool.
-            with held_back():
+            # What ended it is told, and not that its disk does not even take word of that.
+            with held_back(), nullcontext() if status == "finished" else suppress(RecoveryError):
                 self._end(status, note)
         return self.store
 
@@ -173,40 +177,59 @@ class Loop:
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         for old in bench.server.logdir.glob("*.err"):
             old.unlink()
-        outcome, standstill = None, Standstill()
-        try:
-            outcome = self.prepared.scenario.measure(bench, trial.variant)
-        except (ServerFailedError, TrialVoidError) as error:
-            void = isinstance(error, TrialVoidError | ServerKilledError)
-            verdict = Verdict.VOID if void else Verdict.FAILED
-            told = f"{error.message}; {error.hint}" if error.hint else error.message
-            run = replace(empty_run(trial), verdict=verdict, reason=told)
-        else:
-            run = run_of(trial, outcome)
-            doubt = standstill.told() or limits_not_held(bench.server.group, run)
-            verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
-            run = judged(trial, run, verdict, reason)
+        standstill = Standstill()
+        run, outcome, ailing = self._measured(trial, bench, standstill)
         # It has ended: a Ctrl-C that comes now must not cost it.
         with held_back():
             set_s = standstill.clock_set_s()
             if set_s is not None:
                 # No duration is taken from the host's clock; what holds the server's stamps against it is.
                 run = replace(run, ready_lag_s=None)
-            run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
-            self._learn(trial, bench, outcome, clock_set_s=set_s)
-            self.store.append(replace(run, started_at=started_at))
+            try:
+                run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+                self._learn(trial, bench, outcome, clock_set_s=set_s)
+                self.store.append(replace(run, started_at=started_at))
+            except HostUnfitError:
+                # Who looks on sees at least what it was.
+                self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+                raise
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+        if ailing is not None:
+            raise ailing
         if not run.verdict.as_asked:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench, trial)
+
+    def _measured(
+        self, trial: Trial, bench: Bench, standstill: Standstill
+    ) -> tuple[Run, Outcome | Worked | None, StorageFailedError | None]:
+        """What failed over storage that fails is no failure of the server, and nothing goes on over it."""
+        storage = bench.datadir.storage
+        try:
+            outcome = self.prepared.scenario.measure(bench, trial.variant)
+        except (ServerFailedError, TrialVoidError) as error:
+            ailing = blamed(error, storage, temporary())
+            return failed_run(trial, ailing or error), None, ailing
+        run = run_of(trial, outcome)
+        doubt = standstill.told() or limits_not_held(bench.server.group, run)
+        verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
+        ailing = None
+        if verdict is Verdict.FAILED:
+            ailing = blamed(ServerFailedError(reason or verdict.value), storage, temporary())
+        if ailing is not None:
+            verdict, reason = Verdict.VOID, ailing.message
+        return judged(trial, run, verdict, reason), outcome, ailing
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """After the last trial over a directory: only of files that a server has left in peace."""
         if not bench.at_rest:
             return
         self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
+        standstill = Standstill()
         try:
             floor = floor_of(trial, self.prepared.plan, measure_floor(bench))
+            if (told := standstill.told()) is not None:
+                raise TrialVoidError(told)
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
         else:

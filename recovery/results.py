@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from recovery.errors import RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
 from recovery.folded import hottest, read
 from recovery.host.floor import Reads
 from recovery.leftout import left_out
@@ -32,6 +33,13 @@ def empty_run(trial: Trial) -> Run:
         repeat=trial.repeat,
         verdict=Verdict.VOID,
     )
+
+
+def failed_run(trial: Trial, error: RecoveryError) -> Run:
+    """That has no outcome, for this."""
+    void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
+    told = f"{error.message}; {error.hint}" if error.hint else error.message
+    return replace(empty_run(trial), verdict=Verdict.VOID if void else Verdict.FAILED, reason=told)
 
 
 def run_of(trial: Trial, outcome: Outcome | Worked) -> Run:

@@ -17,6 +17,7 @@ from recovery.host.lock import host_lock
 from recovery.host.orphans import end_left_groups, end_left_servers
 from recovery.host.randomreads import LEFT_OUT, effort_for, probe
 from recovery.host.rights import refusing
+from recovery.host.standstill import Standstill
 from recovery.leftout import left_out
 from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
@@ -110,7 +111,10 @@ def _prepared(
     # Before anything is built: later the storage would still be at work for us. One that goes on knows it already.
     narrator.doing("trying the storage")
     is_tried = request.probe and resumed is None
+    standstill = Standstill()
     tried = probe(request.data, effort_for(request.most_tables)) if is_tried else LEFT_OUT
+    if is_tried and (stood := standstill.told()) is not None:
+        tried = replace(LEFT_OUT, why_not=stood)
     for told in left_out([build.version for build in builds], request.measured):
         narrator.warn(told)
     begun = NOTHING_YET if resumed is None else resumed.begun

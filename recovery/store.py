@@ -20,6 +20,7 @@ from recovery.files import draft_of, name_folder, sweep_drafts, sync_folder, wri
 from recovery.findings import findings
 from recovery.folded import Folded, hottest, read
 from recovery.host import flock
+from recovery.host.ailing import RESULTS, Folder, blamed
 from recovery.measures import Between, Held, Middle, between, contrasts, is_work, stored_measures
 from recovery.planned import PLAN, Planned
 from recovery.planned import to_json as plan_to_json
@@ -35,7 +36,7 @@ LOOKS = "looks"
 """The folder of what was looked at while servers were at work."""
 LOCK = "running.lock"
 """Held while the session runs: one that nobody holds tells of a tool that was killed."""
-_KILLED = "The tool was killed before the session ended; what had ended until then is kept."
+_KILLED = "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
 DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """What is half made in the folder of all sessions, which may hold files of the user's."""
 
@@ -146,9 +147,14 @@ class SessionStore:
 
     def finish(self, session: Session) -> None:
         """The last update: a session that was not interrupted or aborted is finished."""
-        self.update(replace(session, status="finished") if session.status == "running" else session)
-        if self._lock is not None:
-            self._lock.release(unlink=True)
+        written = False
+        try:
+            self.update(replace(session, status="finished") if session.status == "running" else session)
+            written = True
+        finally:
+            # Left there, it tells that what is stored is not how it ended.
+            if self._lock is not None:
+                self._lock.release(unlink=written)
 
     @property
     def session(self) -> Session:
@@ -285,7 +291,7 @@ def keeping_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HostUnfitError(
+        raise blamed(RecoveryError("no results can be kept there"), Folder(RESULTS, folder)) or HostUnfitError(
             f"cannot keep results in {folder}: {error.strerror or error}",
             "name a folder that can be written and has space, with RESULTS= or --results",
         ) from error

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.host.ailing import DATA, Folder
 from recovery.host.floor import Reads
 from recovery.loop import Loop
 from recovery.measured import Floor, Samples, Startup, Usage
@@ -38,6 +39,7 @@ class FakeBench:
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
         self.cpus_shared = False
+        self.datadir = SimpleNamespace(storage=Folder(DATA, logdir))
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True

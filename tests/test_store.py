@@ -241,7 +241,7 @@ def test_names_that_are_no_utf_8_cost_no_results(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")
     for attempt in (lambda path: SessionStore.create(path, SESSION), check_results_folder):
-        with pytest.raises(HostUnfitError, match="cannot keep results in") as caught:
+        with pytest.raises(HostUnfitError, match="results") as caught:
             attempt(tmp_path / where)
         assert caught.value.exit_code == 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from recovery.builds.alone import alone
-from recovery.files import write_atomically
+from recovery.files import on_the_disk, write_atomically
+from recovery.host.ailing import CACHE, Folder, blaming
 from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import servers_dir
 
@@ -149,11 +149,15 @@ def obtain(job: Job, say: Callable[[str], None]) -> Installed:
         for leftover in root.glob(f".part-{job.name}-*"):  # nobody else works here: its owner was killed
             if why_not_trusted(leftover) is None:
                 shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root) as part:
-            return _fill(job, Path(part), root)
+        with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
+            # A power cut must not leave the name of a server whose files are empty, nor a disk that takes no more.
+            with blaming(Folder(CACHE, root)), on_the_disk(root):
+                origin = _filled(job, Path(part))
+            return _put_in_place(origin, Path(part), root)
 
 
-def _fill(job: Job, part: Path, root: Path) -> Installed:
+def _filled(job: Job, part: Path) -> Origin:
+    """In its `whole`."""
     origin = job.fill(part)
     whole = part / "whole"
     whole.mkdir(mode=0o755)
@@ -163,11 +167,14 @@ def _fill(job: Job, part: Path, root: Path) -> Installed:
     # For whoever may read the cache, whatever the umask.
     (whole / _RECORD).chmod(0o644)
     whole.chmod(0o755)
-    os.sync()  # a power cut must not leave the name of a server whose files are empty
+    return origin
+
+
+def _put_in_place(origin: Origin, part: Path, root: Path) -> Installed:
     target = next(place for place in _places(root / origin.folder_name) if _why_not_ours(place) is None)
     if target.exists():  # damaged, or the same archive from another place
         target.rename(part / "old")
-    whole.rename(target)
+    (part / "whole").rename(target)
     return Installed(target, origin)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recovery.builds import packages
 from recovery.builds.executable import environment
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 from recovery.ownership import made_readable
 from recovery.paths import libraries_dir
 
@@ -86,6 +86,8 @@ def _fetched(name: str, missing: tuple[str, ...], *, offline: bool, say: Callabl
         try:
             say(f"fetching {name} (package {package})")
             return packages.fetch(package, name).parent
+        except StorageFailedError:
+            raise
         except RecoveryError as error:
             failures.append(error.message)
     raise _unfit(missing, failures[0] if failures else f"no package is known for {name}")

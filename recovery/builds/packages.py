@@ -14,6 +14,8 @@ from pathlib import Path
 from recovery.builds.alone import alone
 from recovery.builds.programs import ClientFailedError, run
 from recovery.errors import HostUnfitError
+from recovery.files import on_the_disk
+from recovery.host.ailing import CACHE, Folder, blaming
 from recovery.host.rights import is_refused, refusal
 from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import libraries_dir
@@ -105,10 +107,11 @@ def fetch(package: str, filename: str) -> Path:
         if (found := held(package, filename)) is not None:  # another process was faster
             return found
         tree = Path(part) / "tree"
-        run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
-        _under_old_name(tree, filename)
-        closed_to_writers(tree)
-        os.sync()  # a power cut must not leave the name of a library whose file is empty
+        # A power cut must not leave the name of a library whose file is empty, nor a disk that takes no more.
+        with blaming(Folder(CACHE, root)), on_the_disk(root):
+            run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
+            _under_old_name(tree, filename)
+            closed_to_writers(tree)
         shutil.rmtree(_folder(package), ignore_errors=True)
         tree.replace(_folder(package))
     found = held(package, filename)
@@ -121,7 +124,7 @@ def _part(root: Path) -> tempfile.TemporaryDirectory[str]:
     """Nobody else works here: what lies there was left by one that was killed."""
     for leftover in root.glob(".part-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=".part-", dir=root)
+    return tempfile.TemporaryDirectory(prefix=".part-", dir=root, ignore_cleanup_errors=True)
 
 
 def _under_old_name(tree: Path, filename: str) -> None:

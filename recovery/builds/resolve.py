@@ -11,7 +11,9 @@ from recovery.builds.image_names import DEBIAN_NAMES, Wanted, parse_wanted
 from recovery.builds.installed import Installed
 from recovery.builds.listing import OTHERS, can_be_had
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host.ailing import CACHE, Folder, blamed
 from recovery.model import Build, Flavor, Version
+from recovery.paths import cache_dir
 
 Say = Callable[[str], None]
 
@@ -44,9 +46,10 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
         return _kept(_find(wanted, sources, say), wanted, sources, say)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        raise HostUnfitError(
+        unfit = HostUnfitError(
             f"the server could not be put in place: {what}", "check space and permissions, or set RECOVERY_CACHE"
-        ) from error
+        )
+        raise blamed(unfit, Folder(CACHE, cache_dir())) or unfit from error
 
 
 def known_wanted(text: str) -> Wanted:

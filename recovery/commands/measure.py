@@ -160,16 +160,18 @@ def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
 
 def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
     """Renders what is stored: on standard output the table, or the report itself where it was asked for."""
-    write_reports(folder)
     session = load(folder)
-    report = (folder / REPORT).read_text(encoding="utf-8")
-    if json_to == "-":
-        sys.stdout.write(report)
-    else:
-        console_report.render(session, Page())
-        if json_to:
-            _write(Path(json_to), report)
-    say(f"stored in {folder}")
+    try:
+        write_reports(folder)
+    finally:
+        report = (folder / REPORT).read_text(encoding="utf-8")
+        if json_to == "-":
+            sys.stdout.write(report)
+        else:
+            console_report.render(session, Page())
+            if json_to:
+                _write(Path(json_to), report)
+        say(f"stored in {folder}")
     return session
 
 

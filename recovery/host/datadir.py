@@ -17,6 +17,7 @@ from typing import Self
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sweep_drafts
 from recovery.host import flock, state, tree
+from recovery.host.ailing import DATA, Folder, blamed
 from recovery.host.copies import copy_in, remove_copy
 from recovery.host.orphans import end_servers_in
 from recovery.host.state import State
@@ -63,6 +64,11 @@ class DataDir:
     def mysql(self) -> Path:
         """The server's own; whoever initialises it makes it."""
         return self.path / _MYSQL
+
+    @property
+    def storage(self) -> Folder:
+        """What is under it, for who asks whether that is well."""
+        return Folder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
         """The folder of the keys of encrypted tables; None where there are none."""
@@ -220,7 +226,8 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE) from error
+        unfit = HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE)
+        raise blamed(RecoveryError(f"it {what}"), Folder(DATA, path)) or unfit from error
 
 
 def _make_private(path: Path) -> None:

@@ -10,6 +10,7 @@ import shlex
 import stat
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,10 +50,11 @@ class Lock:
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
-        if unlink:
-            self.path.unlink(missing_ok=True)
-        else:
-            os.ftruncate(fd, 0)
+        with suppress(OSError):  # its disk takes nothing any more: it is given back all the same
+            if unlink:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.ftruncate(fd, 0)
         os.close(fd)
 
 
@@ -146,8 +148,9 @@ def _still_there(fd: int, path: Path) -> bool:
 
 def _sign(fd: int) -> None:
     owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(vars(owner)).encode(), 0)
+    with suppress(OSError):  # a full disk: it is held all the same, and whoever makes room there must get it
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(vars(owner)).encode(), 0)
 
 
 def _command() -> str:

@@ -1,5 +1,5 @@
-"""Did this tool or the whole host stand still while something was timed, or was the clock set? Durations are taken
-from a clock that nobody can set; but one that was stopped meanwhile has looked too late, and none tells by how much."""
+"""Did this tool, its server or the whole host stand still while something was timed, or was the clock set? Durations
+are taken from a clock that nobody can set; but what was stopped meanwhile came too late, and none tells by how much."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _ASLEEP_S = 0.2
 _SET_S = 0.5
 """A clock that is corrected bit by bit never runs so far ahead within one start."""
 _continued = 0
+_servers_stopped = 0
 
 
 def count_continuing() -> None:
@@ -25,17 +26,25 @@ def _goes_on(_: int, __: FrameType | None) -> None:
     _continued += 1
 
 
+def a_server_was_stopped() -> None:
+    """By a signal that was not ours. For who sees that of a server of ours, be it after it went on."""
+    global _servers_stopped
+    _servers_stopped += 1
+
+
 class Standstill:
     """From here until it is asked."""
 
     def __init__(self) -> None:
-        self._continued = _continued
+        self._continued, self._servers_stopped = _continued, _servers_stopped
         self._asleep_s, self._set_s = _asleep_s(), _wall_s()
 
     def told(self) -> str | None:
         """In words; None where time went by as ever."""
         if _continued != self._continued:
             return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
+        if _servers_stopped != self._servers_stopped:
+            return "somebody stopped the server meanwhile (SIGSTOP), and had it go on: the time is not its own"
         slept_s = _asleep_s() - self._asleep_s
         return f"the host slept for {slept_s:.0f} s meanwhile" if slept_s > _ASLEEP_S else None
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import pymysql
 from pymysql.connections import Connection
 
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
+from recovery.errors import EndedOnRequestError, HostUnfitError, RecoveryError, ServerFailedError, UsageError
 from recovery.load.insert import shortened
 from recovery.load.packets import Packet, packets
 from recovery.load.statements import Kind
@@ -27,10 +27,8 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-class BuildInterruptedError(RecoveryError):
+class BuildInterruptedError(EndedOnRequestError):
     """Stopped on request, in order: the first `done` statements are in the server, and no other."""
-
-    exit_code = 130
 
     def __init__(self, done: int) -> None:
         super().__init__(
@@ -189,7 +187,7 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
         )
     if error.args and error.args[0] in _FULL:
         return HostUnfitError(
-            f"the disk is full: {message_of(error)}",
+            f"the server has no room: {message_of(error)}",
             "make room, or give DATA= another disk; it is built anew then",
         )
     # A procedure gives several answers: then the count runs ahead, and the last one is named.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from recovery.effect import given, lowered, one_experiment
 from recovery.errors import HostUnfitError, ServerFailedError, UsageError
+from recovery.host.ailing import blaming, temporary
 from recovery.host.datadir import DataDir
 from recovery.host.keys import make_keys
 from recovery.host.storage import device_of
@@ -94,7 +95,10 @@ class Ground:
         found: list[dict[str, str]] = []
         try:
             for number, settings in enumerate(filter(None, self.tried), 1):
-                with self.server(merge(test_settings(self.build.version), settings)) as server:
+                with (
+                    blaming(self.target.storage, temporary()),
+                    self.server(merge(test_settings(self.build.version), settings)) as server,
+                ):
                     server.start(log_name=f"settings-{number}.log")
                     found.append(_in_effect(server, settings))
                     server.stop()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +16,13 @@ from typing import TYPE_CHECKING
 
 import recovery
 from recovery.builds.libraries import eatmydata
-from recovery.errors import UsageError
+from recovery.errors import RecoveryError, StorageFailedError, UsageError
+from recovery.files import on_the_disk
+from recovery.host.ailing import blaming, temporary
 from recovery.host.datadir import State, allocated_bytes
 from recovery.host.signals import handled_by
 from recovery.host.space import check_space, need_for
+from recovery.host.standstill import Standstill
 from recovery.host.tablefiles import table_files
 from recovery.load.build import BuildInterruptedError, StatementFailedError, build
 from recovery.load.ground import Ground
@@ -46,13 +48,20 @@ def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
     everything else that goes wrong leaves one that the next call begins anew."""
     size = check_template(ground.schema)
-    done = _begin(ground, size)
     try:
-        _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
-        whole = _prove(ground)
+        # The storage is asked before anything is removed.
+        with blaming(ground.target.storage, temporary()):
+            done = _begin(ground, size)
+            _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
+            whole = _prove(ground)
     except (StatementFailedError, StageDiffersError):
         # It can't become right by going on, and it may be 20 GB.
         ground.target.wipe()
+        raise
+    except StorageFailedError:
+        if not ground.target.state.statements_done:  # it is begun anew, and may be what the disk is full of
+            with suppress(RecoveryError, OSError):
+                ground.target.wipe()
         raise
     ground.target.save(whole)
 
@@ -104,11 +113,15 @@ def _load(
     ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
     with _interruptions(stop):
-        with ground.server(_build_settings(ground), (library,) if library else ()) as server:
+        # The preloaded library swallows every fsync: what is recorded as done must be on the disk.
+        with (
+            on_the_disk(ground.target.path),
+            ground.server(_build_settings(ground), (library,) if library else ()) as server,
+        ):
             server.start(log_name="build.log")
             with _redo_off(server, profile), server.watched():
                 progress(done, total)
-                began_s = time.monotonic()
+                began_s, standstill = time.monotonic(), Standstill()
                 reached = build(
                     statements(ground.schema),
                     open_connection=lambda: server.connect(multi=True),
@@ -121,11 +134,10 @@ def _load(
                 )
                 took_s = time.monotonic() - began_s
             server.stop()
-        # The preloaded library has swallowed every fsync: what is recorded as done must be on the disk.
-        os.sync()
         before_s = ground.target.state.build_s
-        # One that was begun by a tool which did not count has no time.
-        build_s = took_s if not done else None if before_s is None else before_s + took_s
+        # Neither has one a time that was begun by a tool which did not count, nor one that stood still meanwhile.
+        known = (before_s is not None or not done) and standstill.told() is None
+        build_s = took_s + (before_s or 0) if known else None
         ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
         raise BuildInterruptedError(reached)

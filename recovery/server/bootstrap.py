@@ -119,8 +119,9 @@ def _find(build: Build, name: str) -> Path | None:
 
 
 def _wait_until_done(life: Life, stall_s: float) -> None:
-    if (exited := end_of(life, stall_s)) is None:
-        raise _failed(life, f"making a data directory hangs: nothing moved for {stall_s:.0f} s")
+    exited = end_of(life, stall_s)
+    if isinstance(exited, str):
+        raise _failed(life, f"making a data directory hangs: {exited}")
     if exited != Exit(code=0, signal=None):
         raise _failed(life, f"no data directory could be made: {died(life, exited)}")
 

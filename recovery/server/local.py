@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
+from recovery.host.standstill import a_server_was_stopped
 from recovery.ownership import trusted_users, user_called
 from recovery.server.entering import spawn_in
 from recovery.server.held import HeldProcess
@@ -34,6 +35,13 @@ class LocalLife(HeldProcess):
         if code is None:
             return None
         return Exit(code=None, signal=-code) if code < 0 else Exit(code=code, signal=None)
+
+    def signal(self, number: int) -> None:
+        """What has happened to it until then is known to its parent alone, and not any more once it is gone."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG) is not None:
+                a_server_was_stopped()
+        super().signal(number)
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._process.returncode is None:

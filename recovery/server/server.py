@@ -164,7 +164,7 @@ class Server:
 
     def _first_answer(self, life: Life) -> float:
         """Ready is not yet "accepts": some releases run a query of their own between the line and the first accept."""
-        progress = Progress(life.pid)
+        progress = Progress(life)
         looked_at = time.monotonic()
         while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
             exited = life.exited()
@@ -172,8 +172,8 @@ class Server:
                 raise self._failed(f"after its ready line {died(life, exited)}")
             if time.monotonic() - looked_at >= _LOOK_S:
                 looked_at = time.monotonic()
-                if progress.still_for_s() >= self.stall_s:
-                    raise self._failed(f"the server is ready but answers nothing, for {self.stall_s:.0f} s")
+                if (why := progress.hopeless(self.stall_s)) is not None:
+                    raise self._failed(f"the server is ready but answers nothing: {why}")
             life.wait(_RETRY_S)
         return time.monotonic()
 
@@ -202,14 +202,14 @@ class Server:
     def watched(self) -> Iterator[None]:
         """While somebody waits for answers, however long they take: once nothing of the server has moved for `stall_s`
         it is ended, so that the waiting ends too, and that is told instead of what broke."""
-        life, progress, over = self.life, Progress(self.life.pid), threading.Event()
-        hung = False
+        life, progress, over = self.life, Progress(self.life), threading.Event()
+        hung: ServerFailedError | None = None
 
         def watch_over() -> None:
             nonlocal hung
             while not over.wait(min(_LOOK_S, self.stall_s / 4)):
-                if progress.still_for_s() >= self.stall_s and life.exited() is None:
-                    hung = True
+                if (why := progress.hopeless(self.stall_s)) is not None and life.exited() is None:
+                    hung = self._failed(f"the server hangs: {why}")
                     life.signal(signal.SIGKILL)
                     return
 
@@ -218,12 +218,9 @@ class Server:
         try:
             yield
         except Exception as error:
-            if not hung:
+            if hung is None:
                 raise
-            raise ServerFailedError(
-                f"the server hangs: nothing moved for {self.stall_s:.0f} s",
-                log_tail=last_lines(life.launch.log),
-            ) from error
+            raise hung from error
         finally:
             over.set()
             watcher.join()
@@ -248,8 +245,9 @@ class Server:
         """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
         life = self._not_gone("stopped")
         life.signal(signal.SIGTERM)
-        if (exited := end_of(life, self.stall_s)) is None:
-            hung = self._failed(f"the shutdown hung: nothing moved for {self.stall_s:.0f} s")
+        exited = end_of(life, self.stall_s)
+        if isinstance(exited, str):
+            hung = self._failed(f"the shutdown hung: {exited}")
             self._end()
             raise hung
         if exited != Exit(code=0, signal=None):

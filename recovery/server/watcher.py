@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recovery.errors import ServerFailedError, ServerKilledError
+from recovery.host.ailing import takes_nothing
+from recovery.host.owner import is_stopped
 from recovery.host.usage import Activity, activity
 from recovery.limited import compact
 from recovery.model import Version
@@ -30,6 +32,7 @@ _LOOK_S = 2.0
 """Between two looks at a process that is silent: rare enough to cost nothing."""
 Follower = Callable[[Callable[[float], Standing]], None]
 """Is handed, at the beginning of a start, what tells at any moment how far it has come."""
+_FULL_FOR_S = 30.0
 _LAST_WORDS_S = 0.5
 """A server that said why it fails is given so long to say the rest."""
 
@@ -48,14 +51,26 @@ class Ready:
 class Progress:
     """Does this process still do anything? Ask now and then; silence is measured from the last change."""
 
-    def __init__(self, pid: int, look: Look = activity) -> None:
-        self._pid = pid
+    def __init__(self, life: Life, look: Look = activity) -> None:
+        self._pid = life.pid
+        self._disks = (life.launch.datadir, life.launch.rundir)
         self._look = look
-        self._seen = look(pid)
-        self._moved_at = time.monotonic()
+        self._seen = look(life.pid)
+        self._moved_at = self._had_room_at = time.monotonic()
 
     def moved(self) -> None:
         self._moved_at = time.monotonic()
+
+    def hopeless(self, stall_s: float) -> str | None:
+        """Why there is nothing to wait for any more. Some servers wait for room on a full disk for ever, and look
+        again now and then: such a one is not still."""
+        still_s = self.still_for_s()
+        if still_s >= stall_s:
+            return f"nothing moved for {still_s:.0f} s"
+        full, now_s = takes_nothing(self._disks), time.monotonic()
+        if full is None:
+            self._had_room_at = now_s
+        return full if now_s - self._had_room_at >= min(stall_s, _FULL_FOR_S) else None
 
     def still_for_s(self) -> float:
         seen = self._look(self._pid)
@@ -131,7 +146,7 @@ def watch(
     found = _Watch(life, ready_version, on_line)
     if follower is not None:
         follower(found.standing)
-    progress = Progress(life.pid, look)
+    progress = Progress(life, look)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
@@ -152,18 +167,17 @@ def watch(
                 progress.moved()
             if time.monotonic() - looked_at >= look_ms / 1000:
                 looked_at = time.monotonic()
-                still_s = progress.still_for_s()
-                if still_s >= stall_s:
-                    raise found.fail(f"the server hangs: no log, CPU or IO for {still_s:.0f} s")
+                if (why := progress.hopeless(stall_s)) is not None:
+                    raise found.fail(f"the server hangs: {why}")
             poller.poll(0 if tail.behind else look_ms)
 
 
-def end_of(life: Life, stall_s: float) -> Exit | None:
-    """However long it takes while the process moves; None once nothing of it has moved for `stall_s`."""
-    progress = Progress(life.pid)
+def end_of(life: Life, stall_s: float) -> Exit | str:
+    """However long it takes while the process moves; else why there is nothing to wait for any more."""
+    progress = Progress(life)
     while (exited := life.wait(_LOOK_S)) is None:
-        if progress.still_for_s() >= stall_s:
-            return None
+        if (why := progress.hopeless(stall_s)) is not None:
+            return why
     return exited
 
 
@@ -177,6 +191,9 @@ def failed(life: Life, what: str) -> ServerFailedError:
     """With the last lines of its log; of a kind of its own where the process was killed from outside."""
     exited = life.exited()
     tail = last_lines(life.launch.log)
+    if exited is None and is_stopped(life.pid):
+        hint = "whoever did that should leave it alone while it is timed"
+        return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)
     if exited is None or exited.signal != signal.SIGKILL:
         return ServerFailedError(what, log_tail=tail)
     group = life.launch.group
