@@ -1,0 +1,163 @@
+"""Storage that fails under a session: filesystems of the test's own, and what is done to them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.host import loopdisk
+from recovery.host.loopdisk import LoopDisk, image_of
+
+INODES = 1700
+"""So few that using them up takes no time; a session of few tables needs some more than a thousand."""
+
+
+class Disk:
+    """An ext4 that becomes read-only at its first error, as many hosts have it."""
+
+    def __init__(self, place: Path, size_bytes: int) -> None:
+        self.place = place
+        image = image_of(place)
+        with image.open("wb") as file:
+            file.truncate(size_bytes)
+        made = ("mkfs.ext4", "-q", "-F", "-m", "0", "-N", str(INODES), "-e", "remount-ro", str(image))
+        subprocess.run(made, check=True)
+        self.loop = LoopDisk(image, place)
+        self.loop.mount()
+
+    @property
+    def _device(self) -> str:
+        asked = ("findmnt", "-no", "SOURCE", str(self.place))
+        return Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()).name
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """And kept so: what a server gives back is taken at once."""
+        over, filler = threading.Event(), self.place / "filler"
+
+        def fill() -> None:
+            with filler.open("wb") as file:
+                while not over.wait(0.002):
+                    _grow(file.fileno())
+
+        with filler.open("wb") as file:
+            _grow(file.fileno())
+        thread = threading.Thread(target=fill)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            filler.unlink()
+
+    @contextmanager
+    def without_inodes(self) -> Iterator[None]:
+        folder = self.place / "many"
+        folder.mkdir()
+        try:
+            with _until_refused():
+                for number in range(10 * INODES):
+                    (folder / str(number)).touch()
+            yield
+        finally:
+            shutil.rmtree(folder)
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """As by an error that the kernel finds."""
+        Path(f"/sys/fs/ext4/{self._device}/trigger_fs_error").write_text("a test", encoding="ascii")
+        try:
+            yield
+        finally:
+            self.loop.replug()
+
+    @contextmanager
+    def dead(self) -> Iterator[None]:
+        self.loop.lose_power()
+        try:
+            yield
+        finally:
+            self.loop.replug()
+
+
+@contextmanager
+def small_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
+    try:
+        yield Disk(place, size_bytes)
+    finally:
+        loopdisk.remove(place)
+
+
+@contextmanager
+def immutable(folder: Path) -> Iterator[None]:
+    """What takes root its rights, too."""
+    subprocess.run(("chattr", "+i", str(folder)), check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(("chattr", "-i", str(folder)), check=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    said: str
+    """On standard error."""
+
+    @property
+    def error(self) -> str:
+        """The one line of what and the one of what to do; nothing else may look like them."""
+        lines = [line for line in self.said.splitlines() if line.startswith(("error:", "hint:"))]
+        assert [line.partition(":")[0] for line in lines] == ["error", "hint"], self.said
+        assert "Traceback" not in self.said
+        return "\n".join(lines)
+
+
+@contextmanager
+def failing(
+    arguments: list[str], fault: Callable[[], AbstractContextManager[None]], *, once: str, after_s: float = 0
+) -> Iterator[Ended]:
+    """The command, with the fault from the line on that has these words. It lasts until this is left."""
+    command = [sys.executable, "-m", "recovery", *arguments]
+    with (
+        ExitStack() as faults,
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as program,
+    ):
+        assert program.stderr is not None
+        said, begun = [], False
+        for line in program.stderr:
+            said.append(line)
+            if not begun and once in line:
+                begun = True
+                time.sleep(after_s)
+                faults.enter_context(fault())
+        code = program.wait()
+        assert begun, "".join(said)
+        yield Ended(code, "".join(said))
+
+
+def _grow(file: int) -> None:
+    size = 64 << 20
+    while size >= 4096:
+        try:
+            os.posix_fallocate(file, os.fstat(file).st_size, size)
+        except OSError:
+            size //= 2
+
+
+@contextmanager
+def _until_refused() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        return
+    raise AssertionError("there is no end of inodes")
