@@ -134,11 +134,13 @@ def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, g
 
 def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
     """How it goes on, in words; None where there is nothing to go on with."""
-    if not (folder / REPORT).is_file():
-        return None
+    kept = False
     with suppress(RecoveryError, OSError):  # what ended it is what must be told
-        if _show(folder, json_to, say).status == FINISHED:
+        kept = (folder / REPORT).is_file()
+        if kept and _show(folder, json_to, say).status == FINISHED:
             return None
+    if not kept:
+        return None
     results = folder.parent
     options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
     return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"
