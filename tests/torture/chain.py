@@ -139,7 +139,9 @@ class Chain:
             wrong.append("it did not end")
         elif not alive:
             wrong.append(f"it failed by itself, with {ended.code}: {_tail(ended.said)}")
-        elif "Traceback" in ended.said and str(ROOT / "recovery") in ended.said:
+        elif _before_the_tool(ended.said):
+            pass
+        elif "Traceback" in ended.said:
             wrong.append(f"it ended with a traceback: {_tail(ended.said)}")
         elif point.way in victim.POLITE - {victim.TERMINAL} and ended.code not in _CODES:
             wrong.append(f"it ended with {ended.code}: {_tail(ended.said)}")
@@ -216,6 +218,11 @@ class Chain:
 def told(point: Point) -> dict[str, object]:
     """For JSON: what is empty says nothing."""
     return {name: value for name, value in asdict(point).items() if value not in ((), "")}
+
+
+def _before_the_tool(said: str) -> bool:
+    """Python itself was interrupted, before it had read a line of the tool: it ends as it likes then."""
+    return "Traceback" in said and str(ROOT / "recovery") not in said
 
 
 def _tail(said: str) -> str:
