@@ -21,7 +21,7 @@ from recovery.ownership import user_called
 
 DATA, RESULTS, CACHE, TEMPORARY = "DATA", "RESULTS", "RECOVERY_CACHE", "TMPDIR"
 _AT_ONCE_BYTES = 16 << 20
-"""What a server takes at once, and may give back when it fails for want of more."""
+"""What a server, or a download, takes at once, and may give back when it fails for want of more."""
 _WRITTEN_BYTES = 64 << 10
 _LEAST_BYTES = 1 << 20
 _PATIENCE_S = 30.0
@@ -71,7 +71,7 @@ def temporary() -> Folder:
 
 def ailment(chosen: Folder) -> Ailment | None:
     """None where files can be made, written and synced."""
-    needed = _AT_ONCE_BYTES if chosen.setting == DATA else _WRITTEN_BYTES
+    needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
     for folder in islice(_folders(chosen), _MOST_FOLDERS):
         try:
             error = _within(_PATIENCE_S, partial(_tried, folder, needed))
