@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -42,16 +42,29 @@ _WRITING_S = {
 """How long it writes, at least and at most, before the kill; or before what is then killed."""
 _START, _STOP = "start", "stop"
 _GONE_S = 120.0
+_MORE_TRIES = 3
 _SCRIPTS = 200
 _KEPT = {False: ("1", "2"), True: ("1",)}
 """Values with which what is acknowledged is promised to be kept: by a kernel that lives on, or by none."""
 
 
+class _TooLateError(TrialVoidError):
+    """There was nothing left to kill."""
+
+
 def measure(bench: Bench, variant: Variant) -> Worked:
+    """A moment that came too late is followed by another."""
     task = variant.task
     assert isinstance(task, Crash), "this variant kills nothing"
+    chance = Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
+    for _ in range(_MORE_TRIES):
+        with suppress(_TooLateError):
+            return _killed_and_back(bench, task, chance)
+    return _killed_and_back(bench, task, chance)
+
+
+def _killed_and_back(bench: Bench, task: Crash, chance: Random) -> Worked:
     version = bench.server.build.version
-    chance = Random(f"{task.seed} {version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
     with over_a_copy(bench, on_a_disk=task.moment is Moment.POWER) as copy:
         server = bench.server
         bench.tell("starting the server")
@@ -85,7 +98,7 @@ def measure(bench: Bench, variant: Variant) -> Worked:
 
 def came_back(worked: Worked) -> Judgement:
     """One that was told to shut down may have been done with its files when it was killed; and of a log that need not
-    be flushed nothing may have been there yet."""
+    be flushed, or that nothing was to be written to yet, nothing may have been there."""
     if worked.broken:
         return Verdict.FAILED, "; ".join(worked.broken)
     assert worked.startup is not None
@@ -103,7 +116,7 @@ def _worked(startup: Startup, back: Back, *, kills: int) -> Worked:
         clients={},
         startup=startup,
         broken=broken(back),
-        may_be_clean=back.moment is Moment.SHUTDOWN or not back.promised,
+        may_be_clean=back.moment is Moment.SHUTDOWN or not back.promised or not back.found.acknowledged,
     )
 
 
@@ -158,7 +171,7 @@ def _kill(bench: Bench, task: Crash, chance: Random, disk: LoopDisk | None) -> f
         after_s = chance.random() * bench.lasts.get(_STOP, bench.lasts[_START])
         if server.life.wait(after_s) is not None:
             bench.lasts[_STOP] = after_s / 2
-            raise TrialVoidError(
+            raise _TooLateError(
                 f"the server had shut down before it was to be killed, {after_s:.2f} s after it was told to",
                 "moments are chosen within what its last shutdown took; more RUNS= bring others",
             )
