@@ -175,8 +175,7 @@ class Loop:
             self.store.is_newest()
         self.narrator.trial_began(trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        for old in bench.server.logdir.glob("*.err"):
-            old.unlink()
+        bench.clear_logs()
         standstill = Standstill()
         run, outcome, ailing = self._measured(trial, bench, standstill)
         # It has ended: a Ctrl-C that comes now must not cost it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from recovery.builds.resolve import known_wanted
 from recovery.builds.tools import Tool, provide, provide_all
@@ -12,6 +13,7 @@ from recovery.forecast import ahead_of
 from recovery.foreseen import foresee
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
+from recovery.host.leftcopies import clear_left_copies
 from recovery.host.limits import limited
 from recovery.host.lock import host_lock
 from recovery.host.orphans import end_left_groups, end_left_servers
@@ -45,7 +47,7 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
     samplers = _refused_early(request, narrator)
     with host_lock(), narrator.on_stage(), ExitStack() as stack:
         resumed = stack.enter_context(taken_up(goes_on))
-        _clear_up(narrator)
+        _clear_up(narrator, request.data)
         # At the end: a server that a killed run has left is ended first, and must not lose its folder before.
         stack.callback(tempfolders.sweep_all)
         # Before the hour of building: a limit that cannot be set is refused at once.
@@ -90,12 +92,14 @@ def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
     return samplers
 
 
-def _clear_up(narrator: Narrator) -> None:
+def _clear_up(narrator: Narrator, data: Path) -> None:
     """After runs that were killed, of whatever results and data: what they left would work beside what is timed."""
     for name in end_left_groups():
         narrator.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in end_left_servers():
         narrator.say(f"ended server {pid}, which a killed run had left behind")
+    for folder in clear_left_copies(data):
+        narrator.say(f"removed the copy beside {folder.name}, which a killed run had left behind")
 
 
 def _prepared(

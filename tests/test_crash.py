@@ -252,6 +252,9 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
         "2026-11-20T20:29:15Z 0 [ERROR] [MY-012224] [InnoDB] Header page contains inconsistent data; is corrupt",
         "2015-10-01 12:00:00 7f InnoDB: Error: page 3 log sequence number 5 is in the future! Current 4",
         "InnoDB: Assertion failure in thread 140 in file buf0buf.cc line 1",
+        "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: The page [page id: space=0] in the doublewrite buffer is corrupt",
+        "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: Tablespace 60 was not found at ./d/table_4.ibd.",
+        "2026-11-20T20:29:15Z 2 [ERROR] mysqld: Table './mysql/user' is marked as crashed and should be repaired",
     ],
 )
 def test_damage_is_heard(line: str) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_DAMAGED = re.compile(r"corrupt|checksum|is in the future|Assertion failure|\bgot signal ", re.IGNORECASE)
-_HARMLESS = re.compile(r"\[Note\]|doublewrite", re.IGNORECASE)
+_DAMAGED = re.compile(
+    r"corrupt|checksum|is in the future|Assertion failure|\bgot signal |marked as crashed"
+    r"|\[ERROR\].*(was not found|is missing|does not exist|doesn't exist|cannot (open|read|rename|delete))",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(r"\[Note\]|^(?!.*\[ERROR\]).*doublewrite", re.IGNORECASE)
 """What a page was found to be before it was put right again, out of the doublewrite buffer, is no damage."""
 
 

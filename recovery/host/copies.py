@@ -11,7 +11,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError
 from recovery.host import loopdisk, tree
-from recovery.host.loopdisk import LoopDisk, loop_disk
+from recovery.host.loopdisk import LoopDisk, image_of, loop_disk
 
 _COPY = "copy"
 _OF_ONE_START = ("ibtmp", "#innodb_temp")
@@ -32,6 +32,11 @@ class Copy:
 def copy_in(beside: Path) -> Path:
     """The server's own data directory of the copy there, if there is one."""
     return beside / _COPY / _BELOW
+
+
+def copies_in(data: Path) -> set[Path]:
+    """The folders there beside which one lies."""
+    return {found.parent for name in (_COPY, image_of(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
 
 
 def remove_copy(beside: Path) -> None:

@@ -189,7 +189,7 @@ class DataDirs:
         return self.root / key
 
     def _lock_path(self, key: str) -> Path:
-        return self.root / f"{key}.lock"
+        return lock_of(self.root / key)
 
     def _lock(self, key: str) -> flock.Lock:
         try:
@@ -255,6 +255,11 @@ def _belongs(key: str, uid: int) -> HostUnfitError:
     return HostUnfitError(
         f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
     )
+
+
+def lock_of(folder: Path) -> Path:
+    """Of a data directory."""
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:

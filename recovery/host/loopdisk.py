@@ -9,7 +9,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, TrialVoidError
@@ -31,6 +31,13 @@ def can_mount() -> bool:
     if os.geteuid() != 0 or is_refused(RootStep.MOUNT):
         return False
     return Path("/dev/loop-control").exists() and all(map(shutil.which, _PROGRAMS))
+
+
+def cannot_mount(question: str) -> HostUnfitError:
+    return HostUnfitError(
+        f"{question} needs a disk of its own, and none can be made here",
+        f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; leave it out of QUESTION= without",
+    )
 
 
 class LoopDisk:
@@ -62,7 +69,7 @@ class LoopDisk:
         may hold the mount for a moment: until it lets go, another mount would be of the same dead filesystem."""
         unmount(self._place)
         until_s = time.monotonic() + _BUSY_S
-        while _is_attached(self._image):
+        while self._image in attached_images():
             if time.monotonic() > until_s:
                 raise TrialVoidError(f"something on this host keeps {self._image.name} for itself, though unmounted")
             time.sleep(_RETRY_S)
@@ -96,15 +103,11 @@ def loop_disk(place: Path, *, size_bytes: int) -> Iterator[LoopDisk]:
         remove(place)
 
 
-def _is_attached(image: Path) -> bool:
-    """To a loop device, which is given back with the last mount of it."""
+def attached_images() -> Iterator[Path]:
+    """Files that are disks just now: each has a loop device, which is given back with the last mount of it."""
     for told in Path("/sys/block").glob("loop*/loop/backing_file"):
-        try:
-            if told.read_text(encoding="utf-8").rstrip("\n") == str(image):
-                return True
-        except OSError:
-            continue  # it has just been given back
-    return False
+        with suppress(OSError):  # it has just been given back
+            yield Path(told.read_text(encoding="utf-8").rstrip("\n"))
 
 
 def image_of(place: Path) -> Path:

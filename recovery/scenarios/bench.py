@@ -163,6 +163,11 @@ class Bench:
             chosen |= counting_settings(merge(self.server.settings, chosen))
         return self.server.start(log_name=log_name, settings=chosen, beside=beside)
 
+    def clear_logs(self) -> None:
+        """Of what was tried before: each start has a log of its own."""
+        for old in self.server.logdir.glob("*.err"):
+            old.unlink()
+
     # -- the cache
 
     def disturbed(self) -> None:

@@ -7,6 +7,7 @@ from itertools import product
 
 from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
+from recovery.host.loopdisk import cannot_mount
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.killing import came_back, measure
@@ -27,6 +28,8 @@ def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
     for name in wished:
         if name not in NAMES:
             raise UsageError(f"crash-matrix kills at no moment '{name}'", f"there are: {', '.join(NAMES)}")
+        if name == Moment.POWER and not host.can_mount:
+            raise cannot_mount(name)
     return tuple(
         Work(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
+from recovery.host.loopdisk import cannot_mount
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.damaging import measure, was_tried
 from recovery.scenarios.experiment import Asked, Experiment, Host
@@ -25,6 +26,8 @@ def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
     for name in wished:
         if name not in NAMES:
             raise UsageError(f"damage has no fault '{name}'", f"there are: {', '.join(NAMES)}")
+        if name == Fault.FULL_DISK and not host.can_mount:
+            raise cannot_mount(name)
     return tuple(work for fault in Fault if fault in wished for work in _of(fault, asked))
 
 

@@ -19,7 +19,7 @@ from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.host.copies import Copy, copied
 from recovery.host.loopdisk import LoopDisk
 from recovery.host.storage import device_of
-from recovery.measured import Startup
+from recovery.measured import Startup, Usage
 from recovery.model import Variant
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.outcome import Worked
@@ -30,6 +30,7 @@ from recovery.versions import can
 from recovery.work import Crash, Moment
 
 TIMED_LOG = "timed.err"
+_KILLED_LOG = "killed-{}.err"
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _WRITING_S = {
     Moment.INSERTS: (0.01, 1.0),
@@ -60,6 +61,7 @@ def measure(bench: Bench, variant: Variant) -> Worked:
     for _ in range(_MORE_TRIES):
         with suppress(_TooLateError):
             return _killed_and_back(bench, task, chance)
+        bench.clear_logs()
     return _killed_and_back(bench, task, chance)
 
 
@@ -78,7 +80,10 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random) -> Worked:
             copy.disk.replug()
         kills = 1 + (_kill_recoveries(bench, task, chance) if task.moment is Moment.RECOVERY else 0)
         bench.tell("timed start")
-        startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
+        try:
+            startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
+        except ServerFailedError as error:
+            return _gone(error, kills=kills)
         bench.lasts[_START] = startup.startup_s
         bench.tell("looking at what came back")
         with server.session() as connection:
@@ -88,12 +93,24 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random) -> Worked:
                 found=witness.compare(server, killed_at_s=killed_at_s),
                 agreement=agreement(connection, version, server.datadir, databases),
                 failing=failing(connection, databases),
-                complaints=complaints(_lines(startup.log)),
+                complaints=complaints(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
                 promised=flushed in _KEPT[task.moment is Moment.POWER],
                 atomic=can(version, "atomic_definitions"),
             )
         _stop(bench)
     return _worked(startup, back, kills=kills)
+
+
+def _gone(error: ServerFailedError, *, kills: int) -> Worked:
+    """The worst that can come of it."""
+    return Worked(
+        measures={"kills": float(kills)},
+        seconds=0.0,
+        usage=Usage(),
+        around=None,
+        clients={},
+        broken=(f"it does not come back: {error.message}",),
+    )
 
 
 def came_back(worked: Worked) -> Judgement:
@@ -170,7 +187,7 @@ def _kill(bench: Bench, task: Crash, chance: Random, disk: LoopDisk | None) -> f
         server.life.signal(signal.SIGTERM)
         after_s = chance.random() * bench.lasts.get(_STOP, bench.lasts[_START])
         if server.life.wait(after_s) is not None:
-            bench.lasts[_STOP] = after_s / 2
+            bench.lasts[_STOP] = after_s  # at most
             raise _TooLateError(
                 f"the server had shut down before it was to be killed, {after_s:.2f} s after it was told to",
                 "moments are chosen within what its last shutdown took; more RUNS= bring others",
@@ -189,7 +206,7 @@ def _kill_recoveries(bench: Bench, task: Crash, chance: Random) -> int:
     many = chance.randint(1, task.depth)
     for number in range(1, many + 1):
         bench.tell(f"recovering, until it is killed: {number} of {many}")
-        _kill_start(bench, f"killed-{number}.err", after_s=chance.random() * bench.lasts[_START])
+        _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * bench.lasts[_START])
     return many
 
 
@@ -228,5 +245,5 @@ def _stop(bench: Bench) -> None:
     bench.lasts[_STOP] = time.monotonic() - began_s
 
 
-def _lines(log: Path) -> list[str]:
-    return log.read_text(encoding="utf-8", errors="replace").splitlines()
+def _lines(*logs: Path) -> list[str]:
+    return [line for log in logs for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]

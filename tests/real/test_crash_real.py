@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 from sessions import left_out
@@ -11,6 +15,7 @@ from sessions import left_out
 from recovery.cli import run
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
+from recovery.host.leftcopies import clear_left_copies
 from recovery.host.loopdisk import can_mount, image_of, loop_disk
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
@@ -45,7 +50,9 @@ def test_killed_at_every_moment_a_server_keeps_its_word(version: str, moments: s
     found = by_question(asked("crash-matrix", version, moments, data, tmp_path, *FLUSHED))
     assert list(found) == moments.split()
     for moment, one in found.items():
-        assert one.verdict is Verdict.MEASURED or moment == "shutdown", one.reason
+        # Once in sixty kills 5.7.22 does not come back at all from one of these.
+        may_fail = moment == "shutdown" or (version, moment) == (OLD, "definitions")
+        assert one.verdict is Verdict.MEASURED or may_fail, one.reason
         if one.verdict is Verdict.MEASURED:
             assert one.measures["acknowledged"] > 0
             assert one.measures["lost"] == one.measures["torn"] == one.measures["ghosts"] == 0
@@ -109,6 +116,57 @@ def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
     remove_copy(tmp_path)
     assert not place.exists()
     assert not image_of(place).exists()
+
+
+LEAVES_A_DISK = """
+import os, signal, sys
+from pathlib import Path
+from recovery.host.copies import copied
+from recovery.host.datadir import DataDirs
+directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
+directory.mysql.mkdir()
+with copied(directory.mysql, directory.path, on_a_disk=True):
+    print("mounted", flush=True)
+    if sys.argv[2] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.usefixtures("disks")
+def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path: Path) -> None:
+    """By a session that has nothing to do with them."""
+    for name in ("dead", "living", "elsewhere"):
+        (tmp_path / name).mkdir(mode=0o700)
+    command = [sys.executable, "-c", LEAVES_A_DISK]
+    dead = subprocess.run([*command, str(tmp_path / "dead"), "dies"], stdout=subprocess.PIPE, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    living = subprocess.Popen([*command, str(tmp_path / "living"), ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert living.stdout is not None
+        assert living.stdout.readline() == b"mounted\n"
+        gone = clear_left_copies(tmp_path / "elsewhere")
+        assert tmp_path / "dead" / "5.7.22-d-5-0123abcd" in gone
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+        assert str(tmp_path / "dead") not in mounts
+        assert str(tmp_path / "living") in mounts
+    finally:
+        living.communicate(b"\n")
+    assert str(tmp_path) not in Path("/proc/mounts").read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("*/*/copy*"))
+
+
+def test_a_kill_that_comes_too_late_is_tried_again(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of its moments lies long after a shutdown."""
+    late = [600.0]
+    usual = Random.random
+    monkeypatch.setattr("recovery.scenarios.killing.Random", type("Late", (Random,), {
+        "random": lambda self: late.pop() if late else usual(self) * 1e-3,
+    }))  # fmt: skip
+    (found,) = asked("crash-matrix", OLD, "shutdown", data, tmp_path, *FLUSHED).runs
+    assert not late
+    assert found.verdict is Verdict.MEASURED, found.reason
+    assert found.measures["kills"] == 1
 
 
 def test_data_directories_stay_as_they_are(data: Path) -> None:

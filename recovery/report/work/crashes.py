@@ -51,6 +51,8 @@ def crash_answers(session: Session) -> Iterator[str]:
             continue
         back = f"{version} kept its word in {kept(runs):,} of {len(runs):,} crashes, and was ready again within "
         back += f"{said.timed(max(seconds))} s ({said.timed(fmean(seconds))} s on average)"
+        gone = sum(RECOVERY not in run.measures for run in runs)
+        back += f"; it did not come back from {gone:,}" if gone else ""
         more = [f"{total(runs, name):,} {what}" for name, what in _ALLOWED if total(runs, name)]
         yield f"{back}{'; counted besides: ' + ', '.join(more) if more else ''}."
 
@@ -108,9 +110,9 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
     told = "; ".join(f"{quantity(name).title}: {quantity(name).told}" for name in shown)
     return (
         "survived: the server came back, and had kept all that it had promised. With a log that is not flushed at each "
-        "commit (innodb_flush_log_at_trx_commit=0) what was acknowledged last may be lost, in whole transactions; that "
-        "of the old servers' definitions, which are changed in one place after the other, half may be left: both are "
-        "counted, and no promise is broken by them.",
+        "commit (innodb_flush_log_at_trx_commit=0, and 2 where the power is lost) what was acknowledged last may be "
+        "lost, in whole transactions; of the old servers' definitions, which are changed in one place after the other, "
+        "half may be left: both are counted, and no promise is broken by them.",
         f"Sums over all of a cell, seconds until ready again. {told}.",
         *keys.spelled(session),
     )

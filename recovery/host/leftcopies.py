@@ -1,0 +1,42 @@
+"""What have killed runs left of the data directories that they crashed? Copies, maybe on a disk still mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from recovery.errors import RecoveryError
+from recovery.host import flock
+from recovery.host.copies import copies_in, copy_in, remove_copy
+from recovery.host.datadir import lock_of
+from recovery.host.loopdisk import attached_images, image_of
+from recovery.host.orphans import end_servers_in
+
+
+def clear_left_copies(data: Path) -> tuple[Path, ...]:
+    """In this DATA, and wherever one is still mounted. Whether who crashed it is dead is told by the lock of the data
+    directory. Returns the directories of those that went."""
+    return tuple(sorted(folder for folder in {*copies_in(data), *_mounted()} if _cleared(folder)))
+
+
+def _mounted() -> Iterator[Path]:
+    for image in attached_images():
+        folder = image.parent
+        if image == image_of(copy_in(folder).parent):
+            yield folder
+
+
+def _cleared(folder: Path) -> bool:
+    if not flock.is_ours(lock_of(folder)):
+        return False
+    lock = flock.take(lock_of(folder), mode=0o644)
+    if lock is None:
+        return False
+    try:
+        end_servers_in(copy_in(folder), "mysqld", "mariadbd")
+        remove_copy(folder)
+    except (RecoveryError, OSError):  # refused, or busy: told to whoever uses the directory next
+        return False
+    finally:
+        lock.release()
+    return True
