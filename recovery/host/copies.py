@@ -47,6 +47,13 @@ def remove_copy(beside: Path) -> None:
     loopdisk.remove(copy)
 
 
+def remove_temporary(datadir: Path) -> None:
+    """What its server makes anew at each start, and what it takes room for then."""
+    for found in datadir.iterdir():
+        if found.name.startswith(_OF_ONE_START):
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
 @contextmanager
 def copied(original: Path, beside: Path, *, on_a_disk: bool = False) -> Iterator[Copy]:
     """Owners and modes are those of the original. Its server must not run."""

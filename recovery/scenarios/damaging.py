@@ -15,7 +15,7 @@ from recovery.crash.dictionary import failing
 from recovery.crash.found import counted
 from recovery.crash.witnesses import LOAD, Witness
 from recovery.errors import ServerFailedError, TrialVoidError
-from recovery.host.copies import Copy
+from recovery.host.copies import Copy, remove_temporary
 from recovery.measured import Startup, Usage
 from recovery.model import Variant
 from recovery.scenarios.bench import Bench
@@ -85,6 +85,8 @@ def _damage(fault: Fault, copy: Copy, file: Path, chance: Random) -> Callable[[]
     """What mends it again, where that is possible: a file that was put back is not as it would be now, but whole."""
     if fault is Fault.FULL_DISK:
         assert copy.disk is not None, "only a disk of its own is filled"
+        # Else the server would start in the room of its own temporary tablespace, which it makes anew.
+        remove_temporary(copy.mysql)
         return copy.disk.fill().unlink
     if not file.is_file():
         raise TrialVoidError(f"there is no {file.name} to be damaged", "the tables must lie in files of their own")
