@@ -341,6 +341,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[2])))
 paths = types.ModuleType("recovery.paths")
 paths.libraries_dir = lambda: Path(sys.argv[2]) / "cache" / "libraries"
+paths.expanded = Path.expanduser
 sys.modules["recovery.paths"] = paths
 from recovery.builds import packages
 print(packages.fetch("libaio1", "libaio.so.1"))

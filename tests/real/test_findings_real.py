@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -59,24 +58,39 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Meddle], None]:
     return with_
 
 
+# By a debugger's means: a server that somebody has stopped by a signal is found out, and its run is void.
+HOLDER = """
+import ctypes, os, sys, time
+SEIZE, INTERRUPT, DETACH, ANY_CHILD = 0x4206, 0x4207, 17, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+server = int(sys.stdin.readline())
+assert ptrace(SEIZE, server, None, None) == 0
+assert ptrace(INTERRUPT, server, None, None) == 0
+os.waitpid(server, ANY_CHILD)
+time.sleep(float(sys.argv[1]))
+ptrace(DETACH, server, None, None)
+"""
+
+
 def hold_up(bench: Bench, seconds: float) -> None:
     """The next server of this bench stands still for so long, soon after its exec."""
-
+    if not seconds:
+        return
     before = {child.pid for child in psutil.Process().children()}
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(seconds)], stdin=subprocess.PIPE, text=True)
 
     def hold() -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            for child in psutil.Process().children():
-                if child.pid not in before and child.name() == bench.server.build.mysqld.name:
-                    child.send_signal(signal.SIGSTOP)
-                    time.sleep(seconds)
-                    child.send_signal(signal.SIGCONT)
-                    return
+        deadline, found = time.monotonic() + 30, None
+        while found is None and time.monotonic() < deadline:
             time.sleep(0.005)
+            found = next((child.pid for child in psutil.Process().children() if is_new(child)), None)
+        holder.communicate(f"{found}\n")
 
-    if seconds:
-        threading.Thread(target=hold, daemon=True).start()
+    def is_new(child: psutil.Process) -> bool:
+        return child.pid not in before and child.name() == bench.server.build.mysqld.name
+
+    threading.Thread(target=hold, daemon=True).start()
 
 
 def few(at: list[str]) -> list[str]:
