@@ -55,6 +55,10 @@ class FakeBench:
             raise TrialVoidError("the cache was not cold")
         return Reads(9, 2.0, 1.0, 16, 0.5, 2)
 
+    def clear_logs(self) -> None:
+        for old in self.server.logdir.glob("*.err"):
+            old.unlink()
+
     def disturbed(self) -> None:
         self.disturbances += 1
 
