@@ -21,6 +21,7 @@ from recovery.plan import Place, make_plan, variants_of
 from recovery.prepared import Prepared
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
+from recovery.scenarios.bench import Bench
 from recovery.scenarios.crash_recovery import judge
 from recovery.scenarios.outcome import Outcome
 from recovery.scenarios.scenario import Scenario
@@ -55,9 +56,7 @@ class FakeBench:
             raise TrialVoidError("the cache was not cold")
         return Reads(9, 2.0, 1.0, 16, 0.5, 2)
 
-    def clear_logs(self) -> None:
-        for old in self.server.logdir.glob("*.err"):
-            old.unlink()
+    clear_logs = Bench.clear_logs
 
     def disturbed(self) -> None:
         self.disturbances += 1

@@ -19,7 +19,7 @@ from recovery.files import sweep_drafts
 from recovery.host import flock, state, tree
 from recovery.host.ailing import DATA, Folder, blamed
 from recovery.host.copies import copy_in, remove_copy
-from recovery.host.orphans import end_servers_in
+from recovery.host.orphans import SERVERS, end_servers_in
 from recovery.host.state import State
 from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
@@ -173,7 +173,7 @@ class DataDirs:
             try:
                 # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
                 for folder in (path / _MYSQL, copy_in(path)):
-                    end_servers_in(folder, "mysqld", "mariadbd")
+                    end_servers_in(folder, *SERVERS)
                 remove_copy(path)
                 state.forget(path)
                 tree.empty(path)

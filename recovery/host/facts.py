@@ -15,6 +15,7 @@ from recovery.host import ec2
 from recovery.host.dropping import cold_means, own_dropper
 from recovery.host.kernel import kernel_facts
 from recovery.host.machine import DMI, Fact, ebs_volume, ec2_instance_type, machine
+from recovery.host.orphans import SERVERS
 from recovery.host.storage import Device, device_of, nearest
 
 _PRIVATE_OPTIONS = frozenset(
@@ -92,4 +93,4 @@ def open_files_limit() -> int | None:
 
 def other_servers() -> list[int]:
     """Their process ids."""
-    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in ("mysqld", "mariadbd")]
+    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVERS]

@@ -10,7 +10,7 @@ from recovery.host import flock
 from recovery.host.copies import copies_in, copy_in, remove_copy
 from recovery.host.datadir import lock_of
 from recovery.host.loopdisk import attached_images, image_of
-from recovery.host.orphans import end_servers_in
+from recovery.host.orphans import SERVERS, end_servers_in
 
 
 def clear_left_copies(data: Path) -> tuple[Path, ...]:
@@ -33,7 +33,7 @@ def _cleared(folder: Path) -> bool:
     if lock is None:
         return False
     try:
-        end_servers_in(copy_in(folder), "mysqld", "mariadbd")
+        end_servers_in(copy_in(folder), *SERVERS)
         remove_copy(folder)
     except (RecoveryError, OSError):  # refused, or busy: told to whoever uses the directory next
         return False

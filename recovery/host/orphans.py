@@ -19,6 +19,8 @@ from recovery.rootsteps import RootStep
 _PATIENCE_S = 60.0
 _POLL_S = 0.01
 _OPTIONS = "--defaults-file="
+SERVERS = ("mysqld", "mariadbd")
+"""Names of their processes."""
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from itertools import product
 
 from recovery.builds.tools import SYSBENCH
-from recovery.errors import UsageError
-from recovery.host.loopdisk import cannot_mount
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.killing import came_back, measure
-from recovery.scenarios.loadable import QUESTION, options_of
+from recovery.scenarios.loadable import QUESTION, on_its_disk, options_of, wished
 from recovery.scenarios.scenario import Scenario
 from recovery.work import Crash, Moment
 
@@ -23,13 +21,8 @@ _INSERTS = 100
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    """The power can only be cut of a disk of its own: where none can be made it is left out, unless it is asked for."""
-    wished = asked.parts or tuple(name for name in NAMES if name != Moment.POWER or host.can_mount)
-    for name in wished:
-        if name not in NAMES:
-            raise UsageError(f"crash-matrix kills at no moment '{name}'", f"there are: {', '.join(NAMES)}")
-        if name == Moment.POWER and not host.can_mount:
-            raise cannot_mount(name)
+    """The power can only be cut of a disk of its own."""
+    moments = on_its_disk(wished(asked, NAMES, "crash-matrix kills at no moment"), Moment.POWER, asked=asked, host=host)
     return tuple(
         Work(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
@@ -38,7 +31,7 @@ def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
             axes=((QUESTION, moment), *options),
             settings=options,
         )
-        for moment, options in product((one for one in Moment if one in wished), options_of(asked, _VALUES))
+        for moment, options in product((one for one in Moment if one in moments), options_of(asked, _VALUES))
     )
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from recovery.builds.tools import SYSBENCH
-from recovery.errors import UsageError
-from recovery.host.loopdisk import cannot_mount
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.damaging import measure, was_tried
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import QUESTION
+from recovery.scenarios.loadable import QUESTION, on_its_disk, wished
 from recovery.scenarios.scenario import Scenario
 from recovery.work import Damage, Fault
 
@@ -20,15 +18,9 @@ NAMES = tuple(map(str, Fault))
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    """A full disk has to be one of its own: where none can be made it is left out, unless it is asked for."""
-    usual = tuple(name for name in NAMES if name != Fault.FULL_DISK or host.can_mount)
-    wished = asked.parts or usual
-    for name in wished:
-        if name not in NAMES:
-            raise UsageError(f"damage has no fault '{name}'", f"there are: {', '.join(NAMES)}")
-        if name == Fault.FULL_DISK and not host.can_mount:
-            raise cannot_mount(name)
-    return tuple(work for fault in Fault if fault in wished for work in _of(fault, asked))
+    """A full disk has to be one of its own."""
+    faults = on_its_disk(wished(asked, NAMES, "damage has no fault"), Fault.FULL_DISK, asked=asked, host=host)
+    return tuple(work for fault in Fault if fault in faults for work in _of(fault, asked))
 
 
 def _of(fault: Fault, asked: Asked) -> Iterator[Work]:

@@ -10,6 +10,7 @@ from itertools import islice, product
 
 from recovery.builds.tools import SYSBENCH
 from recovery.errors import UsageError
+from recovery.host.loopdisk import cannot_mount
 from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
@@ -192,3 +193,20 @@ def powers_of_two(most: int) -> tuple[int, ...]:
     while found[-1] * 2 <= most:
         found.append(found[-1] * 2)
     return tuple(found)
+
+
+def wished(asked: Asked, names: tuple[str, ...], none: str) -> tuple[str, ...]:
+    """Of an experiment's questions those that are asked for, else all of them; `none` begins the refusal of another."""
+    for name in asked.parts:
+        if name not in names:
+            raise UsageError(f"{none} '{name}'", f"there are: {', '.join(names)}")
+    return asked.parts or names
+
+
+def on_its_disk(found: tuple[str, ...], name: str, *, asked: Asked, host: Host) -> tuple[str, ...]:
+    """One question needs a disk of its own: where none can be made it is left out, unless it is asked for."""
+    if host.can_mount:
+        return found
+    if name in asked.parts:
+        raise cannot_mount(name)
+    return tuple(one for one in found if one != name)

@@ -26,6 +26,7 @@ from recovery.scenarios.loadable import (
     by_sysbench,
     options_of,
     powers_of_two,
+    wished,
     works_of,
 )
 from recovery.scenarios.pools import POOL, POOL_OPTIONS, pool_bytes, pool_options
@@ -146,11 +147,8 @@ LARGER = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    wished = asked.parts or NAMES
-    for name in wished:
-        if name not in NAMES:
-            raise UsageError(f"write-scaling has no question '{name}'", f"there are: {', '.join(NAMES)}")
-    return works_of(way for part in PARTS if part.name in wished for way in _ways(part, asked, schema, host))
+    parts = wished(asked, NAMES, "write-scaling has no question")
+    return works_of(way for part in PARTS if part.name in parts for way in _ways(part, asked, schema, host))
 
 
 def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
