@@ -42,22 +42,21 @@ class Disk:
     def full(self) -> Iterator[None]:
         """And kept so: what a server gives back is taken at once."""
         over, filler = threading.Event(), self.place / "filler"
+        with filler.open("wb") as file:
 
-        def fill() -> None:
-            with filler.open("wb") as file:
+            def fill() -> None:
                 while not over.wait(0.002):
                     _grow(file.fileno())
 
-        with filler.open("wb") as file:
             _grow(file.fileno())
-        thread = threading.Thread(target=fill)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            filler.unlink()
+            thread = threading.Thread(target=fill)
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                filler.unlink()
 
     @contextmanager
     def without_inodes(self) -> Iterator[None]:
