@@ -164,13 +164,15 @@ def make_plan(
     repeats: int,
     alternating: bool,
     extras: Sequence[Extra] = (),
+    first: int = 1,
 ) -> Plan:
     """A block is every variant over one data directory, once: cold, then warm. Alternating, each directory's n-th block
     comes before any one's block n + 1; otherwise all blocks of a directory come one after the other. Extra ones
-    come after those that count."""
+    come after those that count. `first` is the number of the first block: what is left to chance depends on it."""
     places = places_for(versions, variants)
-    turns = range(1, repeats + 1 + len(extras))
-    extra = dict(enumerate(extras, start=repeats + 1))
+    beyond = first + repeats
+    turns = range(first, beyond + len(extras))
+    extra = dict(enumerate(extras, start=beyond))
     if alternating:
         blocks = [(place, repeat) for repeat in turns for place in places]
     else:

@@ -82,7 +82,14 @@ def prepare(request: Request, builds: tuple[Build, ...], begun: Begun = NOTHING_
     alternating = begun.alternating
     if alternating is None:
         alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
-    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, extras=request.extras)
+    plan = make_plan(
+        versions,
+        variants,
+        repeats=request.runs,
+        alternating=alternating,
+        extras=request.extras,
+        first=request.first_run,
+    )
     prepared = Prepared(scenario, plan, stages, begun=begun)
     if not alternating:
         check_room(prepared.needed, room, keep=request.keep, done_with=prepared.done_with)

@@ -25,6 +25,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
         Quantity("recovery_s", "seconds", "s", False, "until ready again, after the last kill"),
         Quantity("kills", "kills", "", None, "of the server, those during its recovery included"),
+        Quantity("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
         Quantity("acknowledged", "acknowledged", "", None, "transactions or statements, before the kill"),
         Quantity("lost", "lost", "", False, "of those"),
         Quantity("lost_window_s", "oldest lost, s", "s", False, "how long before the kill it had been acknowledged"),

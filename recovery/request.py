@@ -104,6 +104,11 @@ class Request:
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
     @property
+    def first_run(self) -> int:
+        """Its number, of every variant."""
+        return (self.work and self.work.only) or 1
+
+    @property
     def most_tables(self) -> int:
         """In one data directory."""
         return max(self.points, default=self.schema.tables) * self.schema.databases

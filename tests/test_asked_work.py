@@ -42,6 +42,21 @@ def test_what_takes_a_mount_is_left_out_where_that_is_refused() -> None:
         assert "--no-root-steps=mount" in request.command
 
 
+def test_one_run_of_each_cell_again() -> None:
+    request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
+    versions = [parse_version("8.0.31")]
+    plan = make_plan(versions, request.measured, repeats=request.runs, alternating=True, first=request.first_run)
+    assert len(plan.trials) == len(request.measured) == 6
+    assert {trial.repeat for trial in plan.trials} == {17}
+    assert "--runs 1" in request.command
+    assert "--only 17" in request.command
+
+
+@pytest.mark.parametrize("only", ["0", "-1", "all", "1000000"])
+def test_no_run_of_this_number(only: str) -> None:
+    assert "ONLY" in refused("crash-matrix", only=only).message
+
+
 def refused(scenario: str, **given: Any) -> UsageError:
     with pytest.raises(UsageError) as error:
         asked(scenario, **given)

@@ -75,7 +75,7 @@ def make_request(scenario: str, given: Given) -> Request:
         points=points,
         predict=positive("--predict", given["predict"], MOST_TABLES) if given.get("predict") else None,
         variants=parse_variants(given["variants"]),
-        runs=positive("RUNS", given["runs"] or _runs(measured), MOST_RUNS),
+        runs=1 if given.get("only") else positive("RUNS", given["runs"] or _runs(measured), MOST_RUNS),
         data=_path(given["data"] or default_data_dir()),
         results=_path(given["results"]),
         settings=parse_settings(given["settings"]),

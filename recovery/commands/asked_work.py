@@ -16,7 +16,7 @@ from recovery.host.loopdisk import can_mount
 from recovery.host.machine import memory_bytes
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
-from recovery.request import MOST_SCHEMAS, MOST_TABLES, parse_settings, positive
+from recovery.request import MOST_RUNS, MOST_SCHEMAS, MOST_TABLES, parse_settings, positive
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.table_cache import INSTANCES
 from recovery.server.options import check_user_settings
@@ -48,6 +48,7 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
         published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
         seed=positive("SEED", given.get("seed") or Asked.seed, _MOST_SEED),
         depth=positive("DEPTH", given.get("depth") or Asked.depth, _MOST_DEPTH),
+        only=_optional("ONLY", given.get("only"), MOST_RUNS),
         server_cpus=None if apart is None else cores.as_list(apart.server),
         client_cpus=None if apart is None else cores.as_list(apart.clients),
     )

@@ -92,7 +92,14 @@ def _plan(request: Request) -> Iterator[str]:
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
     alternating = may_alternate(needs, room, growing=bool(request.points))
-    plan = make_plan(versions, variants, repeats=request.runs, alternating=alternating, extras=request.extras)
+    plan = make_plan(
+        versions,
+        variants,
+        repeats=request.runs,
+        alternating=alternating,
+        extras=request.extras,
+        first=request.first_run,
+    )
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
         name = names.get(trial.version, str(trial.version))

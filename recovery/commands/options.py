@@ -32,7 +32,7 @@ _SEVERAL = ("version", "variant", "note", "option")
 """May be given again and again."""
 _WHOLE = (
     *("tables", "schemas", "columns", "rows", "runs", "inserts", "read_iops", "read_bps", "memory"),
-    *("seconds", "warmup", "threads", "load_tables", "pollers", "published_build", "budget", "seed", "depth"),
+    *("seconds", "warmup", "threads", "load_tables", "pollers", "published_build", "budget", "seed", "depth", "only"),
 )
 _YES = "1"
 """STACKS=1, as one says it to make."""
@@ -194,7 +194,7 @@ FROM_ENVIRONMENT = (
     "READ_IOPS", "READ_BPS", "MEMORY", "CPUS", "NO_PROBE", "NOTE", "QUIET", "NO_ROOT_STEPS",
     # Of the experiments that put a server to work.
     "SECONDS", "WARMUP", "THREADS", "WORKLOAD", "LOAD_TABLES", "MEMORY_RATIO", "OPTION", "QUERIES", "POLLERS", "EVERY",
-    "QUESTION", "PUBLISHED_BUILD", "SEED", "DEPTH", "PROFILE", "WAITS",
+    "QUESTION", "PUBLISHED_BUILD", "SEED", "DEPTH", "ONLY", "PROFILE", "WAITS",
     # Of all experiments together.
     "BUDGET",
 )  # fmt: skip

@@ -75,14 +75,18 @@ _WAITS = click.option(
     help="One more run of every variant, in no mean, in which the server counts its waits for every mutex and lock.",
 )  # fmt: skip
 _EXTRAS = (_PROFILE, _WAITS)
+_DEPTH = click.option(
+    "--depth", metavar="N", envvar=PREFIX + "DEPTH",
+    help="Kill a recovery so many times, at most, before it may come to its end. [default: 3]",
+)  # fmt: skip
 _CHANCE: tuple[Decorator, ...] = (
     click.option(
         "--seed", metavar="N", envvar=PREFIX + "SEED",
         help="Of all that is left to chance: the same one brings the same moments again. [default: 1]",
     ),
     click.option(
-        "--depth", metavar="N", envvar=PREFIX + "DEPTH",
-        help="Kill a recovery so many times, at most, before it may come to its end. [default: 3]",
+        "--only", metavar="N", envvar=PREFIX + "ONLY",
+        help="Of all runs of each cell that of this number alone: one that failed, again.",
     ),
 )  # fmt: skip
 
@@ -91,8 +95,8 @@ OWN: dict[str, tuple[Decorator, ...]] = {
     "interference": (*_LOADS, _QUERIES, *_POLLS, *_EXTRAS),
     "table-cache": (*_LOADS, *_EXTRAS),
     "write-scaling": (*_LOADS, _PARTS, *_EXTRAS),
-    "crash-matrix": (_OPTION, _PARTS, *_CHANCE),
-    "damage": (_PARTS, _CHANCE[0]),
+    "crash-matrix": (_OPTION, _PARTS, *_CHANCE, _DEPTH),
+    "damage": (_PARTS, *_CHANCE),
 }
 """By scenario."""
 _DEFAULT = re.compile(r" \[default: [^]]*\]$")

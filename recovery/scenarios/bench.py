@@ -50,8 +50,6 @@ class Bench:
         self._extra: Extra | None = None
         self.repeat = 1
         """Of the variant: the same thing happens in its first trial, its second …"""
-        self.lasts: dict[str, float] = {}
-        """Seconds that what may be cut short lasts here, as it was last seen."""
         self._seen: Callable[[], Samples] | None = None
         """What was seen of the last timed start, where it was one to be sampled."""
         self._described: dict[str, dict[str, str]] = {}

@@ -43,7 +43,7 @@ def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
 CRASH_MATRIX = Scenario(
     "crash-matrix",
     "Does this server keep its word when it is killed, whatever it is doing just then?",
-    "What comes back after a SIGKILL",
+    "What comes back after a crash",
     (Cache.WARM,),
     measure,
     came_back,

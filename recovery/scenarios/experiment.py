@@ -39,6 +39,8 @@ class Asked:
     """Of what is left to chance."""
     depth: int = 3
     """A recovery is killed so many times, at most."""
+    only: int | None = None
+    """Of each cell the run of this number, and no other."""
     server_cpus: str | None = None
     """That the server has for itself, as a list: `0-2,4-6`; None where it shares all with the clients."""
     client_cpus: str | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -32,7 +33,7 @@ from recovery.work import Crash, Moment
 TIMED_LOG = "timed.err"
 _KILLED_LOG = "killed-{}.err"
 _FLUSH = "innodb_flush_log_at_trx_commit"
-_WRITING_S = {
+WRITING_S = {
     Moment.INSERTS: (0.01, 1.0),
     Moment.LOAD: (0.3, 3.0),
     Moment.DEFINITIONS: (0.1, 2.0),
@@ -41,16 +42,34 @@ _WRITING_S = {
     Moment.POWER: (0.3, 3.0),
 }
 """How long it writes, at least and at most, before the kill; or before what is then killed."""
-_START, _STOP = "start", "stop"
+_SHUTDOWN_S = 5.0
+"""Longer than most last, with as little to write back."""
+_STARTS_PER_RECOVERY = 2.0
+"""So much longer it takes than the start of a server that was shut down, with as little to recover."""
 _GONE_S = 120.0
-_MORE_TRIES = 3
+_TRIES = 4
 _SCRIPTS = 200
 _KEPT = {False: ("1", "2"), True: ("1",)}
 """Values with which what is acknowledged is promised to be kept: by a kernel that lives on, or by none."""
 
 
+@dataclass(frozen=True)
+class _Kill:
+    at_s: float
+    """On the monotonic clock."""
+    into_s: float
+    """How long that had gone on which it cut short."""
+
+
 class _TooLateError(TrialVoidError):
     """There was nothing left to kill."""
+
+    def __init__(self, after_s: float, *, took_s: float) -> None:
+        super().__init__(
+            f"the server had shut down before it was to be killed, {after_s:.2f} s after it was told to",
+            "more RUNS= bring other moments",
+        )
+        self.took_s = took_s
 
 
 def measure(bench: Bench, variant: Variant) -> Worked:
@@ -58,53 +77,58 @@ def measure(bench: Bench, variant: Variant) -> Worked:
     task = variant.task
     assert isinstance(task, Crash), "this variant kills nothing"
     chance = Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
-    for _ in range(_MORE_TRIES):
-        with suppress(_TooLateError):
-            return _killed_and_back(bench, task, chance)
+    shutdown_s = _SHUTDOWN_S
+    for more in reversed(range(_TRIES)):
+        try:
+            return _killed_and_back(bench, task, chance, shutdown_s=shutdown_s)
+        except _TooLateError as error:
+            if not more:
+                raise
+            shutdown_s = error.took_s
         bench.clear_logs()
-    return _killed_and_back(bench, task, chance)
+    raise AssertionError("the last try returns or raises")
 
 
-def _killed_and_back(bench: Bench, task: Crash, chance: Random) -> Worked:
+def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: float) -> Worked:
     version = bench.server.build.version
     with over_a_copy(bench, on_a_disk=task.moment is Moment.POWER) as copy:
         server = bench.server
         bench.tell("starting the server")
-        bench.lasts.setdefault(_START, server.start(log_name="before.err", settings=bench.settings).startup_s)
+        before = server.start(log_name="before.err", settings=bench.settings)
         bench.describe()
         flushed = server.variables([_FLUSH])[_FLUSH]
         witness = _witness(bench, task, chance)
         with writing(witness, server):
-            killed_at_s = _kill(bench, task, chance, copy.disk)
+            kills = [_kill(bench, task, chance, disk=copy.disk, within_s=shutdown_s)]
         if copy.disk is not None:
             copy.disk.replug()
-        kills = 1 + (_kill_recoveries(bench, task, chance) if task.moment is Moment.RECOVERY else 0)
+        if task.moment is Moment.RECOVERY:
+            kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
         bench.tell("timed start")
         try:
             startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
-            return _gone(error, kills=kills)
-        bench.lasts[_START] = startup.startup_s
+            return _gone(error, kills)
         bench.tell("looking at what came back")
         with server.session() as connection:
             databases = (*bench.schema.database_names, *witness.databases)
             back = Back(
                 moment=task.moment,
-                found=witness.compare(server, killed_at_s=killed_at_s),
+                found=witness.compare(server, killed_at_s=kills[0].at_s),
                 agreement=agreement(connection, version, server.datadir, databases),
                 failing=failing(connection, databases),
                 complaints=complaints(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
                 promised=flushed in _KEPT[task.moment is Moment.POWER],
                 atomic=can(version, "atomic_definitions"),
             )
-        _stop(bench)
-    return _worked(startup, back, kills=kills)
+        server.stop()
+    return _worked(startup, back, kills)
 
 
-def _gone(error: ServerFailedError, *, kills: int) -> Worked:
+def _gone(error: ServerFailedError, kills: Sequence[_Kill]) -> Worked:
     """The worst that can come of it."""
     return Worked(
-        measures={"kills": float(kills)},
+        measures=_of_kills(kills),
         seconds=0.0,
         usage=Usage(),
         around=None,
@@ -124,9 +148,13 @@ def came_back(worked: Worked) -> Judgement:
     return Verdict.MEASURED, None
 
 
-def _worked(startup: Startup, back: Back, *, kills: int) -> Worked:
+def _of_kills(kills: Sequence[_Kill]) -> dict[str, float]:
+    return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s}
+
+
+def _worked(startup: Startup, back: Back, kills: Sequence[_Kill]) -> Worked:
     return Worked(
-        measures={"recovery_s": startup.startup_s, "kills": float(kills), **measures(back)},
+        measures={"recovery_s": startup.startup_s, **_of_kills(kills), **measures(back)},
         seconds=startup.first_query_s,
         usage=startup.usage,
         around=startup.around,
@@ -157,7 +185,8 @@ def _witness(bench: Bench, task: Crash, chance: Random) -> Witness:
             # Over and over: by itself it is done within a tenth of a second.
             return Inserts(bench.conditions.statements * _SCRIPTS)
         case Moment.DEFINITIONS:
-            return Definitions(chance)
+            # In a thread of its own: who draws first from one that is shared is no matter of the seed.
+            return Definitions(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
         case _:
             return journalled(bench, chance)
 
@@ -177,40 +206,34 @@ def writing(witness: Witness, server: Server) -> Iterator[None]:
         witness.end()
 
 
-def _kill(bench: Bench, task: Crash, chance: Random, disk: LoopDisk | None) -> float:
-    """When it was, on the monotonic clock."""
-    server = bench.server
+def _kill(bench: Bench, task: Crash, chance: Random, *, disk: LoopDisk | None, within_s: float) -> _Kill:
+    """A shutdown is killed within so many seconds."""
+    server, began_s = bench.server, time.monotonic()
     bench.tell(f"writing, until it is killed ({task.moment})")
-    time.sleep(chance.uniform(*_WRITING_S[task.moment]))
+    time.sleep(chance.uniform(*WRITING_S[task.moment]))
     if task.moment is Moment.SHUTDOWN:
         bench.tell("shutting down, until it is killed")
+        began_s, after_s = time.monotonic(), chance.random() * within_s
         server.life.signal(signal.SIGTERM)
-        after_s = chance.random() * bench.lasts.get(_STOP, bench.lasts[_START])
         if server.life.wait(after_s) is not None:
-            bench.lasts[_STOP] = after_s  # at most
-            raise _TooLateError(
-                f"the server had shut down before it was to be killed, {after_s:.2f} s after it was told to",
-                "moments are chosen within what its last shutdown took; more RUNS= bring others",
-            )
+            raise _TooLateError(after_s, took_s=time.monotonic() - began_s)
     killed_at_s = time.monotonic()
     if disk is None:
         server.kill()
     else:
         # A server that sees its disk gone ends itself: however it ends, it is gone before the disk comes back.
         disk.lose_power()
-    return killed_at_s
+    return _Kill(killed_at_s, killed_at_s - began_s)
 
 
-def _kill_recoveries(bench: Bench, task: Crash, chance: Random) -> int:
-    """How many there were."""
+def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: float) -> Iterator[_Kill]:
     many = chance.randint(1, task.depth)
     for number in range(1, many + 1):
         bench.tell(f"recovering, until it is killed: {number} of {many}")
-        _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * bench.lasts[_START])
-    return many
+        yield _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * within_s)
 
 
-def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> None:
+def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     """Also one that is over by then."""
     server, fired = bench.server, threading.Event()
 
@@ -232,17 +255,13 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> None:
             raise
     finally:
         timer.cancel()
+    killed_at_s = time.monotonic()
+    into_s = killed_at_s - server.life.started_at
     if fired.is_set():
         server.life.wait(_GONE_S)
     else:
         server.kill()
-
-
-def _stop(bench: Bench) -> None:
-    """How long that takes is what later ones are killed within."""
-    began_s = time.monotonic()
-    bench.server.stop()
-    bench.lasts[_STOP] = time.monotonic() - began_s
+    return _Kill(killed_at_s, into_s)
 
 
 def _lines(*logs: Path) -> list[str]:

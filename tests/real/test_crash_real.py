@@ -17,8 +17,10 @@ from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
 from recovery.host.leftcopies import clear_left_copies
 from recovery.host.loopdisk import can_mount, image_of, loop_disk
+from recovery.scenarios import killing
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
+from recovery.work import Moment
 
 pytestmark = [pytest.mark.real, pytest.mark.beside]
 OLD, NEW = "5.7.22", "8.0.31"
@@ -59,6 +61,14 @@ def test_killed_at_every_moment_a_server_keeps_its_word(version: str, moments: s
             assert one.startup_s == pytest.approx(one.measures["recovery_s"], rel=1e-6)
     assert found["recovery"].crash_proof
     assert found["recovery"].measures["kills"] > 1
+
+
+def test_one_kill_comes_again(data: Path, tmp_path: Path) -> None:
+    """By the number of the run, without those before it; the seed says when, and no server is killed before that."""
+    (found,) = asked("crash-matrix", OLD, "inserts", data, tmp_path, *FLUSHED, "--only", "17").runs
+    assert found.repeat == 17
+    chance = Random(f"1 {found.version} {found.variant} 17")  # noqa: S311 - no secret
+    assert found.measures["killed_after_s"] >= chance.uniform(*killing.WRITING_S[Moment.INSERTS])
 
 
 @pytest.mark.usefixtures("disks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from statistics import fmean
 
@@ -21,6 +22,7 @@ _ALLOWED = (
     ("orphans", "orphaned files"),
     ("missing", "missing files"),
 )
+_MOST_AGAIN = 3
 _SHOWN = ("kills", "acknowledged", "lost")
 
 
@@ -114,5 +116,19 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
         "lost, in whole transactions; of the old servers' definitions, which are changed in one place after the other, "
         "half may be left: both are counted, and no promise is broken by them.",
         f"Sums over all of a cell, seconds until ready again. {told}.",
+        *_again(session),
         *keys.spelled(session),
     )
+
+
+def _again(session: Session) -> Iterator[str]:
+    """What chance had brought is brought again by the number of the run."""
+    failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
+    told = dict.fromkeys((session.cells.get(run.variant, {}).get("question"), run.repeat) for run in failed)
+    commands = [
+        shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
+        for moment, repeat in told
+    ]
+    if commands:
+        more = f"; and {len(commands) - _MOST_AGAIN} more" if len(commands) > _MOST_AGAIN else ""
+        yield f"A failed one again, at the same moment of chance: {'; '.join(commands[:_MOST_AGAIN])}{more}."

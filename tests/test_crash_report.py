@@ -1,0 +1,33 @@
+"""Is it told how to bring a failed kill again? By the session that was measured, and by the command as it is read."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from recovery.commands.again import request_of
+from recovery.report.work.crashes import crash_tables
+from recovery.store import load
+from recovery.stored import Verdict
+
+MEASURED = Path(__file__).parent.parent / "docs" / "results" / "2026-11-22-crash-matrix-writing"
+
+
+def test_a_failed_kill_again() -> None:
+    session = load(MEASURED)
+    failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
+    assert failed
+    (note,) = (note for table in crash_tables(session) for note in table.notes if note.startswith("A failed one again"))
+    first, *others = note.removesuffix(".").partition(": ")[2].split("; ")
+    assert len(others) == len({(run.variant.partition("-")[0], run.repeat) for run in failed}) - 1
+    name, *words = shlex.split(first)[1:]
+    request = request_of(name, words)
+    assert (request.first_run, request.runs) == (failed[0].repeat, 1)
+    assert {failed[0].variant} <= {variant.name for variant in request.measured}
+    assert {variant.name.partition("-")[0] for variant in request.measured} == {failed[0].variant.partition("-")[0]}
+
+
+def test_no_failure_is_not_repeated() -> None:
+    session = load(MEASURED.with_name("2026-11-22-crash-matrix-coming-back"))
+    failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
+    assert bool(failed) == any("again, at" in note for table in crash_tables(session) for note in table.notes)
