@@ -18,12 +18,14 @@ class Quantity:
     """What it is, in words for below a table."""
 
 
+RECOVERY = "recovery_s"
+"""The figure of crashes at moments of chance."""
 QUANTITIES: dict[str, Quantity] = {
     one.name: one
     for one in (
         Quantity("startup_s", "seconds", "s", False, "until ready for connections"),
         Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
-        Quantity("recovery_s", "seconds", "s", False, "until ready again, after the last kill"),
+        Quantity(RECOVERY, "seconds", "s", False, "until ready again, after the last kill"),
         Quantity("kills", "kills", "", None, "of the server, those during its recovery included"),
         Quantity("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
         Quantity("acknowledged", "acknowledged", "", None, "transactions or statements, before the kill"),

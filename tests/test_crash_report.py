@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from recovery.commands.again import request_of
+from recovery.findings import findings
 from recovery.report.work.crashes import crash_tables
 from recovery.store import load
 from recovery.stored import Verdict
@@ -31,3 +32,7 @@ def test_no_failure_is_not_repeated() -> None:
     session = load(MEASURED.with_name("2026-11-22-crash-matrix-coming-back"))
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
     assert bool(failed) == any("again, at" in note for table in crash_tables(session) for note in table.notes)
+
+
+def test_recoveries_of_kills_at_other_moments_differ() -> None:
+    assert "wide-spread" not in {one.kind for one in findings(load(MEASURED))}

@@ -7,6 +7,7 @@ from itertools import product
 
 from recovery.builds.tools import SYSBENCH
 from recovery.model import Cache, Schema, Work
+from recovery.quantities import RECOVERY
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.killing import came_back, measure
 from recovery.scenarios.loadable import QUESTION, on_its_disk, options_of, wished
@@ -48,7 +49,7 @@ CRASH_MATRIX = Scenario(
     measure,
     came_back,
     Experiment(
-        figure="recovery_s",
+        figure=RECOVERY,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from recovery.builds.tools import SYSBENCH
 from recovery.model import Cache, Schema, Work
+from recovery.quantities import RECOVERY
 from recovery.scenarios.damaging import measure, was_tried
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.loadable import QUESTION, on_its_disk, wished
@@ -45,7 +46,7 @@ DAMAGE = Scenario(
     measure,
     was_tried,
     Experiment(
-        figure="recovery_s",
+        figure=RECOVERY,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

@@ -8,12 +8,11 @@ from statistics import fmean
 
 from recovery.cells import Group, groups
 from recovery.measures import by_cell
-from recovery.quantities import quantity
+from recovery.quantities import RECOVERY, quantity
 from recovery.report import figures
 from recovery.report.work import keys, said
 from recovery.stored import Run, Session, Table, Verdict
 
-RECOVERY = "recovery_s"
 _BROKEN = ("ghosts", "torn", "holes", "half_done", "missing", "failing", "complaints")
 """Shown where there was any."""
 _ALLOWED = (
