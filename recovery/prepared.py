@@ -13,7 +13,7 @@ from recovery.host.pagecache import check_can_be_cold
 from recovery.host.space import free
 from recovery.leftout import refuse_nothing
 from recovery.model import Build, Cache
-from recovery.plan import NOTHING_YET, Begun, Plan, make_plan, places_for
+from recovery.plan import NOTHING_YET, Begun, Plan, places_for
 from recovery.request import Request
 from recovery.rootsteps import RootStep
 from recovery.scenarios import find_scenario
@@ -82,14 +82,7 @@ def prepare(request: Request, builds: tuple[Build, ...], begun: Begun = NOTHING_
     alternating = begun.alternating
     if alternating is None:
         alternating = may_alternate([stage.need for stage in stages], room, growing=bool(request.points))
-    plan = make_plan(
-        versions,
-        variants,
-        repeats=request.runs,
-        alternating=alternating,
-        extras=request.extras,
-        first=request.first_run,
-    )
+    plan = request.plan(versions, variants, alternating=alternating)
     prepared = Prepared(scenario, plan, stages, begun=begun)
     if not alternating:
         check_room(prepared.needed, room, keep=request.keep, done_with=prepared.done_with)

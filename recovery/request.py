@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Extra, Layout, Limits, Named, Schema, Variant, Work
-from recovery.plan import variants_of
+from recovery.model import NO_LIMITS, Extra, Layout, Limits, Named, Schema, Variant, Version, Work
+from recovery.plan import Plan, make_plan, variants_of
 from recovery.rootsteps import NO_STEPS, Steps
 from recovery.scenarios.experiment import Asked
 from recovery.server.options import TIMED_ONLY, canonical, check_user_settings, lasting, merge, timed_only
@@ -103,10 +103,11 @@ class Request:
         wished = {Extra.STACKS: self.stacks is not None, Extra.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
-    @property
-    def first_run(self) -> int:
-        """Its number, of every variant."""
-        return (self.work and self.work.only) or 1
+    def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
+        first = (self.work and self.work.only) or 1
+        return make_plan(
+            versions, variants, repeats=self.runs, alternating=alternating, extras=self.extras, first=first
+        )
 
     @property
     def most_tables(self) -> int:

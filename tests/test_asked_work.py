@@ -45,7 +45,7 @@ def test_what_takes_a_mount_is_left_out_where_that_is_refused() -> None:
 def test_one_run_of_each_cell_again() -> None:
     request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
     versions = [parse_version("8.0.31")]
-    plan = make_plan(versions, request.measured, repeats=request.runs, alternating=True, first=request.first_run)
+    plan = request.plan(versions, request.measured, alternating=True)
     assert len(plan.trials) == len(request.measured) == 6
     assert {trial.repeat for trial in plan.trials} == {17}
     assert "--runs 1" in request.command

@@ -10,6 +10,7 @@ from recovery.findings import findings
 from recovery.report.work.crashes import crash_tables
 from recovery.store import load
 from recovery.stored import Verdict
+from recovery.versions import parse_version
 
 MEASURED = Path(__file__).parent.parent / "docs" / "results" / "2026-11-22-crash-matrix-writing"
 
@@ -23,7 +24,8 @@ def test_a_failed_kill_again() -> None:
     assert len(others) == len({(run.variant.partition("-")[0], run.repeat) for run in failed}) - 1
     name, *words = shlex.split(first)[1:]
     request = request_of(name, words)
-    assert (request.first_run, request.runs) == (failed[0].repeat, 1)
+    plan = request.plan([parse_version(failed[0].version)], request.measured, alternating=True)
+    assert {trial.repeat for trial in plan.trials} == {failed[0].repeat}
     assert {failed[0].variant} <= {variant.name for variant in request.measured}
     assert {variant.name.partition("-")[0] for variant in request.measured} == {failed[0].variant.partition("-")[0]}
 

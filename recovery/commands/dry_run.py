@@ -23,7 +23,7 @@ from recovery.leftout import left_out
 from recovery.limited import words
 from recovery.load.schema import check_template
 from recovery.model import Extra, Layout, Schema, Version
-from recovery.plan import is_over, make_plan, places_for
+from recovery.plan import is_over, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
 from recovery.stacks.programs import programs
@@ -92,14 +92,7 @@ def _plan(request: Request) -> Iterator[str]:
     if request.limits:
         yield f"  the measured server is limited to {words(request.limits)}"
     alternating = may_alternate(needs, room, growing=bool(request.points))
-    plan = make_plan(
-        versions,
-        variants,
-        repeats=request.runs,
-        alternating=alternating,
-        extras=request.extras,
-        first=request.first_run,
-    )
+    plan = request.plan(versions, variants, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
         name = names.get(trial.version, str(trial.version))
