@@ -1,4 +1,4 @@
-"""What another user of this host does: real processes under other ids, which only root can have."""
+"""What another process of this host does, and another user: real ones, under ids that only root can give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,10 +48,14 @@ def done_as(code: str, *given: str, uid: int = NOBODY, umask: int = 0o022) -> st
 
 @contextmanager
 def going_on_as(code: str, *given: str, uid: int = NOBODY, umask: int = 0o022) -> Iterator[subprocess.Popen[str]]:
+    with going_on(command(code, *given, uid=uid, umask=umask), folder="/") as child:
+        yield child
+
+
+@contextmanager
+def going_on(words: Sequence[str], *, folder: str | None = None) -> Iterator[subprocess.Popen[str]]:
     """From its line `held` on; killed at the end."""
-    with subprocess.Popen(
-        command(code, *given, uid=uid, umask=umask), cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
+    with subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "held\n"

@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from otherusers import going_on
 
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.host import flock
@@ -26,22 +25,8 @@ with host_lock():
 """
 
 
-@contextmanager
-def another_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with child:
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "held\n"
-            yield child
-        finally:
-            child.kill()
-
-
 def test_a_second_run_is_told_who_holds_it() -> None:
-    with another_process(HOLD) as child:
+    with going_on([sys.executable, "-c", HOLD]) as child:
         with pytest.raises(RecoveryError) as caught, host_lock():
             pass
         assert f"pid {child.pid}, `recovery cold --tables 20`, since 2" in caught.value.message
@@ -49,7 +34,7 @@ def test_a_second_run_is_told_who_holds_it() -> None:
 
 
 def test_a_killed_holder_holds_nothing() -> None:
-    with another_process(HOLD) as child:
+    with going_on([sys.executable, "-c", HOLD]) as child:
         child.kill()
         child.wait()
         with host_lock():

@@ -9,19 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from datadirs import empty_datadir
 from sessions import need_limits, stored
 
-from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.host.limits import limited
 from recovery.host.storage import device_of
 from recovery.host.usage import moved_bytes
 from recovery.measured import Around
 from recovery.model import Build, Limits
-from recovery.server.bootstrap import initialise
 from recovery.server.local import LocalLauncher
 from recovery.server.options import test_settings as experiment_settings
-from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
 pytestmark = pytest.mark.real
@@ -46,13 +44,7 @@ while True: os.pwritev(file, [page], random.randrange(256) << 16)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
-    build, folder = resolve("5.7.22", Sources(), lambda _line: None), tmp_path_factory.mktemp("made")
-    rundirs = RunDirs()
-    try:
-        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
-    finally:
-        rundirs.remove()
-    return build, folder / "data"
+    return empty_datadir("5.7.22", tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

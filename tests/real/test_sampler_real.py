@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from datadirs import empty_datadir
 
-from recovery.builds.resolve import Sources, resolve
 from recovery.host.storage import device_of
 from recovery.load.averages import averages
 from recovery.load.rawlooks import read_raw, write_raw
@@ -18,11 +18,9 @@ from recovery.load.sample import LOOK, Sample
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
 from recovery.model import Build
-from recovery.server.bootstrap import initialise
 from recovery.server.client import connect
 from recovery.server.local import LocalLauncher
 from recovery.server.options import test_settings as experiment_settings
-from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
 pytestmark = pytest.mark.real
@@ -33,13 +31,7 @@ NAME = "sampler"
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
-    build, folder = resolve(request.param, Sources(), lambda _line: None), tmp_path_factory.mktemp("made")
-    rundirs = RunDirs()
-    try:
-        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
-    finally:
-        rundirs.remove()
-    return build, folder / "data"
+    return empty_datadir(request.param, tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

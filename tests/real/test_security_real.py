@@ -10,19 +10,16 @@ from pathlib import Path
 
 import psutil
 import pytest
+from datadirs import empty_datadir
 from otherusers import NOBODY, needs_root
 from sessions import stored
 
-from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.errors import HostUnfitError
 from recovery.host.storage import device_of
-from recovery.model import Build
-from recovery.server.bootstrap import initialise
 from recovery.server.client import scalar
 from recovery.server.local import LocalLauncher
 from recovery.server.options import build_settings
-from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
 pytestmark = [pytest.mark.real, pytest.mark.beside]
@@ -44,18 +41,9 @@ for attempt in (lambda: socket.socket(socket.AF_UNIX).connect(sys.argv[2]), lamb
 """
 
 
-def made(version: str, folder: Path) -> tuple[Build, Path]:
-    build, rundirs = resolve(version, Sources(), lambda _line: None), RunDirs()
-    try:
-        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
-    finally:
-        rundirs.remove()
-    return build, folder / "data"
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> None:
-    build, datadir = made(version, tmp_path)
+    build, datadir = empty_datadir(version, tmp_path)
     settings = build_settings(build.version)
     with Server(
         LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs", settings=settings
@@ -82,7 +70,7 @@ def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> Non
 
 @needs_root
 def test_no_server_of_root_s_over_another_s_data(tmp_path: Path) -> None:
-    build, datadir = made("5.6.24", tmp_path)
+    build, datadir = empty_datadir("5.6.24", tmp_path)
     os.chown(datadir, NOBODY, NOBODY)
     with (
         Server(LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs") as server,

@@ -10,37 +10,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from datadirs import empty_datadir, made_by
 
-from recovery.builds.resolve import Sources, resolve
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.host.storage import device_of
 from recovery.model import Build
-from recovery.server.bootstrap import initialise
 from recovery.server.client import count_tables, scalar
 from recovery.server.launcher import Exit
 from recovery.server.local import LocalLauncher
 from recovery.server.options import build_settings, merge
 from recovery.server.options import test_settings as experiment_settings
-from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 from recovery.versions import can
 
 pytestmark = [pytest.mark.real, pytest.mark.beside]
 VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
 TABLES = 20
-
-
-def build_of(version: str) -> Build:
-    return resolve(version, Sources(), lambda _line: None)
-
-
-def make(build: Build, folder: Path) -> Path:
-    rundirs = RunDirs()
-    try:
-        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
-    finally:
-        rundirs.remove()
-    return folder / "data"
 
 
 def server_of(build: Build, datadir: Path, logdir: Path, *, stall_s: float = 60.0) -> Server:
@@ -58,8 +43,7 @@ def server_of(build: Build, datadir: Path, logdir: Path, *, stall_s: float = 60.
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
     """One version is enough where the process is looked at, and not the server in it."""
-    build = build_of("5.7.22")
-    return build, make(build, tmp_path_factory.mktemp("made"))
+    return empty_datadir("5.7.22", tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
@@ -70,8 +54,8 @@ def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> None:
-    build = build_of(version)
-    with server_of(build, make(build, tmp_path), tmp_path / "logs") as server:
+    build, datadir = empty_datadir(version, tmp_path)
+    with server_of(build, datadir, tmp_path / "logs") as server:
         first = server.start(settings=merge(build_settings(build.version)))
         assert first.crash_proof is None
         connection = server.connect()
@@ -113,8 +97,8 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("version", ["5.6.24", "8.0.31", "mariadb-10.11.5"])
 def test_an_option_it_does_not_know_ends_the_start_with_the_reason(version: str, tmp_path: Path) -> None:
-    build = build_of(version)
-    with server_of(build, make(build, tmp_path), tmp_path / "logs") as server:
+    build, datadir = empty_datadir(version, tmp_path)
+    with server_of(build, datadir, tmp_path / "logs") as server:
         started = time.monotonic()
         with pytest.raises(ServerFailedError, match="unknown variable 'nonsense=1'") as caught:
             server.start(settings={"nonsense": "1"})
@@ -185,4 +169,4 @@ def test_a_folder_with_something_in_it_is_not_initialised(made: tuple[Build, Pat
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine").touch()
     with pytest.raises(RecoveryError, match="not empty"):
-        make(made[0], tmp_path)
+        made_by(made[0], tmp_path)

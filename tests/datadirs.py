@@ -1,0 +1,25 @@
+"""A data directory as a server makes it, with nothing in it yet: for tests that start one by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recovery.builds.resolve import Sources, resolve
+from recovery.model import Build
+from recovery.server.bootstrap import initialise
+from recovery.server.local import LocalLauncher
+from recovery.server.rundirs import RunDirs
+
+
+def empty_datadir(version: str, folder: Path) -> tuple[Build, Path]:
+    build = resolve(version, Sources(), lambda _line: None)
+    return build, made_by(build, folder)
+
+
+def made_by(build: Build, folder: Path) -> Path:
+    rundirs = RunDirs()
+    try:
+        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+    finally:
+        rundirs.remove()
+    return folder / "data"
