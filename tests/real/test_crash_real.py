@@ -15,8 +15,9 @@ from sessions import left_out
 from recovery.cli import run
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
+from recovery.host.disktrial import no_power_cut
 from recovery.host.leftcopies import clear_left_copies
-from recovery.host.loopdisk import can_mount, image_of, loop_disk
+from recovery.host.loopdisk import image_of, loop_disk
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
@@ -27,7 +28,7 @@ FLUSHED = ("--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_d
 
 @pytest.fixture
 def disks() -> None:
-    if not can_mount():
+    if no_power_cut():
         left_out("no filesystem in a file can be mounted here")
 
 
