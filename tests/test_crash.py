@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.crash import definitions, journal
-from recovery.crash.complaints import complaints
+from recovery.crash.complaints import complaints, first_told
 from recovery.crash.definitions import BROKEN, Step, Table, steps
 from recovery.crash.found import Agreement, Found
 from recovery.crash.journal import Held, Journal, read_journal
@@ -259,3 +259,66 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
 )
 def test_damage_is_heard(line: str) -> None:
     assert complaints([line]) == (line,)
+
+
+# -- what a log says first of a damage
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "2026-11-22T12:20:23.302158Z 0 [ERROR] InnoDB: Operating system error number 2 in a file operation.\n"
+            "2026-11-22T12:20:23.302190Z 0 [ERROR] InnoDB: The error means the system cannot find the path specified.\n"
+            "2026-11-22T12:20:23.302Z 0 [ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
+            "[ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
+        ),
+        (
+            "2026-11-22T12:21:01.160412Z 0 [Warning] [MY-013829] [Server] Missing data directory for ICU: /tree/.\n"
+            "2026-11-22T12:21:01.082570Z 1 [Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!\n"
+            "2026-11-22T12:21:01.201Z 9 [ERROR] [MY-012216] [InnoDB] Cannot open datafile for read-only: './d/t.ibd'",
+            "[Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!",
+        ),
+        (
+            "InnoDB: Apply batch completed\nInnoDB: Database page corruption on disk or a failed\n"
+            "InnoDB: file read of page 3.\nInnoDB: You may have to recover from a backup.",
+            "InnoDB: Database page corruption on disk or a failed file read of page 3.",
+        ),
+        (
+            "2015-10-01 12:00:00 7f01  InnoDB: Error: page 3 log sequence number 5 is in the future!",
+            "InnoDB: Error: page 3 log sequence number 5 is in the future!",
+        ),
+        (
+            "2026-11-22 12:20:32 7f01 InnoDB: table './d/t.ibd' looks corrupted; trying again",
+            "InnoDB: table './d/t.ibd' looks corrupted; trying again",
+        ),
+        (
+            "InnoDB: Progress in percent: 0 1 2026-11-22T12:20:35Z 0 [ERROR] InnoDB: Database page corruption on disk",
+            "[ERROR] InnoDB: Database page corruption on disk",
+        ),
+        (
+            "2026-11-22 12:00:00 0 [ERROR] Can't open the mysql.plugin table.\n"
+            "2026-11-22 12:00:01 0 [Warning] InnoDB: Table d/t is corrupt.",
+            "[Warning] InnoDB: Table d/t is corrupt.",
+        ),
+        (
+            "2026-11-22 12:21:33 0 [Warning] InnoDB: Retry attempts for writing partial data failed.\n"
+            "2026-11-22 12:21:33 0 [ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
+            "[ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
+        ),
+        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'\n[ERROR] Out of ideas.",
+         "[ERROR] Out of ideas."),
+        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'",
+         "[ERROR] InnoDB: Error number 5 means 'I/O error'"),
+        ("11:14:05 UTC - mysqld got signal 6 ;", "11:14:05 UTC - mysqld got signal 6 ;"),
+        ("2026-11-22T12:20:35Z 0 [Note] InnoDB: Page 3 in the doublewrite buffer is corrupt", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_a_damage(lines: str, told: str | None) -> None:
+    assert first_told(lines.split("\n")) == told
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
+def test_of_a_start_that_goes_well_nothing_is_told(log: Path) -> None:
+    assert first_told(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None
