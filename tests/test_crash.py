@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recovery.builds.tools import Tool
 from recovery.crash import definitions, journal
-from recovery.crash.complaints import complaints, first_told
+from recovery.crash.complaints import complaints
 from recovery.crash.definitions import BROKEN, Step, Table, steps
 from recovery.crash.found import Agreement, Found
 from recovery.crash.journal import Held, Journal, read_journal
 from recovery.crash.verdict import Back, broken, measures
-from recovery.crash.witnesses import compare_inserts
-from recovery.errors import RecoveryError
+from recovery.crash.witnesses import CLIENTS, Journalled, compare_inserts
+from recovery.errors import TrialVoidError
 from recovery.work import Moment
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
@@ -89,8 +91,28 @@ def test_a_line_without_its_end_was_being_written() -> None:
 
 
 def test_a_journal_of_something_else_is_refused() -> None:
-    with pytest.raises(RecoveryError, match="line that is none"):
+    with pytest.raises(TrialVoidError, match="line that is none"):
         read_journal(3, "c 1 5.0\nnonsense\n")
+
+
+@pytest.mark.parametrize("client", range(CLIENTS))
+def test_without_a_journal_nobody_says_that_nothing_was_lost(client: int, tmp_path: Path) -> None:
+    """The server is not even asked what it holds."""
+    for one in range(CLIENTS):
+        (tmp_path / str(one)).write_text("c 1 5.0\n")
+    (tmp_path / str(client)).unlink()
+    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    with pytest.raises(TrialVoidError, match=rf"journal of client {client} cannot be read: No such file") as caught:
+        witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
+    assert "nothing is known" in caught.value.message
+
+
+def test_nor_where_it_is_no_text(tmp_path: Path) -> None:
+    for one in range(CLIENTS):
+        (tmp_path / str(one)).write_bytes(b"\xff\xfe\n")
+    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    with pytest.raises(TrialVoidError, match="line that is none"):
+        witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
 
 
 @given(last=st.integers(0, 60), kept=st.integers(0, 61))
@@ -259,66 +281,3 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
 )
 def test_damage_is_heard(line: str) -> None:
     assert complaints([line]) == (line,)
-
-
-# -- what a log says first of a damage
-
-
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
-        (
-            "2026-11-22T12:20:23.302158Z 0 [ERROR] InnoDB: Operating system error number 2 in a file operation.\n"
-            "2026-11-22T12:20:23.302190Z 0 [ERROR] InnoDB: The error means the system cannot find the path specified.\n"
-            "2026-11-22T12:20:23.302Z 0 [ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
-            "[ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
-        ),
-        (
-            "2026-11-22T12:21:01.160412Z 0 [Warning] [MY-013829] [Server] Missing data directory for ICU: /tree/.\n"
-            "2026-11-22T12:21:01.082570Z 1 [Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!\n"
-            "2026-11-22T12:21:01.201Z 9 [ERROR] [MY-012216] [InnoDB] Cannot open datafile for read-only: './d/t.ibd'",
-            "[Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!",
-        ),
-        (
-            "InnoDB: Apply batch completed\nInnoDB: Database page corruption on disk or a failed\n"
-            "InnoDB: file read of page 3.\nInnoDB: You may have to recover from a backup.",
-            "InnoDB: Database page corruption on disk or a failed file read of page 3.",
-        ),
-        (
-            "2015-10-01 12:00:00 7f01  InnoDB: Error: page 3 log sequence number 5 is in the future!",
-            "InnoDB: Error: page 3 log sequence number 5 is in the future!",
-        ),
-        (
-            "2026-11-22 12:20:32 7f01 InnoDB: table './d/t.ibd' looks corrupted; trying again",
-            "InnoDB: table './d/t.ibd' looks corrupted; trying again",
-        ),
-        (
-            "InnoDB: Progress in percent: 0 1 2026-11-22T12:20:35Z 0 [ERROR] InnoDB: Database page corruption on disk",
-            "[ERROR] InnoDB: Database page corruption on disk",
-        ),
-        (
-            "2026-11-22 12:00:00 0 [ERROR] Can't open the mysql.plugin table.\n"
-            "2026-11-22 12:00:01 0 [Warning] InnoDB: Table d/t is corrupt.",
-            "[Warning] InnoDB: Table d/t is corrupt.",
-        ),
-        (
-            "2026-11-22 12:21:33 0 [Warning] InnoDB: Retry attempts for writing partial data failed.\n"
-            "2026-11-22 12:21:33 0 [ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
-            "[ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
-        ),
-        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'\n[ERROR] Out of ideas.",
-         "[ERROR] Out of ideas."),
-        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'",
-         "[ERROR] InnoDB: Error number 5 means 'I/O error'"),
-        ("11:14:05 UTC - mysqld got signal 6 ;", "11:14:05 UTC - mysqld got signal 6 ;"),
-        ("2026-11-22T12:20:35Z 0 [Note] InnoDB: Page 3 in the doublewrite buffer is corrupt", None),
-        ("", None),
-    ],
-)  # fmt: skip
-def test_what_is_told_of_a_damage(lines: str, told: str | None) -> None:
-    assert first_told(lines.split("\n")) == told
-
-
-@pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
-def test_of_a_start_that_goes_well_nothing_is_told(log: Path) -> None:
-    assert first_told(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None

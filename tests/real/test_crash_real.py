@@ -13,6 +13,7 @@ import pytest
 from sessions import left_out
 
 from recovery.cli import run
+from recovery.crash.witnesses import Journalled
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
 from recovery.host.disktrial import no_power_cut
@@ -60,6 +61,40 @@ def test_killed_at_every_moment_a_server_keeps_its_word(version: str, moments: s
             assert one.startup_s == pytest.approx(one.measures["recovery_s"], rel=1e-6)
     assert found["recovery"].crash_proof
     assert found["recovery"].measures["kills"] > 1
+
+
+def test_a_journal_that_is_missing_makes_the_run_void(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = Journalled.end
+
+    def end_and_lose_one(witness: Journalled) -> None:
+        end(witness)
+        (witness._folder / "2").unlink()
+
+    monkeypatch.setattr(Journalled, "end", end_and_lose_one)
+    folders = [
+        "--data",
+        str(data),
+        "--results",
+        str(tmp_path / "results"),
+        "--no-probe",
+        "--runs",
+        "1",
+        "--tables",
+        "5",
+    ]
+    assert run(["crash-matrix", "--version", NEW, "--question", "load", *FLUSHED, *folders]) == 1
+    (one,) = load(find(tmp_path / "results", None)).runs
+    assert one.verdict is Verdict.VOID
+    assert one.reason is not None
+    assert one.reason.startswith("the journal of client 2 cannot be read")
+
+
+def test_damage_is_done_in_the_server_s_own_pages(data: Path, tmp_path: Path) -> None:
+    """A page of 4 KB whose bit is flipped is an index's, so that the server finds it when it reads the table."""
+    found = by_question(asked("damage", OLD, "flipped truncated", data, tmp_path, "--set", "innodb_page_size=4096"))
+    assert set(found) == {"flipped", "truncated"}
 
 
 @pytest.mark.usefixtures("disks")
@@ -122,6 +157,7 @@ def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
 LEAVES_A_DISK = """
 import os, signal, sys
 from pathlib import Path
+from recovery.crash.witnesses import Journalled
 from recovery.host.copies import copied
 from recovery.host.datadir import DataDirs
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
