@@ -121,6 +121,13 @@ def test_an_answer_that_does_not_come() -> None:
          "[ERROR] Out of ideas."),
         ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'",
          "[ERROR] InnoDB: Error number 5 means 'I/O error'"),
+        (
+            "2026-11-22T12:20:15.270385Z 0 [ERROR] InnoDB: Write to file ./ibtmp1failed at offset 0, 1048576 bytes "
+            "should have been written, only 0 were written. Operating system error number 28.\n"
+            "2026-11-22T12:20:15.270396Z 0 [ERROR] InnoDB: Error number 28 means 'No space left on device'",
+            "[ERROR] InnoDB: Write to file ./ibtmp1failed at offset 0, 1048576 bytes should have been written, only 0 "
+            "were written. Operating system error number 28.",
+        ),
         ("11:14:05 UTC - mysqld got signal 6 ;", "11:14:05 UTC - mysqld got signal 6 ;"),
         ("2026-11-22T12:20:35Z 0 [Note] InnoDB: Page 3 in the doublewrite buffer is corrupt", None),
         ("", None),

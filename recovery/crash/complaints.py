@@ -29,7 +29,7 @@ _SPEAKS = re.compile(
     re.IGNORECASE,
 )
 _SAYS_LITTLE = re.compile(
-    r"system error number \d|error number \d+ means|the error means|installing InnoDB", re.IGNORECASE
+    r"system error number \d+ in a file|error number \d+ means|the error means|installing InnoDB", re.IGNORECASE
 )
 """Errors, of which the line after them says what of."""
 _DIES = re.compile(r"Assertion failure|\bgot signal ")
