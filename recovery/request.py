@@ -89,6 +89,8 @@ class Request:
     """What is asked of an experiment; None where starts are timed."""
     own_settings: tuple[tuple[str, str], ...] = ()
     """Options of the server that the experiment wants; those of the user win."""
+    unasked: tuple[str, ...] = ()
+    """Of the experiment, which questions this host leaves out, and why, in words."""
     command: str = ""
 
     @property

@@ -162,7 +162,7 @@ def _rate(count: int | None, seconds: float) -> float | None:
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = list(left_out(plan.versions, request.measured))
+    notes = [*request.unasked, *left_out(plan.versions, request.measured)]
     if request.limits:
         notes.append(f"The server was limited to {words(request.limits)}.")
     reclaimed = environment.get("idle_pageout")

@@ -13,6 +13,7 @@ from recovery.forecast import ahead_of
 from recovery.foreseen import foresee
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
+from recovery.host.disktrial import clear_left_trials
 from recovery.host.leftcopies import clear_left_copies
 from recovery.host.limits import limited
 from recovery.host.lock import host_lock
@@ -98,6 +99,8 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
         narrator.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in end_left_servers():
         narrator.say(f"ended server {pid}, which a killed run had left behind")
+    for place in clear_left_trials():
+        narrator.say(f"unmounted {place}, which a killed run had left behind")
     for folder in clear_left_copies(data):
         narrator.say(f"removed the copy beside {folder.name}, which a killed run had left behind")
 
@@ -119,7 +122,7 @@ def _prepared(
     tried = probe(request.data, effort_for(request.most_tables)) if is_tried else LEFT_OUT
     if is_tried and (stood := standstill.told()) is not None:
         tried = replace(LEFT_OUT, why_not=stood)
-    for told in left_out([build.version for build in builds], request.measured):
+    for told in (*request.unasked, *left_out([build.version for build in builds], request.measured)):
         narrator.warn(told)
     begun = NOTHING_YET if resumed is None else resumed.begun
     prepared = prepare(request, builds, begun)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,6 @@ EVERY: dict[str, Any] = {
 
 def asked(scenario: str, **given: Any) -> Request:
     return make_request(scenario, {**EVERY, **given})
-
-
-def test_what_takes_a_mount_is_left_out_where_that_is_refused() -> None:
-    for scenario, name in (("crash-matrix", "power-loss"), ("damage", "full-disk")):
-        request = asked(scenario, no_root_steps="mount")
-        assert request.works
-        assert not any(work.name.startswith(name) for work in request.works)
-        assert "--no-root-steps=mount" in request.command
 
 
 def test_one_run_of_each_cell_again() -> None:
@@ -194,10 +187,18 @@ def test_the_baseline_is_one_that_is_measured() -> None:
     request = asked("write-scaling", versions=versions, baseline="8.0.31", **SPINNING)
     plan = make_plan([parse_version(one) for one in versions], request.measured, repeats=1, alternating=True)
     session = session_of(
-        request, find_scenario("write-scaling"), plan, environment={}, engine="local", tool_version="1"
+        replace(request, unasked=("Nor is that.",)),
+        find_scenario("write-scaling"),
+        plan,
+        environment={},
+        engine="local",
+        tool_version="1",
     )
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
-    assert session.notes == ("redo-spinning is not asked of 5.7.22: it needs MySQL 8.0.11 or later.",)
+    assert session.notes == (
+        "Nor is that.",
+        "redo-spinning is not asked of 5.7.22: it needs MySQL 8.0.11 or later.",
+    )
 
 
 @pytest.mark.parametrize(

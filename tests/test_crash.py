@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recovery.builds.tools import Tool
 from recovery.crash import definitions, journal
 from recovery.crash.complaints import complaints
 from recovery.crash.definitions import BROKEN, Step, Table, steps
 from recovery.crash.found import Agreement, Found
 from recovery.crash.journal import Held, Journal, read_journal
 from recovery.crash.verdict import Back, broken, measures
-from recovery.crash.witnesses import compare_inserts
-from recovery.errors import RecoveryError
+from recovery.crash.witnesses import CLIENTS, Journalled, compare_inserts
+from recovery.errors import TrialVoidError
 from recovery.work import Moment
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
@@ -89,8 +91,28 @@ def test_a_line_without_its_end_was_being_written() -> None:
 
 
 def test_a_journal_of_something_else_is_refused() -> None:
-    with pytest.raises(RecoveryError, match="line that is none"):
+    with pytest.raises(TrialVoidError, match="line that is none"):
         read_journal(3, "c 1 5.0\nnonsense\n")
+
+
+@pytest.mark.parametrize("client", range(CLIENTS))
+def test_without_a_journal_nobody_says_that_nothing_was_lost(client: int, tmp_path: Path) -> None:
+    """The server is not even asked what it holds."""
+    for one in range(CLIENTS):
+        (tmp_path / str(one)).write_text("c 1 5.0\n")
+    (tmp_path / str(client)).unlink()
+    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    with pytest.raises(TrialVoidError, match=rf"journal of client {client} cannot be read: No such file") as caught:
+        witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
+    assert "nothing is known" in caught.value.message
+
+
+def test_nor_where_it_is_no_text(tmp_path: Path) -> None:
+    for one in range(CLIENTS):
+        (tmp_path / str(one)).write_bytes(b"\xff\xfe\n")
+    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    with pytest.raises(TrialVoidError, match="line that is none"):
+        witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
 
 
 @given(last=st.integers(0, 60), kept=st.integers(0, 61))

@@ -13,11 +13,12 @@ from recovery.builds import image_debian, packages, tools
 from recovery.builds.image_debian import Recipe
 from recovery.errors import HostUnfitError
 from recovery.host import fanotify, kernel, orphans
+from recovery.host.disktrial import no_power_cut
 from recovery.host.doctor_rights import root_steps
 from recovery.host.dropping import Caches, own_dropper
 from recovery.host.engine_drop import EngineDropper
 from recovery.host.limitable import needed
-from recovery.host.loopdisk import can_mount, loop_disk
+from recovery.host.loopdisk import loop_disk
 from recovery.host.opens import OpenTrace
 from recovery.host.pagecache import make_cold
 from recovery.host.rights import is_refused, refusing
@@ -73,7 +74,7 @@ def test_no_control_group_is_made(tmp_path: Path) -> None:
 @as_root
 def test_no_disk_is_mounted(tmp_path: Path) -> None:
     with refusing(only(RootStep.MOUNT)):
-        assert not can_mount()
+        assert no_power_cut()
         with (
             pytest.raises(HostUnfitError, match=r"refused by .* \(mount\)"),
             loop_disk(tmp_path / "disk", size_bytes=1),

@@ -70,6 +70,7 @@ def make_request(scenario: str, given: Given) -> Request:
         works=laid.works,
         work=laid.work,
         own_settings=tuple(laid.settings.items()),
+        unasked=laid.unasked,
         versions=_each_once(versions),
         schema=laid.schema,
         points=points,
@@ -132,6 +133,7 @@ class _Laid:
     works: tuple[Work, ...]
     work: Asked | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
 
 
 def _laid_out(
@@ -144,7 +146,8 @@ def _laid_out(
     work = asked_of(given, experiment)
     host = replace(host_for(limits), instances=instances_for(work, versions, given["settings"]))
     schema = schema_of(given, experiment, work)
-    return _Laid(schema, experiment.works(work, schema, host), work, experiment.settings(work, schema, host))
+    works, settings = experiment.works(work, schema, host), experiment.settings(work, schema, host)
+    return _Laid(schema, works, work, settings, experiment.unasked(work, host))
 
 
 def _runs(scenario: Scenario) -> int:

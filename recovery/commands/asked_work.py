@@ -12,7 +12,7 @@ from recovery.builds.resolve import known_wanted
 from recovery.commands.queries import read_queries
 from recovery.errors import UsageError
 from recovery.host import cores, pinning
-from recovery.host.loopdisk import can_mount
+from recovery.host.disktrial import no_disk, no_power_cut
 from recovery.host.machine import memory_bytes
 from recovery.model import Limits, Schema
 from recovery.paths import template_dir
@@ -83,7 +83,8 @@ def host_for(limits: Limits) -> Host:
     return Host(
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
         memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
-        can_mount=can_mount(),
+        no_disk=no_disk,
+        no_power_cut=no_power_cut,
     )
 
 

@@ -66,7 +66,7 @@ def _plan(request: Request) -> Iterator[str]:
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  {name} is asked for its version at the start"
-    for told in left_out([version for version in versions if version not in names], variants):
+    for told in (*request.unasked, *left_out([one for one in versions if one not in names], variants)):
         yield f"  {told}"
     schemas = [place.schema(request.schema) for place in places]
     needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from recovery.crash.found import Found, first_of
-from recovery.errors import RecoveryError
+from recovery.errors import TrialVoidError
 
 COMMITTED, ROLLED_BACK = "c", "r"
 """At the beginning of a journal's line; then comes the number, and the monotonic clock when the answer had come."""
@@ -68,7 +68,7 @@ def read_journal(client: int, text: str) -> Journal:
             what, number, at_s = line.split()
             found[what].append(Answer(int(number), float(at_s)))
         except (ValueError, KeyError) as error:
-            raise RecoveryError(
+            raise TrialVoidError(
                 f"the journal of client {client} has a line that is none: {line.strip()[:60]}",
                 "its disk may be full; without the journal nothing is known of what was acknowledged",
             ) from error

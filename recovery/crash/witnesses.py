@@ -19,7 +19,7 @@ from recovery.crash import definitions, journal
 from recovery.crash.definitions import Catalogue, Step
 from recovery.crash.dictionary import catalogue
 from recovery.crash.found import Found
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, TrialVoidError
 from recovery.load.clients import Client
 from recovery.load.insert import InsertsFailedError, count_rows, fire, table_of, tables_of
 from recovery.load.sysbench import AT_WORK, calling
@@ -149,9 +149,19 @@ class Journalled:
         self._running.close()
 
     def compare(self, server: Server, *, killed_at_s: float) -> Found:
-        texts = [(self._folder / str(client)).read_text(encoding="ascii") for client in range(CLIENTS)]
-        journals = [journal.read_journal(client, text) for client, text in enumerate(texts)]
+        journals = [journal.read_journal(client, self._written_by(client)) for client in range(CLIENTS)]
         return journal.compare(journals, _held(server), killed_at_s=killed_at_s)
+
+    def _written_by(self, client: int) -> str:
+        """Each has made its own before it begins: one that is not there has not been empty."""
+        try:
+            return (self._folder / str(client)).read_text(encoding="ascii", errors="replace")
+        except OSError as error:
+            raise TrialVoidError(
+                f"the journal of client {client} cannot be read: {error.strerror}; of what it was promised nothing is "
+                "known",
+                "somebody may have cleared the temporary folder (TMPDIR) meanwhile: measure again",
+            ) from error
 
 
 def _held(server: Server) -> list[journal.Held]:

@@ -26,20 +26,6 @@ _RETRY_S = 0.05
 _KEPT_FREE = 64 << 10
 
 
-def can_mount() -> bool:
-    """Whether there is what it takes, as far as that can be told without doing it."""
-    if os.geteuid() != 0 or is_refused(RootStep.MOUNT):
-        return False
-    return Path("/dev/loop-control").exists() and all(map(shutil.which, _PROGRAMS))
-
-
-def cannot_mount(question: str) -> HostUnfitError:
-    return HostUnfitError(
-        f"{question} needs a disk of its own, and none can be made here",
-        f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; leave it out of QUESTION= without",
-    )
-
-
 class LoopDisk:
     """An ext4 in `image`, at `place`."""
 
@@ -55,6 +41,8 @@ class LoopDisk:
         """From here on nothing reaches it any more, and what had not been synced never did."""
         folder = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY)
         try:
+            if os.fstat(folder).st_dev == self._place.parent.stat().st_dev:
+                raise TrialVoidError(f"nothing is mounted at {self._place.name}: the host would lose its power")
             fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
         except OSError as error:
             raise HostUnfitError(

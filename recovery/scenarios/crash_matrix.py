@@ -10,7 +10,7 @@ from recovery.model import Cache, Schema, Work
 from recovery.quantities import RECOVERY
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.killing import came_back, measure
-from recovery.scenarios.loadable import QUESTION, on_its_disk, options_of, wished
+from recovery.scenarios.loadable import QUESTION, OnItsDisk, options_of, wished
 from recovery.scenarios.scenario import Scenario
 from recovery.work import Crash, Moment
 
@@ -19,11 +19,12 @@ _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
 NAMES = tuple(map(str, Moment))
 _KILLS = 20
 _INSERTS = 100
+_POWER = OnItsDisk(Moment.POWER, lambda host: host.no_power_cut())
+"""It can only be cut of a disk of its own."""
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    """The power can only be cut of a disk of its own."""
-    moments = on_its_disk(wished(asked, NAMES, "crash-matrix kills at no moment"), Moment.POWER, asked=asked, host=host)
+    moments = _POWER.among(wished(asked, NAMES, "crash-matrix kills at no moment"), asked=asked, host=host)
     return tuple(
         Work(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
@@ -57,6 +58,7 @@ CRASH_MATRIX = Scenario(
         bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
         runs=_KILLS,
         inserts=_INSERTS,
+        unasked=_POWER.left_out,
         usual={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0", "parts": "all of them"},
     ),
 )

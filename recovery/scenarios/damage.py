@@ -9,18 +9,19 @@ from recovery.model import Cache, Schema, Work
 from recovery.quantities import RECOVERY
 from recovery.scenarios.damaging import measure, was_tried
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import QUESTION, on_its_disk, wished
+from recovery.scenarios.loadable import QUESTION, OnItsDisk, wished
 from recovery.scenarios.scenario import Scenario
 from recovery.work import Damage, Fault
 
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"
 NAMES = tuple(map(str, Fault))
+_FULL = OnItsDisk(Fault.FULL_DISK, lambda host: host.no_disk())
+"""It has to be one of its own."""
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    """A full disk has to be one of its own."""
-    faults = on_its_disk(wished(asked, NAMES, "damage has no fault"), Fault.FULL_DISK, asked=asked, host=host)
+    faults = _FULL.among(wished(asked, NAMES, "damage has no fault"), asked=asked, host=host)
     return tuple(work for fault in Fault if fault in faults for work in _of(fault, asked))
 
 
@@ -53,6 +54,7 @@ DAMAGE = Scenario(
         programs=(SYSBENCH,),
         runs=1,
         inserts=100,
+        unasked=_FULL.left_out,
         usual={"parts": "all of them"},
     ),
 )

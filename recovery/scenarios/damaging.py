@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
 import pymysql
 
+from recovery.crash.complaints import first_told
 from recovery.crash.dictionary import failing
 from recovery.crash.found import counted
 from recovery.crash.witnesses import LOAD, Witness
@@ -18,25 +19,24 @@ from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.host.copies import Copy, remove_temporary
 from recovery.measured import Startup, Usage
 from recovery.model import Variant
+from recovery.quantities import RECOVERY
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.killing import TIMED_LOG, journalled, over_a_copy, writing
 from recovery.scenarios.outcome import Worked
 from recovery.scenarios.scenario import Judgement
 from recovery.server.client import message_of, scalar
-from recovery.server.errorlog import is_error
 from recovery.stored import Verdict
 from recovery.work import Damage, Fault
 
 START, SAYS, TABLE, OTHERS, AFTERWARDS = "start", "says", "the table", "the others", "once mended"
-_ERROR = "[ERROR]"
+_SILENT, _WHEN_ASKED = "nothing of it", "when asked: "
 _AGAIN_LOG = "again.err"
 _WRITING_S = (0.5, 1.5)
-_PAGE_BYTES = 16 << 10
+_PAGE_SIZE, _USUAL_PAGE = "innodb_page_size", 16 << 10
+"""What 5.5, which has no such option, has."""
 _TYPE_AT, _INDEX_PAGE = 24, b"\x45\xbf"
 """FIL_PAGE_TYPE, and FIL_PAGE_INDEX in it."""
 _LAST_BREATH_S = 2.0
-_NO_LIMIT_S = 60.0
-"""For an answer about a damaged table."""
 
 
 def measure(bench: Bench, variant: Variant) -> Worked:
@@ -48,6 +48,7 @@ def measure(bench: Bench, variant: Variant) -> Worked:
         bench.tell("starting the server")
         server.start(log_name="before.err", settings=bench.settings)
         bench.describe()
+        page_bytes = int(server.variables([_PAGE_SIZE]).get(_PAGE_SIZE, _USUAL_PAGE))
         witness = journalled(bench, chance)
         with writing(witness, server):
             bench.tell("writing, until it is killed")
@@ -55,18 +56,21 @@ def measure(bench: Bench, variant: Variant) -> Worked:
             killed_at_s = time.monotonic()
             server.kill()
         database, table = (LOAD, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
-        mend = _damage(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance)
+        mend = _damage(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance, page_bytes=page_bytes)
         bench.tell(f"starting it over that: {variant.name}")
         startup, how = _start(bench, TIMED_LOG)
-        told = {START: how, SAYS: _says(server.logdir / TIMED_LOG)}
+        log = server.logdir / TIMED_LOG
+        told = {START: how, SAYS: _says(log) or _SILENT}
         if startup is not None:
             told |= dict(_tables(bench, f"{database}.{table}", (*bench.schema.database_names, LOAD)))
         server.close()
+        if told[SAYS] == _SILENT and (later := _says(log)) is not None:
+            told[SAYS] = f"{_WHEN_ASKED}{later}"
         if mend is not None:
             mend()
             told[AFTERWARDS] = _mended(bench, witness, killed_at_s)
     return Worked(
-        measures={} if startup is None else {"recovery_s": startup.startup_s},
+        measures={} if startup is None else {RECOVERY: startup.startup_s},
         seconds=0.0 if startup is None else startup.first_query_s,
         usage=Usage() if startup is None else startup.usage,
         around=None if startup is None else startup.around,
@@ -81,7 +85,7 @@ def was_tried(_: Worked) -> Judgement:
     return Verdict.MEASURED, None
 
 
-def _damage(fault: Fault, copy: Copy, file: Path, chance: Random) -> Callable[[], None] | None:
+def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes: int) -> Callable[[], None] | None:
     """What mends it again, where that is possible: a file that was put back is not as it would be now, but whole."""
     if fault is Fault.FULL_DISK:
         assert copy.disk is not None, "only a disk of its own is filled"
@@ -94,12 +98,13 @@ def _damage(fault: Fault, copy: Copy, file: Path, chance: Random) -> Callable[[]
         aside = copy.mysql.parent / f"aside-{file.name}"
         file.rename(aside)
         return lambda: _put_back(aside, file)
-    pages = file.stat().st_size // _PAGE_BYTES
+    pages = file.stat().st_size // page_bytes
     with file.open("r+b") as opened:
         if fault is Fault.TRUNCATED:
-            opened.truncate(pages // 2 * _PAGE_BYTES)
+            opened.truncate(pages // 2 * page_bytes)
         else:
-            place = _in_use(opened, pages, chance) * _PAGE_BYTES + chance.randrange(_PAGE_BYTES)
+            page = _in_use(opened, pages, chance, page_bytes=page_bytes)
+            place = page * page_bytes + chance.randrange(page_bytes)
             opened.seek(place)
             (byte,) = opened.read(1)
             opened.seek(place)
@@ -107,11 +112,11 @@ def _damage(fault: Fault, copy: Copy, file: Path, chance: Random) -> Callable[[]
     return None
 
 
-def _in_use(file: BinaryIO, pages: int, chance: Random) -> int:
+def _in_use(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
     """A page of an index: what nobody reads would tell nothing."""
     found = []
     for page in range(pages):
-        file.seek(page * _PAGE_BYTES + _TYPE_AT)
+        file.seek(page * page_bytes + _TYPE_AT)
         if file.read(2) == _INDEX_PAGE:
             found.append(page)
     return chance.choice(found or list(range(pages)))
@@ -130,11 +135,9 @@ def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
     return startup, f"ready after {startup.startup_s:.2f} s"
 
 
-def _says(log: Path) -> str:
-    """The first error: what follows mostly follows from it."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line[line.index(_ERROR) :].strip() for line in lines if is_error(line)]
-    return errors[0] if errors else "no error"
+def _says(log: Path) -> str | None:
+    """So far."""
+    return first_told(log.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -149,20 +152,21 @@ def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[
 
 
 def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
-    if not bench.server.alive:
+    """Each statement may take as long as a server may stand still."""
+    server = bench.server
+    if not server.alive:
         return "the server is gone"
     try:
-        connection = bench.server.connect(timeout_s=_NO_LIMIT_S)
+        with closing(server.connect(timeout_s=server.stall_s)) as connection:
+            return question(connection)
     except ServerFailedError as error:
         return error.message
-    try:
-        return question(connection)
     except (pymysql.Error, OSError) as error:
-        exited = bench.server.life.wait(_LAST_BREATH_S)
-        return message_of(error) if exited is None else f"the server dies of it: {exited}"
-    finally:
-        with suppress(pymysql.Error, OSError):
-            connection.close()
+        exited = server.life.wait(_LAST_BREATH_S)
+        if exited is not None:
+            return f"the server dies of it: {exited}"
+        is_late = isinstance(error.__context__, TimeoutError)
+        return f"no answer within {server.stall_s:g} s" if is_late else message_of(error)
 
 
 def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:

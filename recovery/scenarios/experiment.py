@@ -9,6 +9,8 @@ from recovery.model import Schema, Work
 from recovery.server.runfiles import open_files_limit
 from recovery.server.tablecache import DIVIDED
 
+_NOT_TRIED = "it was not tried"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -55,8 +57,10 @@ class Host:
     memory_bytes: int
     open_files: int = field(default_factory=open_files_limit)
     """That a server may have."""
-    can_mount: bool = False
-    """A filesystem in a file."""
+    no_disk: Callable[[], str | None] = lambda: _NOT_TRIED
+    """Why no disk of its own can be made for a server; None where one can. Whoever asks has it tried."""
+    no_power_cut: Callable[[], str | None] = lambda: _NOT_TRIED
+    """The same of one that loses its power."""
     instances: tuple[int, ...] = (DIVIDED,)
     """Of the table cache, among which each of the servers divides its entries."""
 
@@ -82,5 +86,7 @@ class Experiment:
     seconds: int = 60
     inserts: int = 0
     """Of the insert script."""
+    unasked: Callable[[Asked, Host], tuple[str, ...]] = lambda _, __: ()
+    """Which of its questions this host leaves out, and why, in words."""
     usual: Mapping[str, str] = field(default_factory=dict)
     """By option of its command, in words, what holds where the user says nothing: of what is not among these nouns."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from recovery.builds.tools import SYSBENCH
-from recovery.errors import UsageError
-from recovery.host.loopdisk import cannot_mount
+from recovery.errors import HostUnfitError, UsageError
 from recovery.load.sysbench import AS_TEXT, must_send_text
 from recovery.model import Cache, Layout, Schema, Work
+from recovery.rootsteps import RootStep
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.pools import POOL_OPTIONS, ROW_BYTES, check_held, pool_bytes, pool_options
 from recovery.server.tablecache import connections_for, most_clients
@@ -203,10 +203,27 @@ def wished(asked: Asked, names: tuple[str, ...], none: str) -> tuple[str, ...]:
     return asked.parts or names
 
 
-def on_its_disk(found: tuple[str, ...], name: str, *, asked: Asked, host: Host) -> tuple[str, ...]:
-    """One question needs a disk of its own: where none can be made it is left out, unless it is asked for."""
-    if host.can_mount:
-        return found
-    if name in asked.parts:
-        raise cannot_mount(name)
-    return tuple(one for one in found if one != name)
+@dataclass(frozen=True)
+class OnItsDisk:
+    """A question that needs a disk of its own: where none can be made it is left out, unless it is asked for."""
+
+    name: str
+    why_not: Callable[[Host], str | None]
+
+    def among(self, found: tuple[str, ...], *, asked: Asked, host: Host) -> tuple[str, ...]:
+        """Of these questions those that can be asked here."""
+        if self.name not in found or (why := self.why_not(host)) is None:
+            return found
+        if self.name in asked.parts:
+            raise HostUnfitError(
+                f"{self.name} needs a disk of its own, and none can be had here: {why}",
+                f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
+                "leave it out of QUESTION= without",
+            )
+        return tuple(one for one in found if one != self.name)
+
+    def left_out(self, asked: Asked, host: Host) -> tuple[str, ...]:
+        why = None if asked.parts else self.why_not(host)
+        if why is None:
+            return ()
+        return (f"{self.name} is left out: it needs a disk of its own, and none can be had here: {why}",)

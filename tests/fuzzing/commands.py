@@ -20,7 +20,9 @@ from recovery.commands import measure
 from recovery.commands.asked import make_request
 from recovery.commands.options import refuse_empty_words
 from recovery.errors import RecoveryError
+from recovery.host.rights import refusing
 from recovery.request import Request
+from recovery.rootsteps import EVERY_STEP
 
 _COMMANDS = {str(command.name): command for command in measure.commands()}
 _USUAL = "cold-recovery"
@@ -44,6 +46,8 @@ metadata --tables 100 --schemas 10 --published-build 50 --profile --waits
 interference --pollers 4 --every 0.5 --seconds 5 --warmup 0 --threads "1 4" --tables 400 --rows 10
 table-cache --option table_open_cache_instances=1,8 --load-tables "1 2" --workload "point-select read-only"
 write-scaling --question "scaling doublewrite" --memory-ratio 4 --seconds 10 --set sync_binlog=0
+crash-matrix --question "load power-loss" --option innodb_doublewrite=0,1 --seed 7 --depth 2 --runs 5
+damage --question "missing flipped" --seed 3 --no-root-steps=mount,install --tables 20
 """
 
 
@@ -83,12 +87,13 @@ def _same(one: Request, other: Request) -> bool:
 
 @contextmanager
 def _nowhere() -> Iterator[None]:
-    """Where nothing was measured, and nobody has set anything."""
+    """Where nothing was measured, nobody has set anything, and nothing is mounted to see whether it can be."""
     kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     with (
         a_folder() as folder,
         chdir(folder),
         mock.patch.dict(os.environ, {**kept, "RECOVERY_CACHE": str(folder)}, clear=True),
+        refusing(EVERY_STEP),
     ):
         yield
 

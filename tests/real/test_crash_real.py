@@ -13,10 +13,12 @@ import pytest
 from sessions import left_out
 
 from recovery.cli import run
+from recovery.crash.witnesses import Journalled
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
+from recovery.host.disktrial import no_power_cut
 from recovery.host.leftcopies import clear_left_copies
-from recovery.host.loopdisk import can_mount, image_of, loop_disk
+from recovery.host.loopdisk import image_of, loop_disk
 from recovery.scenarios import killing
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
@@ -29,7 +31,7 @@ FLUSHED = ("--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_d
 
 @pytest.fixture
 def disks() -> None:
-    if not can_mount():
+    if no_power_cut():
         left_out("no filesystem in a file can be mounted here")
 
 
@@ -69,6 +71,42 @@ def test_one_kill_comes_again(data: Path, tmp_path: Path) -> None:
     assert found.repeat == 17
     chance = Random(f"1 {found.version} {found.variant} 17")  # noqa: S311 - no secret
     assert found.measures["killed_after_s"] >= chance.uniform(*killing.WRITING_S[Moment.INSERTS])
+
+
+def test_a_journal_that_is_missing_makes_the_run_void(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = Journalled.end
+
+    def end_and_lose_one(witness: Journalled) -> None:
+        end(witness)
+        (witness._folder / "2").unlink()
+
+    monkeypatch.setattr(Journalled, "end", end_and_lose_one)
+    folders = [
+        "--data",
+        str(data),
+        "--results",
+        str(tmp_path / "results"),
+        "--no-probe",
+        "--runs",
+        "1",
+        "--tables",
+        "5",
+    ]
+    assert run(["crash-matrix", "--version", NEW, "--question", "load", *FLUSHED, *folders]) == 1
+    (one,) = load(find(tmp_path / "results", None)).runs
+    assert one.verdict is Verdict.VOID
+    assert one.reason is not None
+    assert one.reason.startswith("the journal of client 2 cannot be read")
+
+
+def test_damage_is_done_in_the_server_s_own_pages(data: Path, tmp_path: Path) -> None:
+    """One of 4 KB whose bit is flipped is an index's, or the server would not find it by reading the table."""
+    session = asked("damage", NEW, "flipped truncated", data, tmp_path, "--set", "innodb_page_size=4096")
+    told = {one.variant: one.told for one in session.runs}
+    assert "page number=" in told["flipped-untouched"]["says"]
+    assert "should be at least" in told["truncated-untouched"]["says"]
 
 
 @pytest.mark.usefixtures("disks")
@@ -131,6 +169,7 @@ def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
 LEAVES_A_DISK = """
 import os, signal, sys
 from pathlib import Path
+from recovery.crash.witnesses import Journalled
 from recovery.host.copies import copied
 from recovery.host.datadir import DataDirs
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")

@@ -22,7 +22,8 @@ from recovery.cli import run
 from recovery.errors import StorageFailedError
 from recovery.files import on_the_disk
 from recovery.host.datadir import DataDirs
-from recovery.host.loopdisk import LoopDisk, can_mount, image_of, unmount
+from recovery.host.disktrial import no_power_cut
+from recovery.host.loopdisk import LoopDisk, image_of, unmount
 from recovery.host.state import State
 from recovery.paths import servers_dir
 from recovery.server import watcher
@@ -36,7 +37,7 @@ Fault = Callable[[], AbstractContextManager[None]]
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
-    if not can_mount():
+    if no_power_cut():
         left_out("no filesystem in a file can be mounted here")
     with small_disk(tmp_path_factory.mktemp("disks") / "large", 2400 << 20) as made:
         yield made
@@ -44,7 +45,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Disk]:
-    if not can_mount():
+    if no_power_cut():
         left_out("no filesystem in a file can be mounted here")
     with small_disk(tmp_path / "small", 64 << 20) as made:
         yield made
@@ -170,7 +171,7 @@ def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: p
 
 def test_what_a_disk_refused_when_all_was_written_is_told(tmp_path: Path) -> None:
     """A thin volume says so once the pages are written back, to nobody."""
-    if not can_mount():
+    if no_power_cut():
         left_out("no filesystem in a file can be mounted here")
     thin, place = tmp_path / "thin", tmp_path / "thin" / "disk"
     thin.mkdir()

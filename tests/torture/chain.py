@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from recovery.host.loopdisk import can_mount
+from recovery.host.disktrial import no_disk
 from recovery.store import load
 from torture import looks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
@@ -85,7 +85,7 @@ class Chain:
         self.points: list[Point] = []
 
     def _can(self, shape: str) -> bool:
-        return {LIMITED: self.place.can_limit, MOUNTED: can_mount()}.get(shape, True)
+        return {LIMITED: self.place.can_limit, MOUNTED: no_disk() is None}.get(shape, True)
 
     def run(self) -> tuple[Point, ...]:
         """With what is wrong at its end at its last kill."""

@@ -35,8 +35,9 @@ def damaged_table(session: Session) -> Table:
         rows=tuple(rows),
         numeric=(False,) * (2 + len(asked)),
         notes=(
-            "Started once over the damage, after a kill under load; says: the first error of that start's log. "
-            "Once mended: a second start, with the file put back as it was at the kill, or with room on the disk.",
+            "Started once over the damage, after a kill under load; says: the first line of its log that speaks of the "
+            "damage, at the start or when it was asked for the table. Once mended: a second start, with the file put "
+            "back as it was at the kill, or with room on the disk.",
         ),
         keys=2,
     )

@@ -1,0 +1,91 @@
+"""Can a disk be made here, and can its power be cut? Tried with a small one, once, when somebody wants such a disk.
+
+That root may mount something is not told by any file: a container may lack the right, and a kernel the ioctl."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from recovery.errors import RecoveryError
+from recovery.host import loopdisk, tempfolders
+from recovery.host.loopdisk import attached_images, image_of, loop_disk
+from recovery.host.rights import is_refused, refusal
+from recovery.host.signals import held_back
+from recovery.rootsteps import RootStep
+
+_NAME = "tried"
+_BYTES = 8 << 20
+
+
+def no_disk() -> str | None:
+    """Why there can be none; None where there can."""
+    return _forbidden() or _tried().disk
+
+
+def no_power_cut() -> str | None:
+    """The same of one that loses its power."""
+    return _forbidden() or _tried().disk or _tried().power
+
+
+def _forbidden() -> str | None:
+    """What is refused is not tried either."""
+    if is_refused(RootStep.MOUNT):
+        return refusal(RootStep.MOUNT)
+    return None if os.geteuid() == 0 else "only root may mount"
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What was in the way, in words."""
+
+    disk: str | None = None
+    power: str | None = None
+
+
+@cache
+def _tried() -> _Tried:
+    """Whatever ends it leaves nothing: an interrupt comes when all is gone, and it takes no second."""
+    with held_back():
+        try:
+            folder = tempfolders.make()
+        except OSError as error:
+            return _Tried(f"no temporary folder can be made: {error.strerror}")
+        place = folder / _NAME
+        try:
+            return _on_one(place)
+        except (RecoveryError, OSError) as error:
+            told = error.message if isinstance(error, RecoveryError) else str(error)
+            return _Tried(told.replace(f"{folder}/", ""))
+        finally:
+            if not os.path.ismount(place):  # else the next session's clearing up takes both
+                tempfolders.remove(folder)
+
+
+def _on_one(place: Path) -> _Tried:
+    with loop_disk(place, size_bytes=_BYTES) as disk:
+        try:
+            disk.lose_power()
+        except RecoveryError as error:
+            return _Tried(power=error.message)
+    return _Tried()
+
+
+def clear_left_trials() -> tuple[Path, ...]:
+    """Of processes that were killed meanwhile; returns what they had mounted, and no more is."""
+    return tuple(_cleared())
+
+
+def _cleared() -> Iterator[Path]:
+    for image in attached_images():
+        place = image.parent / _NAME
+        if image == image_of(place) and tempfolders.is_left(place.parent):
+            try:
+                loopdisk.remove(place)
+            except (RecoveryError, OSError):  # refused, or busy
+                continue
+            tempfolders.remove(place.parent)
+            yield place

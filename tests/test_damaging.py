@@ -1,0 +1,142 @@
+"""Is a file damaged where it was meant to be, whatever its pages are, and is it told what a server says of it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pymysql
+import pytest
+
+from recovery.crash.complaints import first_told
+from recovery.errors import ServerFailedError
+from recovery.host.copies import Copy
+from recovery.scenarios import damaging
+from recovery.work import Fault
+
+LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
+INDEX = b"\x45\xbf"
+
+
+def a_file(folder: Path, page_bytes: int) -> Path:
+    """Of ten pages, the eighth of an index; where pages are taken for others, there is none."""
+    file = folder / "table_1.ibd"
+    pages = [bytearray(b"\x01" * page_bytes) for _ in range(10)]
+    pages[7][24:26] = INDEX
+    file.write_bytes(b"".join(pages))
+    return file
+
+
+@pytest.mark.parametrize("page_bytes", [4 << 10, 8 << 10, 16 << 10, 64 << 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bit_is_flipped_in_a_page_of_an_index(page_bytes: int, seed: int, tmp_path: Path) -> None:
+    file = a_file(tmp_path, page_bytes)
+    before = file.read_bytes()
+    chance = Random(seed)  # noqa: S311 - no secret
+    assert damaging._damage(Fault.FLIPPED, Copy(tmp_path), file, chance, page_bytes=page_bytes) is None
+    changed = [at for at, (one, other) in enumerate(zip(before, file.read_bytes(), strict=True)) if one != other]
+    assert [at // page_bytes for at in changed] == [7]
+
+
+def test_half_of_the_pages_are_cut_off(tmp_path: Path) -> None:
+    file = a_file(tmp_path, 4 << 10)
+    damaging._damage(Fault.TRUNCATED, Copy(tmp_path), file, Random(1), page_bytes=4 << 10)  # noqa: S311 - no secret
+    assert file.stat().st_size == 5 * (4 << 10)
+
+
+def asked_of_a_server(error: Exception, *, exited: str | None = None) -> str:
+    """Where the question ends with this error."""
+    timeouts: list[float] = []
+
+    def connect(timeout_s: float) -> SimpleNamespace:
+        timeouts.append(timeout_s)
+        return SimpleNamespace(close=lambda: None)
+
+    life = SimpleNamespace(wait=lambda _: exited)
+    server = SimpleNamespace(alive=True, stall_s=7.0, connect=connect, life=life)
+
+    def question(_: pymysql.Connection) -> str:
+        raise error
+
+    told = damaging._asked(cast("Any", SimpleNamespace(server=server)), question)
+    assert timeouts == [7.0], "as long as the user lets a server stand still"
+    return told
+
+
+def test_an_answer_that_does_not_come() -> None:
+    late = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query (timed out)")
+    late.__context__ = TimeoutError("timed out")
+    assert asked_of_a_server(late) == "no answer within 7 s"
+    lost = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+    assert asked_of_a_server(lost) == "Lost connection to MySQL server during query (2013)"
+    assert asked_of_a_server(lost, exited="exit 2") == "the server dies of it: exit 2"
+    assert asked_of_a_server(ServerFailedError("it takes no connection")) == "it takes no connection"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            "2026-11-22T12:20:23.302158Z 0 [ERROR] InnoDB: Operating system error number 2 in a file operation.\n"
+            "2026-11-22T12:20:23.302190Z 0 [ERROR] InnoDB: The error means the system cannot find the path specified.\n"
+            "2026-11-22T12:20:23.302Z 0 [ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
+            "[ERROR] InnoDB: Cannot open datafile for read-only: './d/t.ibd' OS error: 71",
+        ),
+        (
+            "2026-11-22T12:21:01.160412Z 0 [Warning] [MY-013829] [Server] Missing data directory for ICU: /tree/.\n"
+            "2026-11-22T12:21:01.082570Z 1 [Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!\n"
+            "2026-11-22T12:21:01.201Z 9 [ERROR] [MY-012216] [InnoDB] Cannot open datafile for read-only: './d/t.ibd'",
+            "[Warning] [MY-012351] [InnoDB] Tablespace 2, file './d/t.ibd' is missing!",
+        ),
+        (
+            "InnoDB: Apply batch completed\nInnoDB: Database page corruption on disk or a failed\n"
+            "InnoDB: file read of page 3.\nInnoDB: You may have to recover from a backup.",
+            "InnoDB: Database page corruption on disk or a failed file read of page 3.",
+        ),
+        (
+            "2015-10-01 12:00:00 7f01  InnoDB: Error: page 3 log sequence number 5 is in the future!",
+            "InnoDB: Error: page 3 log sequence number 5 is in the future!",
+        ),
+        (
+            "2026-11-22 12:20:32 7f01 InnoDB: table './d/t.ibd' looks corrupted; trying again",
+            "InnoDB: table './d/t.ibd' looks corrupted; trying again",
+        ),
+        (
+            "InnoDB: Progress in percent: 0 1 2026-11-22T12:20:35Z 0 [ERROR] InnoDB: Database page corruption on disk",
+            "[ERROR] InnoDB: Database page corruption on disk",
+        ),
+        (
+            "2026-11-22 12:00:00 0 [ERROR] Can't open the mysql.plugin table.\n"
+            "2026-11-22 12:00:01 0 [Warning] InnoDB: Table d/t is corrupt.",
+            "[Warning] InnoDB: Table d/t is corrupt.",
+        ),
+        (
+            "2026-11-22 12:21:33 0 [Warning] InnoDB: Retry attempts for writing partial data failed.\n"
+            "2026-11-22 12:21:33 0 [ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
+            "[ERROR] InnoDB: preallocating 1258 bytes for file ./ibtmp1 failed with error 28",
+        ),
+        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'\n[ERROR] Out of ideas.",
+         "[ERROR] Out of ideas."),
+        ("2026-11-22 12:00:00 0 [ERROR] InnoDB: Error number 5 means 'I/O error'",
+         "[ERROR] InnoDB: Error number 5 means 'I/O error'"),
+        (
+            "2026-11-22T12:20:15.270385Z 0 [ERROR] InnoDB: Write to file ./ibtmp1failed at offset 0, 1048576 bytes "
+            "should have been written, only 0 were written. Operating system error number 28.\n"
+            "2026-11-22T12:20:15.270396Z 0 [ERROR] InnoDB: Error number 28 means 'No space left on device'",
+            "[ERROR] InnoDB: Write to file ./ibtmp1failed at offset 0, 1048576 bytes should have been written, only 0 "
+            "were written. Operating system error number 28.",
+        ),
+        ("11:14:05 UTC - mysqld got signal 6 ;", "11:14:05 UTC - mysqld got signal 6 ;"),
+        ("2026-11-22T12:20:35Z 0 [Note] InnoDB: Page 3 in the doublewrite buffer is corrupt", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_a_damage(lines: str, told: str | None) -> None:
+    assert first_told(lines.split("\n")) == told
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
+def test_of_a_start_that_goes_well_nothing_is_told(log: Path) -> None:
+    assert first_told(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None

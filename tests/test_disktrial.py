@@ -1,0 +1,185 @@
+"""Is it tried, and only where somebody wants a disk of its own? Is it told why there is none, and is nothing left?"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sessions import left_out
+from test_asked_work import asked
+
+from recovery.cli import run
+from recovery.errors import HostUnfitError
+from recovery.host import disktrial
+from recovery.host.disktrial import clear_left_trials, no_disk, no_power_cut
+from recovery.host.loopdisk import attached_images
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
+real = [as_root, pytest.mark.real, pytest.mark.beside]
+KILLED_OR_FULL = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
+_SOON_S = 5.0
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each test tries for itself, in a folder where nothing may be left."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    disktrial._tried.cache_clear()
+    yield folder
+    disktrial._tried.cache_clear()
+    assert list(folder.iterdir()) == []
+    assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
+    until_s = time.monotonic() + _SOON_S
+    while any(image.is_relative_to(folder) for image in attached_images()):
+        assert time.monotonic() < until_s, "a loop device is left"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """How often the mount of this test was, which can do nothing."""
+    told = tmp_path / "called"
+    told.touch()
+    _mount_is(f"echo mount >>{told}; echo mount: permission denied. >&2; exit 32", tmp_path, monkeypatch)
+    return told
+
+
+def _mount_is(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "mount").write_text(f"#!/bin/sh\n{script}\n")
+    (programs / "mount").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+
+@as_root
+@pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
+def test_where_nothing_can_be_mounted_it_is_left_out_and_said_why(called: Path, scenario: str, name: str) -> None:
+    request = asked(scenario)
+    assert request.works
+    assert not any(work.name.startswith(name) for work in request.works)
+    why = "none can be had here: mount failed: mount: permission denied."
+    assert request.unasked == (f"{name} is left out: it needs a disk of its own, and {why}",)
+    with pytest.raises(HostUnfitError) as caught:
+        asked(scenario, parts=name)
+    assert caught.value.message == f"{name} needs a disk of its own, and {why}"
+    assert "leave it out of QUESTION=" in caught.value.hint
+    assert called.read_text() == "mount\n", "once in a process"
+
+
+@as_root
+def test_a_dry_run_tells_it(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
+    assert run(["damage", "--version", "8.0.31", "--dry-run", *folders]) == 0
+    assert (
+        "full-disk is left out: it needs a disk of its own, and none can be had here: mount" in capfd.readouterr().out
+    )
+    assert called.read_text() == "mount\n"
+    assert run(["damage", "--version", "8.0.31", "--question", "full-disk", "--dry-run", *folders]) == 3
+    assert "none can be had here: mount failed" in capfd.readouterr().err
+
+
+@as_root
+def test_a_mount_that_did_nothing_costs_the_host_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is believed by nobody who takes the power of what lies there."""
+    _mount_is("exit 0", tmp_path, monkeypatch)
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("it would have been the host's power"))
+    assert no_power_cut() == "nothing is mounted at tried: the host would lose its power"
+
+
+@as_root
+def test_who_needs_none_has_it_not_tried(called: Path) -> None:
+    for scenario in ("metadata", "interference", "table-cache", "write-scaling"):
+        asked(scenario)
+    asked("crash-matrix", parts="load recovery")
+    asked("damage", parts="missing")
+    assert called.read_text() == ""
+
+
+@pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
+def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: str) -> None:
+    request = asked(scenario, no_root_steps="mount")
+    assert request.works
+    assert "refused by --no-root-steps (mount)" in " ".join(request.unasked)
+    with pytest.raises(HostUnfitError, match="refused by"):
+        asked(scenario, parts=name, no_root_steps="mount")
+    assert called.read_text() == ""
+
+
+def test_nobody_but_root_tries(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert no_disk() == no_power_cut() == "only root may mount"
+    assert called.read_text() == ""
+
+
+@as_root
+def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert no_disk() == "there is no mkfs.ext4"
+
+
+def test_without_room_for_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "nowhere"))
+    assert no_disk() == "no temporary folder can be made: No such file or directory"
+
+
+class TestReal:
+    pytestmark = real
+
+    @pytest.fixture(autouse=True)
+    def disks(self) -> None:
+        if (why := no_power_cut()) is not None:
+            left_out(why)
+        disktrial._tried.cache_clear()
+
+    def test_it_is_done_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert no_disk() is None
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert no_power_cut() is None
+
+    def test_it_is_asked_where_it_can_be(self) -> None:
+        for scenario, name in KILLED_OR_FULL:
+            request = asked(scenario)
+            assert request.unasked == ()
+            assert any(work.name.startswith(name) for work in request.works)
+            assert asked(scenario, parts=name).works
+
+    def test_a_kernel_without_the_ioctl_has_disks_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def ioctl(*_: object) -> None:
+            raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+        monkeypatch.setattr(fcntl, "ioctl", ioctl)
+        assert no_disk() is None
+        (told,) = asked("crash-matrix").unasked
+        assert "the power of a filesystem cannot be cut here: Inappropriate ioctl" in told
+        assert asked("damage").unasked == ()
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_ctrl_c_leaves_nothing(self, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        interrupt, mount = "kill -INT $PPID", 'PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"'
+        both = (interrupt, mount) if when == "before" else (mount, interrupt)
+        _mount_is("\n".join(both), tmp_path, monkeypatch)
+        with pytest.raises(KeyboardInterrupt):
+            no_disk()
+
+    def test_of_one_that_was_killed_the_next_session_leaves_nothing(
+        self, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _mount_is('PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"\nkill -KILL $PPID', tmp_path, monkeypatch)
+        tried = [sys.executable, "-c", "from recovery.host.disktrial import no_disk; no_disk()"]
+        assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
+        (left,) = [image for image in attached_images() if image.is_relative_to(temporary)]
+        assert clear_left_trials() == (left.with_suffix(""),)
