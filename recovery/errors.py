@@ -54,6 +54,10 @@ class TrialVoidError(RecoveryError):
     """The trial measured something else than what was asked: it is stored as VOID, and the session goes on."""
 
 
+class StoodStillError(TrialVoidError):
+    """Something that was timed stood still meanwhile, by nobody's asking: going on measures the trial again."""
+
+
 class ServerFailedError(RecoveryError):
     """The server did not start, hung or died: the trial is stored as FAILED, with the last lines of its log."""
 

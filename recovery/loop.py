@@ -8,7 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, StorageFailedError, TrialVoidError
+from recovery.errors import (
+    HostUnfitError,
+    RecoveryError,
+    ServerFailedError,
+    StoodStillError,
+    StorageFailedError,
+    TrialVoidError,
+)
 from recovery.host.ailing import DATA, Folder, blamed, blaming, temporary
 from recovery.host.dropping import cold_means
 from recovery.host.facts import environment
@@ -207,17 +214,22 @@ class Loop:
         try:
             outcome = self.prepared.scenario.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError) as error:
-            ailing = blamed(error, storage, temporary())
-            return failed_run(trial, ailing or error), None, ailing
-        run = run_of(trial, outcome)
-        doubt = standstill.told() or limits_not_held(bench.server.group, run)
+            if (ailing := blamed(error, storage, temporary())) is not None:
+                return failed_run(trial, ailing), None, ailing
+            if (stood := standstill.told()) is not None:
+                # Also where it was given up because it did: that is told by who has ended it.
+                return failed_run(trial, StoodStillError(f"{stood}; {error.message}")), None, None
+            return failed_run(trial, error), None, None
+        run, stood = run_of(trial, outcome), standstill.told()
+        doubt = stood or limits_not_held(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
         ailing = None
         if verdict is Verdict.FAILED:
             ailing = blamed(ServerFailedError(reason or verdict.value), storage, temporary())
         if ailing is not None:
             verdict, reason = Verdict.VOID, ailing.message
-        return judged(trial, run, verdict, reason), outcome, ailing
+        again = stood is not None or ailing is not None
+        return replace(judged(trial, run, verdict, reason), measure_again=again), outcome, ailing
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """After the last trial over a directory: only of files that a server has left in peace."""
@@ -255,11 +267,14 @@ class Loop:
             self.store.update(self.session)
 
     def _settle(self, bench: Bench, trial: Trial) -> None:
-        """After a trial that ended half-way. Where the server does not come back, its other trials are given up."""
+        """After a trial that ended half-way. Where the server does not come back, its other trials are given up; over
+        storage that fails, all are, for a session that goes on measures them."""
         try:
             bench.settle()
         except RecoveryError as error:
             bench.server.close()
+            if (ailing := blamed(error, bench.datadir.storage, temporary())) is not None:
+                raise ailing from error
             self._given_up.add(place_of(trial.version, trial.variant))
             if self.prepared.plan.is_last(trial):
                 return

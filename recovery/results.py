@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from recovery.errors import RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
+from recovery.errors import RecoveryError, ServerKilledError, StoodStillError, StorageFailedError, TrialVoidError
 from recovery.folded import hottest, read
 from recovery.host.floor import Reads
 from recovery.leftout import left_out
@@ -39,7 +39,12 @@ def failed_run(trial: Trial, error: RecoveryError) -> Run:
     """That has no outcome, for this."""
     void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
     told = f"{error.message}; {error.hint}" if error.hint else error.message
-    return replace(empty_run(trial), verdict=Verdict.VOID if void else Verdict.FAILED, reason=told)
+    return replace(
+        empty_run(trial),
+        verdict=Verdict.VOID if void else Verdict.FAILED,
+        reason=told,
+        measure_again=isinstance(error, StorageFailedError | StoodStillError),
+    )
 
 
 def run_of(trial: Trial, outcome: Outcome | Worked) -> Run:

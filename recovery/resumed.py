@@ -50,8 +50,7 @@ class Resumed:
 
     @property
     def begun(self) -> Begun:
-        done = frozenset(run.number for run in self.store.session.runs)
-        return Begun(done, self.planned.alternating, frozenset(self.planned.built))
+        return Begun(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
 
     def session(self, now: Session, planned: Planned) -> Session:
         """As it goes on, where it would be the same one that is asked for now. HostUnfitError where it would not."""
@@ -67,12 +66,19 @@ class Resumed:
     def _notes(self, before: Session, planned: Planned) -> Iterator[str]:
         wrote = datetime.fromtimestamp((self.store.folder / REPORT).stat().st_mtime, UTC)
         where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
-        there, planned_runs = len(before.runs), before.planned_runs
+        there, planned_runs = len(before.done), before.planned_runs
         yield (
             f"{_ENDED.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
             f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
             f"{where}, with the {planned_runs - there} that it lacked."
         )
+        # Until the new one has ended the old one stays; then this is all that is left of it.
+        for run in before.runs:
+            if run.measure_again:
+                why = (run.reason or "").partition("; ")[0]
+                told = f"To be measured again: run {run.number} ({run.version} {run.variant}), which was void: {why}."
+                if told not in before.notes:
+                    yield told
         if before.tool_version != recovery.__version__:
             yield f"It was begun by version {before.tool_version} of the tool, and went on by {recovery.__version__}."
 

@@ -56,7 +56,8 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
         prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
         narrator.planned(ahead_of(request, prepared.plan, prepared.needed))
         if resumed is not None:
-            narrator.gone_on(resumed.store.session.runs)
+            there = resumed.store.session
+            narrator.gone_on(run for run in there.runs if run.number in there.done)
         scratch = tempfolders.make()
         stack.callback(tempfolders.remove, scratch)
         stagehand = stack.enter_context(

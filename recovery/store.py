@@ -136,7 +136,8 @@ class SessionStore:
         stored = {"format": FORMAT, **_RUN.dump_python(run, mode="json")}
         with keeping_in(self.folder):
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", _json(stored))
-            self._session = replace(self._session, runs=_in_order((*self._session.runs, run)))
+            others = (one for one in self._session.runs if one.number != run.number)
+            self._session = replace(self._session, runs=_in_order((*others, run)))
             self._write_report()
 
     def update(self, session: Session) -> None:
@@ -197,9 +198,10 @@ def _read(folder: Path) -> Session:
     session = read_back(path, _SESSION)
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
-    known = {run.number for run in session.runs}
-    late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in known]
-    return replace(session, runs=_in_order((*session.runs, *late)))
+    # One that was to be measured again may have been.
+    done = session.done
+    late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in done]
+    return replace(session, runs=_in_order({run.number: run for run in (*session.runs, *late)}.values()))
 
 
 def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:

@@ -135,6 +135,9 @@ class Run:
     """The programs that put it to work, and the exact command of each."""
     told: dict[str, str] = field(default_factory=dict, hash=False)
     """What a server did and said whose files were damaged, in words, by what was looked at."""
+    measure_again: bool = False
+    """VOID since the storage failed, or since something that was timed stood still: neither the server's doing nor
+    that of what was asked, so that it need not come again. Going on with the session measures it again."""
 
     @property
     def counted_waits(self) -> bool:
@@ -213,6 +216,11 @@ class Session:
     """Of each variant its value on every axis; one that an axis does not concern has none there."""
     figures: dict[str, str] = field(default_factory=dict)
     """Of the variants that are about another figure than the session: its name among their `measures`."""
+
+    @property
+    def done(self) -> frozenset[int]:
+        """Numbers of the runs that going on with it leaves as they are."""
+        return frozenset(run.number for run in self.runs if not run.measure_again)
 
     def figure_of(self, variant: str) -> str:
         return self.figures.get(variant, self.figure)

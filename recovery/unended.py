@@ -28,12 +28,12 @@ class Left:
 
     @property
     def missing(self) -> int:
-        return self.session.planned_runs - len(self.session.runs)
+        return self.session.planned_runs - len(self.session.done)
 
     @property
     def has_ended(self) -> bool:
-        """It came to the end of its plan, whatever came of each run."""
-        return self.session.status == FINISHED
+        """It came to the end of its plan, and none of its runs is to be measured again, whatever came of each."""
+        return self.session.status == FINISHED and not any(run.measure_again for run in self.session.runs)
 
     def plan(self) -> Planned:
         """UsageError where an older tool has begun it, which kept none, or where somebody else may have written it."""
@@ -50,7 +50,7 @@ class Left:
 
 
 def find_left(results: Path, name: str | None) -> Left:
-    """The one called so, or else the newest that has not come to its end."""
+    """The one called so, or else the newest that lacks something."""
     if name is not None:
         return _left(find(results, name))
     found = next((left for left in _all(results) if not left.has_ended), None)

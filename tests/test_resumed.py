@@ -15,7 +15,15 @@ import pytest
 from test_runner import VERSION, SilentNarrator, session_of
 
 from recovery.cli import run
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
+from recovery.errors import (
+    HostUnfitError,
+    RecoveryError,
+    ServerFailedError,
+    StorageFailedError,
+    TrialVoidError,
+    UsageError,
+)
+from recovery.host.standstill import a_server_was_stopped
 from recovery.loop import Loop
 from recovery.model import Cache, starts
 from recovery.plan import Begun, make_plan, variants_of
@@ -27,6 +35,8 @@ from recovery.stored import Session, Verdict
 from recovery.unended import Left, find_left, refuse_running, tidy
 
 GOOD = "good"
+OVER_A_FULL_DISK = ServerFailedError("errno 28")
+STOOD = "somebody stopped it: the time is not its own"
 
 
 def began(tmp_path: Path, script: list[Any]) -> Left:
@@ -80,6 +90,83 @@ def test_after_a_reboot_a_reader_is_told(tmp_path: Path) -> None:
     session = goes_on(left, tmp_path, [GOOD])
     assert any("after a reboot of the host" in note for note in session.notes)
     assert json.loads((left.folder / PLAN).read_text())["boot"] != "another"
+
+
+def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_path: Path) -> None:
+    """And nothing else that was void: what was asked would only come to the same."""
+    loop, _, _ = session_of(tmp_path, [GOOD, TrialVoidError("it was not cold"), OVER_A_FULL_DISK, GOOD])
+    with pytest.raises(StorageFailedError):
+        loop.run()
+    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+    left = find_left(tmp_path / "results", None)
+    assert [one.verdict for one in left.session.runs] == [Verdict.MEASURED, Verdict.VOID, Verdict.VOID]
+    assert (left.session.status, left.missing) == ("aborted", 2)
+    before = {path: path.read_bytes() for path in (left.folder / "runs").iterdir() if path.stem != "003"}
+    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID, *[Verdict.MEASURED] * 2]
+    assert {path: path.read_bytes() for path in before} == before
+    assert any("with the 2 that it lacked" in note for note in session.notes)
+    told = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full meanwhile: errno 28."
+    assert session.notes.count(told) == 1
+
+
+def stands_still(loop: Loop, error: Exception | None) -> None:
+    """While each of its trials is measured, which then ends as it would have, or so."""
+    measure = loop.prepared.scenario.measure
+
+    def stopped(*given: Any) -> Any:
+        a_server_was_stopped("somebody stopped it")
+        if error is not None:
+            raise error
+        return measure(*given)
+
+    loop.prepared = replace(loop.prepared, scenario=replace(loop.prepared.scenario, measure=stopped))
+
+
+@pytest.mark.parametrize("error", [None, ServerFailedError("the server hangs")])
+def test_what_stood_still_is_measured_again_though_the_session_came_to_its_end(
+    tmp_path: Path, error: Exception | None
+) -> None:
+    loop, _, _ = session_of(tmp_path, [GOOD])
+    stands_still(loop, error)
+    loop.run()
+    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+    left = find_left(tmp_path / "results", None)
+    assert (left.session.status, left.missing, left.has_ended) == ("finished", 1, False)
+    (void,) = left.session.runs
+    assert (void.verdict, void.reason) == (Verdict.VOID, f"{STOOD}; the server hangs" if error else STOOD)
+    session = goes_on(left, tmp_path, [GOOD])
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED]
+    with pytest.raises(UsageError, match="that ended early"):
+        find_left(tmp_path / "results", None)
+
+
+def test_killed_before_its_report_had_the_run_that_was_measured_again(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, [OVER_A_FULL_DISK, GOOD])
+    with pytest.raises(StorageFailedError):
+        loop.run()
+    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+    left = find_left(tmp_path / "results", None)
+    before = (left.folder / "report.json").read_bytes()
+    goes_on(left, tmp_path, [GOOD, GOOD])
+    (left.folder / "report.json").write_bytes(before)
+    assert [one.verdict for one in load(left.folder).runs] == [Verdict.MEASURED] * 2
+
+
+def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would count as having come to its end, without the runs that were left."""
+    loop, bench, _ = session_of(tmp_path, [TrialVoidError("it was not cold"), GOOD])
+
+    def over_a_full_disk() -> None:
+        raise OVER_A_FULL_DISK
+
+    monkeypatch.setattr(bench, "settle", over_a_full_disk)
+    with pytest.raises(StorageFailedError, match="a disk was full meanwhile"):
+        loop.run()
+    left = find_left(tmp_path / "results", None)
+    assert (left.session.status, left.missing) == ("aborted", 1)
 
 
 def killed(tmp_path: Path, after: str) -> Left:

@@ -129,7 +129,10 @@ def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, g
             raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
         narrator.say(further)
         raise
-    return _show(folder, json_to, narrator.say)
+    session = _show(folder, json_to, narrator.say)
+    if not Left(folder, session).has_ended:
+        narrator.say(_further(folder))
+    return session
 
 
 def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
@@ -139,8 +142,10 @@ def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], N
         kept = (folder / REPORT).is_file()
         if kept and _show(folder, json_to, say).status == FINISHED:
             return None
-    if not kept:
-        return None
+    return _further(folder) if kept else None
+
+
+def _further(folder: Path) -> str:
     results = folder.parent
     options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
     return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"

@@ -30,7 +30,8 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
     folder), or the newest of them.
 
     It has the same settings and the same plan; runs that have ended stay as they are, and those that are missing are
-    measured. Where the servers, the settings or the host are not what they were, it is refused."""
+    measured, with those that are void since the storage failed or something stood still. Where the servers, the
+    settings or the host are not what they were, it is refused."""
     if not resumed:
         raise UsageError(
             "`recovery run` begins nothing",

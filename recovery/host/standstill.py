@@ -12,7 +12,7 @@ _ASLEEP_S = 0.2
 _SET_S = 0.5
 """A clock that is corrected bit by bit never runs so far ahead within one start."""
 _continued = 0
-_servers_stopped = 0
+_servers_stopped: list[str] = []
 
 
 def count_continuing() -> None:
@@ -26,25 +26,24 @@ def _goes_on(_: int, __: FrameType | None) -> None:
     _continued += 1
 
 
-def a_server_was_stopped() -> None:
-    """By a signal that was not ours. For who sees that of a server of ours, be it after it went on."""
-    global _servers_stopped
-    _servers_stopped += 1
+def a_server_was_stopped(what: str) -> None:
+    """And not by us, in words. For who sees that of a server of ours, be it after it went on."""
+    _servers_stopped.append(what)
 
 
 class Standstill:
     """From here until it is asked."""
 
     def __init__(self) -> None:
-        self._continued, self._servers_stopped = _continued, _servers_stopped
+        self._continued, self._servers_stopped = _continued, len(_servers_stopped)
         self._asleep_s, self._set_s = _asleep_s(), _wall_s()
 
     def told(self) -> str | None:
         """In words; None where time went by as ever."""
         if _continued != self._continued:
             return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
-        if _servers_stopped != self._servers_stopped:
-            return "somebody stopped the server meanwhile (SIGSTOP), and had it go on: the time is not its own"
+        if stopped := _servers_stopped[self._servers_stopped :]:
+            return f"{stopped[0]}: the time is not its own"
         slept_s = _asleep_s() - self._asleep_s
         return f"the host slept for {slept_s:.0f} s meanwhile" if slept_s > _ASLEEP_S else None
 

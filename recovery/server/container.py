@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import requests
 from docker.errors import APIError, DockerException, NotFound
@@ -22,6 +23,7 @@ from testcontainers.core.container import DockerContainer
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.host import engine
 from recovery.host.owner import mark
+from recovery.host.standstill import a_server_was_stopped
 from recovery.server.gate import Gate
 from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
@@ -38,6 +40,8 @@ _SEE = (
 _REMOVED_S = 120
 _FEW_FILES = 2048
 _CONFLICT = 409
+_DIES_S = 1.0
+"""So long a killed process is waited for before it is asked whether it is frozen: then no signal reaches it."""
 _SIGNAL_BASE = 128
 """What the engine adds to the number of the signal that a process died of."""
 
@@ -51,6 +55,7 @@ class ContainerLife(HeldProcess):
         self._container.reload()
         super().__init__(launch, self._container.attrs["State"]["Pid"], time.monotonic())
         self._exit: Exit | None = None
+        self._was_killed = False
         self.started_error_s = 0.0
         self.overhead_s: float | None = None
 
@@ -63,6 +68,8 @@ class ContainerLife(HeldProcess):
         return self.wait(0)
 
     def wait(self, timeout_s: float) -> Exit | None:
+        if self._was_killed and timeout_s > _DIES_S and not self.has_ended(_DIES_S):
+            self._thaw()
         if self._exit is None and self.has_ended(timeout_s):
             self._exit = self._bury()
         return self._exit
@@ -74,9 +81,29 @@ class ContainerLife(HeldProcess):
         except PermissionError:  # another user's, where the engine gives ids away
             with engine.errors_told(), suppress(NotFound):
                 self._container.kill(signal=number)
+        self._was_killed = number == signal.SIGKILL
+
+    def _thaw(self) -> None:
+        """A container that somebody has paused dies once it goes on."""
+        with suppress(DockerException, requests.RequestException):
+            self._container.reload()
+            if self._container.status == "paused":
+                self._container.unpause()
+
+    def _was_paused(self) -> bool:
+        """Nothing on the host remembers it after it went on, but for the engine, which keeps its last 256 events. Asked
+        once, of a process that has ended, so that it takes nothing from what was timed."""
+        with suppress(DockerException, requests.RequestException):
+            filters = {"container": self._container.id, "event": "pause"}
+            until: Any = f"{time.time():.6f}"  # in whole seconds the last one would be lacking, or waited for
+            client = self._container.client
+            return client is not None and any(client.events(since=1, until=until, filters=filters, decode=True))
+        return False
 
     def _bury(self) -> Exit:
         """The engine notices some hundredths of a second later. Nothing of the container stays."""
+        if self._was_paused():
+            a_server_was_stopped("somebody paused the server's container meanwhile (`docker pause`)")
         code = _SIGNAL_BASE + signal.SIGKILL  # as it is for one that somebody else has removed
         with engine.errors_told(), _gone_already():
             code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])

@@ -40,7 +40,7 @@ class LocalLife(HeldProcess):
         """What has happened to it until then is known to its parent alone, and not any more once it is gone."""
         with contextlib.suppress(ChildProcessError):
             while os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG) is not None:
-                a_server_was_stopped()
+                a_server_was_stopped("somebody stopped the server meanwhile (SIGSTOP)")
         super().signal(number)
 
     def wait(self, timeout_s: float) -> Exit | None:

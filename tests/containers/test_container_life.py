@@ -29,6 +29,7 @@ from recovery.host.engine_drop import EngineDropper
 from recovery.host.leftovers import remove_leftovers
 from recovery.host.owner import mark
 from recovery.host.pagecache import make_cold, residency
+from recovery.host.standstill import Standstill
 from recovery.host.storage import device_of
 from recovery.model import Build, Cache, Schema, starts
 from recovery.request import Request
@@ -165,6 +166,25 @@ def test_a_container_removed_from_outside_is_a_kill(server: Server, client: dock
     remover.start()  # whose removal may still go on when ours is tried
     assert server.life.wait(30) == Exit(code=None, signal=signal.SIGKILL)
     remover.join()
+
+
+def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: docker.DockerClient) -> None:
+    """Frozen by version 1 of control groups, no signal reaches a process, and the engine does not say so."""
+    meanwhile = Standstill()
+    server.start()
+    (container,) = of_this_test(client)
+    assert meanwhile.told() is None
+    container.pause()
+    began_s = time.monotonic()
+    assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
+    assert time.monotonic() - began_s < 20
+    assert of_this_test(client) == []
+    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not its own"
+    assert meanwhile.told() == told
+    server.start()
+    afterwards = Standstill()
+    server.stop()
+    assert afterwards.told() is None
 
 
 LEAVE = """

@@ -80,6 +80,10 @@ def test_a_server_that_somebody_stops_for_a_while_has_no_time_of_its_own(at: lis
     assert verdicts(report) == ["measured", "void"]
     assert "somebody stopped the server meanwhile" in report["runs"][1]["reason"]
     assert list(absurd(report)) == []
+    assert run(["run", "--resume", "--results", str(tmp_path / "results")]) == 0
+    assert verdicts(again := stored(tmp_path)) == ["measured", "measured"]
+    assert again["runs"][0] == report["runs"][0]
+    assert any("run 2 (5.7.22 cold), which was void: somebody stopped the server" in note for note in again["notes"])
 
 
 def _stop_for_a_while(tool: int) -> None:

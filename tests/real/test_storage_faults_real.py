@@ -95,6 +95,33 @@ def test_under_a_server_it_ends_the_session_and_keeps_what_was_finished(
     assert states(data) == {"in_use"}
 
 
+def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
+    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And no other; that it was void before is told."""
+    data, results = disk.place / "data", tmp_path / "results"
+    with failing(measuring(data, results, runs=3), disk.full, once="cold run 1:") as ended:
+        assert ended.code == 3
+        assert "run --resume" in ended.said
+    before = load(find(results, None))
+    assert [(one.verdict, one.measure_again) for one in before.runs] == [
+        (Verdict.MEASURED, False),
+        (Verdict.VOID, True),
+    ]
+    first = next(results.glob("2*/runs/001.json")).read_bytes()
+    assert run(["run", "--resume", "--results", str(results)]) == 0
+    assert "goes on: 1 of 3 runs have ended" in capsys.readouterr().err
+    session = load(find(results, None))
+    assert session.status == "finished"
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
+    assert session.runs[0] == before.runs[0]
+    assert next(results.glob("2*/runs/001.json")).read_bytes() == first
+    (told,) = (note for note in session.notes if note.startswith("To be measured again: run 2 (5.7.22 cold), "))
+    assert "is full (0.0 MB free)" in told
+    assert states(data) == {"whole"}
+    assert run(["run", "--resume", find(results, None).name, "--results", str(results)]) == 0
+
+
 def test_under_the_results_it_costs_no_run_that_was_kept(disk: Disk, small: Disk) -> None:
     results = small.place / "results"
     with failing(measuring(disk.place / "data", results), small.full, once="cold run 1:") as ended:
