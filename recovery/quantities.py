@@ -27,6 +27,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
         Quantity(RECOVERY, "seconds", "s", False, "until ready again, after the last kill"),
         Quantity("kills", "kills", "", None, "of the server, those during its recovery included"),
+        Quantity("cut_short", "cut short", "", None, "recoveries that were killed before they were over"),
         Quantity("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
         Quantity("acknowledged", "acknowledged", "", None, "transactions or statements, before the kill"),
         Quantity("lost", "lost", "", False, "of those"),

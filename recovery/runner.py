@@ -102,8 +102,12 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
         narrator.say(f"ended server {pid}, which a killed run had left behind")
     for place in clear_left_trials():
         narrator.say(f"unmounted {place}, which a killed run had left behind")
-    for folder in clear_left_copies(data):
-        narrator.say(f"removed the copy beside {folder.name}, which a killed run had left behind")
+    for folder, why_not in clear_left_copies(data):
+        told = f"the copy beside {folder.name}, which a killed run had left behind"
+        if why_not is None:
+            narrator.say(f"removed {told}")
+        else:
+            narrator.warn(f"{told}, is still there: {why_not}")
 
 
 def _prepared(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recovery.builds.tools import Tool
 from recovery.crash import definitions, journal
 from recovery.crash.complaints import complaints
-from recovery.crash.definitions import BROKEN, Step, Table, steps
+from recovery.crash.definitions import BROKEN, DATABASE, Step, Table, steps
 from recovery.crash.found import Agreement, Found
 from recovery.crash.journal import Held, Journal, read_journal
 from recovery.crash.verdict import Back, broken, measures
@@ -127,7 +127,7 @@ def test_any_end_may_be_lost_and_nothing_else_is_wrong(last: int, kept: int) -> 
 
 
 def statements(seed: int) -> Iterator[Step]:
-    return steps(Random(seed), "d")  # noqa: S311 - no secret
+    return steps(Random(seed))  # noqa: S311 - no secret
 
 
 def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
@@ -188,7 +188,7 @@ def test_every_kind_of_statement_comes() -> None:
         "add index",
         "rename table",
         "truncate",
-        ", d.",
+        f", {DATABASE}.",
     )
     assert [words for words in wanted if words not in said] == []
 
@@ -241,13 +241,29 @@ def test_what_is_always_promised(found: Found) -> None:
 
 
 def test_the_old_disease_is_counted_and_new_servers_are_cured() -> None:
-    ill = replace(FINE, moment=Moment.DEFINITIONS, agreement=Agreement(orphans=("d/a.ibd",), missing=("d/b.ibd",)))
-    assert len(broken(ill)) == 2
+    found = Found(10, half_done=1, under_way=frozenset({"a", "b"}))
+    files = Agreement((f"{DATABASE}/a.ibd", f"{DATABASE}.#sql-9"), (f"{DATABASE}/b.frm",))
+    ill = replace(
+        FINE, moment=Moment.DEFINITIONS, found=found, agreement=files, failing=(f"{DATABASE}.b: Table is not there",)
+    )
+    assert len(broken(ill)) == 4
     assert broken(replace(ill, atomic=False)) == ()
-    assert measures(ill)["orphans"] == 1.0
+    assert measures(ill)["orphans"] == 2.0
 
 
-OF_HALF_A_TABLE = "[ERROR] InnoDB: Datafile './d/table_11.ibd' is corrupted. Cannot determine the space ID"
+@pytest.mark.parametrize("schema", ["discovery", DATABASE])
+def test_what_nobody_was_changing_has_no_disease(schema: str) -> None:
+    """Nor does a table of the same name in another schema."""
+    settled = "a" if schema == "discovery" else "c"
+    fine = replace(FINE, moment=Moment.DEFINITIONS, found=Found(10, under_way=frozenset({"a"})), atomic=False)
+    for files in (Agreement(orphans=(f"{schema}/{settled}.ibd",)), Agreement(missing=(f"{schema}/{settled}.frm",))):
+        assert broken(replace(fine, agreement=files))
+    assert broken(replace(fine, failing=(f"{schema}.{settled}: Corrupt",)))
+    unflushed = replace(fine, failing=(f"{schema}.{settled}: Corrupt",), promised=False)
+    assert bool(broken(unflushed)) == (schema == "discovery"), "where nothing is flushed all of a schema may be old"
+
+
+OF_HALF_A_TABLE = f"[ERROR] InnoDB: Datafile './{DATABASE}/table_11.ibd' is corrupted. Cannot determine the space ID"
 
 
 def test_an_old_server_may_complain_of_what_it_had_half_made() -> None:
@@ -256,7 +272,9 @@ def test_an_old_server_may_complain_of_what_it_had_half_made() -> None:
     assert broken(made) == ()
     assert broken(replace(made, atomic=True))
     assert broken(replace(made, found=Found(10, under_way=frozenset({"table_1"}))))
-    assert broken(replace(made, complaints=("[ERROR] InnoDB: './d/#sql-ib12.ibd' is corrupted",))) == ()
+    quoted = f'InnoDB: table "{DATABASE}"."table_11"is corrupted. Please drop the table and recreate'
+    assert broken(replace(made, complaints=(quoted,))) == ()
+    assert broken(replace(made, complaints=(f"[ERROR] InnoDB: './{DATABASE}/#sql-ib12.ibd' is corrupted",))) == ()
 
 
 def test_other_moments_leave_no_orphans_in_old_servers_either() -> None:
@@ -276,6 +294,9 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
         "InnoDB: Assertion failure in thread 140 in file buf0buf.cc line 1",
         "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: The page [page id: space=0] in the doublewrite buffer is corrupt",
         "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: Tablespace 60 was not found at ./d/table_4.ibd.",
+        "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: Space id and page no stored in the page, read in are [1:2], not [1:3]",
+        "2026-11-20T20:29:15Z 0 [ERROR] InnoDB: Unable to read page [page id: space=9] into the buffer pool",
+        "2015-10-01 12:00:00 7f InnoDB: Error: could not open single-table tablespace file ./d/table_1.ibd",
         "2026-11-20T20:29:15Z 2 [ERROR] mysqld: Table './mysql/user' is marked as crashed and should be repaired",
     ],
 )

@@ -9,7 +9,9 @@ from recovery.server.errorlog import LONGEST, is_error
 
 _DAMAGED = re.compile(
     r"corrupt|checksum|is in the future|Assertion failure|\bgot signal |marked as crashed"
-    r"|\[ERROR\].*(was not found|is missing|does not exist|doesn't exist|cannot (open|read|rename|delete))",
+    r"|(\[ERROR\]|InnoDB: Error:).*(was not found|is missing|does not exist|doesn't exist"
+    r"|cannot (open|read|rename|delete)|could not (find|open|read)|unable to read|failed to find tablespace"
+    r"|outside the tablespace bounds|stored in the page)",
     re.IGNORECASE,
 )
 _HARMLESS = re.compile(r"\[Note\]|^(?!.*\[ERROR\]).*doublewrite", re.IGNORECASE)

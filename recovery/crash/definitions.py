@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar
 
 from recovery.crash.found import Found, first_of
 
+DATABASE = "crash_definitions"
+"""A schema of its own."""
 TABLES = 12
 """Names, among which everything goes on."""
 _ROWS = 5
@@ -53,7 +55,7 @@ class Step:
         return frozenset(name for name in names if self.before.get(name) != self.after.get(name))
 
 
-def steps(chance: Chance, database: str) -> Iterator[Step]:
+def steps(chance: Chance) -> Iterator[Step]:
     """Without an end. The same chance brings the same statements."""
     before: dict[str, Table] = {}
     for number in count(1):
@@ -61,27 +63,27 @@ def steps(chance: Chance, database: str) -> Iterator[Step]:
         there = sorted(before)
         if len(there) < 3 or (free and chance.random() < 0.3):
             name = chance.choice(free)
-            statement, after = _created(name, database), {**before, name: Table(("id", "filler"))}
+            statement, after = _created(name), {**before, name: Table(("id", "filler"))}
         else:
-            statement, after = _changed(chance, before, free=free, number=number, database=database)
+            statement, after = _changed(chance, before, free=free, number=number)
         yield Step(statement, dict(before), after)
         before = after
 
 
-def _created(name: str, database: str) -> str:
+def _created(name: str) -> str:
     return (
-        f"create table {database}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
+        f"create table {DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
         "engine=innodb row_format=dynamic"
     )
 
 
 def _changed(
-    chance: Chance, before: Mapping[str, Table], *, free: Sequence[str], number: int, database: str
+    chance: Chance, before: Mapping[str, Table], *, free: Sequence[str], number: int
 ) -> tuple[str, dict[str, Table]]:
     names = sorted(before)
     name = chance.choice(names)
     table, rest = before[name], {other: before[other] for other in names if other != name}
-    full = f"{database}.{name}"
+    full = f"{DATABASE}.{name}"
     added = table.columns[2:]
     after: dict[str, Table] = dict(rest)
     match chance.choice(_KINDS):
@@ -102,11 +104,11 @@ def _changed(
             after[name] = table
         case "rename" if free:
             other = chance.choice(free)
-            statement = f"rename table {full} to {database}.{other}"
+            statement = f"rename table {full} to {DATABASE}.{other}"
             after[other] = table
         case "drop two" if rest:
             second = chance.choice(sorted(rest))
-            statement = f"drop table {full}, {database}.{second}"
+            statement = f"drop table {full}, {DATABASE}.{second}"
             del after[second]
         case "truncate":
             statement = f"truncate table {full}"

@@ -5,11 +5,16 @@ nothing that was rolled back, is promised always."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from recovery.crash import definitions
 from recovery.crash.found import Agreement, Found, counted, first_of
 from recovery.work import Moment
+
+_TABLE = re.compile(rf"{definitions.DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
+"""Whose definition was changed: as in a path, or in a statement."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +60,24 @@ def broken(back: Back) -> tuple[str, ...]:
 
 def _broken(back: Back) -> Iterator[str]:
     yield from _of_writes(back.found, back)
-    # The old servers' known disease, which is counted: a definition is changed in one place after the other.
-    diseased = back.moment is Moment.DEFINITIONS and not back.atomic
-    complaints = [line for line in back.complaints if not (diseased and _is_about(line, back.found.under_way))]
+    is_ill = _is_ill(back)
+    complaints = [line for line in back.complaints if not is_ill(line)]
     if complaints:
         yield f"its log speaks of damage: {complaints[0][:160]}"
-    if not diseased:
-        yield from _of_definitions(back)
+    yield from _of_definitions(back, is_ill)
 
 
-def _is_about(complaint: str, tables: Collection[str]) -> bool:
-    """About the file of one of them, or of what an alteration makes of it."""
-    return any(f"/{name}" in complaint for name in (*(f"{table}.ibd" for table in tables), "#sql"))
+def _is_ill(back: Back) -> Callable[[str], bool]:
+    """Whether something that is told is of the old servers' known disease, which is counted: a definition is changed in
+    one place after the other. So only of what was being changed; where nothing is promised, of what had been, too."""
+    if back.moment is not Moment.DEFINITIONS or back.atomic:
+        return lambda _: False
+
+    def is_ill(told: str) -> bool:
+        tables = _TABLE.findall(told)
+        return any(one in back.found.under_way or one.startswith("#") or not back.promised for one in tables)
+
+    return is_ill
 
 
 def _of_writes(found: Found, back: Back) -> Iterator[str]:
@@ -81,12 +92,16 @@ def _of_writes(found: Found, back: Back) -> Iterator[str]:
         yield f"{counted(found.holes, what)} lost before others that are there"
 
 
-def _of_definitions(back: Back) -> Iterator[str]:
-    if back.found.half_done:
+def _of_definitions(back: Back, is_ill: Callable[[str], bool]) -> Iterator[str]:
+    failing, missing, orphans = (
+        tuple(one for one in told if not is_ill(one))
+        for told in (back.failing, back.agreement.missing, back.agreement.orphans)
+    )
+    if back.found.half_done and back.atomic:
         yield f"{counted(back.found.half_done, 'definition')} half done"
-    if back.failing:
-        yield f"CHECK TABLE: {'; '.join(first_of(back.failing))}"
-    if back.agreement.missing:
-        yield f"files missing: {', '.join(first_of(back.agreement.missing))}"
-    if back.agreement.orphans:
-        yield f"left behind: {', '.join(first_of(back.agreement.orphans))}"
+    if failing:
+        yield f"CHECK TABLE: {'; '.join(first_of(failing))}"
+    if missing:
+        yield f"files missing: {', '.join(first_of(missing))}"
+    if orphans:
+        yield f"left behind: {', '.join(first_of(orphans))}"

@@ -26,11 +26,14 @@ from recovery.load.sysbench import AT_WORK, calling
 from recovery.paths import template_dir
 from recovery.server.server import Server
 
-LOAD, DEFINITIONS = "crash_load", "crash_definitions"
-"""Schemas of their own."""
+LOAD = "crash_load"
+"""A schema of its own."""
 CLIENTS = 4
 _TABLES = 3
 _PREPARING_S = 30.0
+_LONGEST_S = 60.0
+_OF_THE_CLIENT = 2000
+"""Numbers of errors from here on tell that there is no server any more."""
 _NO_ERROR = 9999
 """That no server knows: sysbench goes on after those that it is told to ignore, under the same number."""
 
@@ -184,18 +187,20 @@ def _held(server: Server) -> list[journal.Held]:
 class Definitions:
     """One client that makes, alters, renames and drops tables."""
 
-    databases = (DEFINITIONS,)
+    databases = (definitions.DATABASE,)
 
     def __init__(self, chance: Random) -> None:
-        self._steps = definitions.steps(chance, DEFINITIONS)
+        self._steps = definitions.steps(chance)
         self._answered: list[tuple[Step, float]] = []
         self._under_way: Step | None = None
         self._refused: RecoveryError | None = None
         self._thread: threading.Thread | None = None
+        self._news = threading.Condition()
+        self._is_over = False
 
     def begin(self, server: Server) -> None:
         with server.session() as connection, connection.cursor() as cursor:
-            cursor.execute(f"create schema {DEFINITIONS}")
+            cursor.execute(f"create schema {definitions.DATABASE}")
         connection = server.connect()
 
         def write() -> None:
@@ -204,19 +209,28 @@ class Definitions:
                     for step in self._steps:
                         self._under_way = step
                         cursor.execute(step.statement)
-                        self._answered.append((step, time.monotonic()))
-            except (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError):
-                pass  # it was killed
-            except pymysql.MySQLError as error:
-                self._refused = RecoveryError(
-                    f"the server refuses '{self._under_way.statement if self._under_way else ''}': {error}",
-                    "this is a mistake of the tool's: report it with this line",
-                )
+                        with self._news:
+                            self._answered.append((step, time.monotonic()))
+                            self._news.notify()
+            except (pymysql.MySQLError, OSError) as error:
+                if not _is_gone(error):
+                    self._refused = RecoveryError(
+                        f"the server refuses '{self._under_way.statement if self._under_way else ''}': {error}",
+                        "this is a mistake of the tool's: report it with this line",
+                    )
             finally:
+                with self._news:
+                    self._is_over = True
+                    self._news.notify()
                 _close(connection)
 
         self._thread = threading.Thread(target=write, name="definitions", daemon=True)
         self._thread.start()
+
+    def has_answered(self, many: int) -> None:
+        """Returns once so many statements are answered, or nobody writes any more, or that takes too long."""
+        with self._news:
+            self._news.wait_for(lambda: len(self._answered) >= many or self._is_over, _LONGEST_S)
 
     def end(self) -> None:
         if self._thread is not None:
@@ -226,8 +240,16 @@ class Definitions:
         if self._refused is not None:
             raise self._refused
         with server.session() as connection:
-            there: Catalogue = catalogue(connection, DEFINITIONS)
+            there: Catalogue = catalogue(connection, definitions.DATABASE)
         return definitions.compare(self._answered, self._under_way, there, killed_at_s=killed_at_s)
+
+
+def _is_gone(error: pymysql.MySQLError | OSError) -> bool:
+    """The server, and did not refuse a statement."""
+    if isinstance(error, pymysql.err.OperationalError):
+        number = error.args[0] if error.args else 0
+        return not isinstance(number, int) or number == 0 or number >= _OF_THE_CLIENT
+    return isinstance(error, pymysql.err.InterfaceError | OSError)
 
 
 def _close(connection: pymysql.Connection) -> None:

@@ -57,6 +57,12 @@ class Lock:
                 os.ftruncate(fd, 0)
         os.close(fd)
 
+    def leave(self) -> None:
+        """Given back as by one who was killed: its name stays in it, and so does what it had begun."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
 
 def take(path: Path, *, mode: int = 0o600) -> Lock | None:
     """None where another holds it. Tried for a moment: `holder` takes it for some microseconds, and one that another

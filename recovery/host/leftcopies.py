@@ -13,10 +13,22 @@ from recovery.host.loopdisk import attached_images, image_of
 from recovery.host.orphans import SERVERS, end_servers_in
 
 
-def clear_left_copies(data: Path) -> tuple[Path, ...]:
+def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
     """In this DATA, and wherever one is still mounted. Whether who crashed it is dead is told by the lock of the data
-    directory. Returns the directories of those that went."""
-    return tuple(sorted(folder for folder in {*copies_in(data), *_mounted()} if _cleared(folder)))
+    directory. Each such directory, and why its copy could not be removed; None where it went."""
+    for folder in sorted({*copies_in(data), *_mounted()}):
+        lock = flock.take(lock_of(folder), mode=0o644) if flock.is_ours(lock_of(folder)) else None
+        if lock is None:
+            continue
+        try:
+            end_servers_in(copy_in(folder), *SERVERS)
+            remove_copy(folder)
+        except (RecoveryError, OSError) as error:
+            lock.leave()  # for the next one
+            yield folder, str(error)
+        else:
+            lock.release()
+            yield folder, None
 
 
 def _mounted() -> Iterator[Path]:
@@ -24,19 +36,3 @@ def _mounted() -> Iterator[Path]:
         folder = image.parent
         if image == image_of(copy_in(folder).parent):
             yield folder
-
-
-def _cleared(folder: Path) -> bool:
-    if not flock.is_ours(lock_of(folder)):
-        return False
-    lock = flock.take(lock_of(folder), mode=0o644)
-    if lock is None:
-        return False
-    try:
-        end_servers_in(copy_in(folder), *SERVERS)
-        remove_copy(folder)
-    except (RecoveryError, OSError):  # refused, or busy: told to whoever uses the directory next
-        return False
-    finally:
-        lock.release()
-    return True

@@ -75,7 +75,7 @@ class LoopDisk:
 @contextmanager
 def loop_disk(place: Path, *, size_bytes: int) -> Iterator[LoopDisk]:
     """Its file lies beside `place`, and goes with it."""
-    _demand_right(place)
+    _demand_right(f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it")
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
@@ -105,19 +105,16 @@ def image_of(place: Path) -> Path:
 def remove(place: Path) -> None:
     """Also what a killed run has left."""
     if os.path.ismount(place):
-        _demand_right(place)
+        _demand_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
         unmount(place)
     if place.is_dir():
         place.rmdir()
     image_of(place).unlink(missing_ok=True)
 
 
-def _demand_right(place: Path) -> None:
+def _demand_right(what: str, hint: str) -> None:
     if is_refused(RootStep.MOUNT):
-        raise HostUnfitError(
-            f"nothing may be mounted or unmounted at {place}: {refusal(RootStep.MOUNT)}",
-            "leave power-loss and full-disk out of QUESTION=, or allow it",
-        )
+        raise HostUnfitError(f"{what}: {refusal(RootStep.MOUNT)}", hint)
 
 
 def unmount(place: Path) -> None:

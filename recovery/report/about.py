@@ -34,7 +34,10 @@ def not_counted(session: Session) -> tuple[Table, ...]:
                 (str(run.number), run.version, run.variant, run.verdict.value, _reason_and_log(run)) for run in left_out
             ),
             numeric=(True, False, False, False, False),
-            notes=("failed: the server did not come back; void: it did something else than what was asked.",),
+            notes=(
+                "failed: the server did not come back, or not with all that it had promised; void: it did something "
+                "else than what was asked.",
+            ),
         ),
     )
 

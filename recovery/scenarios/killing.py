@@ -37,12 +37,14 @@ _FLUSH = "innodb_flush_log_at_trx_commit"
 WRITING_S = {
     Moment.INSERTS: (0.01, 1.0),
     Moment.LOAD: (0.3, 3.0),
-    Moment.DEFINITIONS: (0.1, 2.0),
     Moment.RECOVERY: (0.5, 2.0),
     Moment.SHUTDOWN: (0.5, 1.5),
     Moment.POWER: (0.3, 3.0),
 }
 """How long it writes, at least and at most, before the kill; or before what is then killed."""
+_MOST_DEFINED, _DEFINING_S = 200, 0.03
+"""Definitions come one after the other, the same by the same seed: it is killed in the midst of one or the next, after
+so many of them at most."""
 _SHUTDOWN_S = 5.0
 """Longer than most last, with as little to write back."""
 _STARTS_PER_RECOVERY = 2.0
@@ -60,6 +62,8 @@ class _Kill:
     """On the monotonic clock."""
     into_s: float
     """How long that had gone on which it cut short."""
+    is_late: bool = False
+    """A recovery's that was over by then."""
 
 
 class _TooLateError(TrialVoidError):
@@ -100,7 +104,7 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: f
         flushed = server.variables([_FLUSH])[_FLUSH]
         witness = _witness(bench, task, chance)
         with writing(witness, server):
-            kills = [_kill(bench, task, chance, disk=copy.disk, within_s=shutdown_s)]
+            kills = [_kill(bench, task, chance, witness, disk=copy.disk, within_s=shutdown_s)]
         if copy.disk is not None:
             copy.disk.replug()
         if task.moment is Moment.RECOVERY:
@@ -150,7 +154,10 @@ def came_back(worked: Worked) -> Judgement:
 
 
 def _of_kills(kills: Sequence[_Kill]) -> dict[str, float]:
-    return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s}
+    """Of all that chance chose."""
+    recoveries = kills[1:]
+    cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
+    return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
 
 
 def _worked(startup: Startup, back: Back, kills: Sequence[_Kill]) -> Worked:
@@ -207,11 +214,17 @@ def writing(witness: Witness, server: Server) -> Iterator[None]:
         witness.end()
 
 
-def _kill(bench: Bench, task: Crash, chance: Random, *, disk: LoopDisk | None, within_s: float) -> _Kill:
+def _kill(
+    bench: Bench, task: Crash, chance: Random, witness: Witness, *, disk: LoopDisk | None, within_s: float
+) -> _Kill:
     """A shutdown is killed within so many seconds."""
     server, began_s = bench.server, time.monotonic()
     bench.tell(f"writing, until it is killed ({task.moment})")
-    time.sleep(chance.uniform(*WRITING_S[task.moment]))
+    if isinstance(witness, Definitions):
+        witness.has_answered(chance.randint(0, _MOST_DEFINED))
+        time.sleep(chance.random() * _DEFINING_S)
+    else:
+        time.sleep(chance.uniform(*WRITING_S[task.moment]))
     if task.moment is Moment.SHUTDOWN:
         bench.tell("shutting down, until it is killed")
         began_s, after_s = time.monotonic(), chance.random() * within_s
@@ -228,15 +241,18 @@ def _kill(bench: Bench, task: Crash, chance: Random, *, disk: LoopDisk | None, w
 
 
 def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: float) -> Iterator[_Kill]:
+    """Within so many seconds, or as long as one took that was over before."""
     many = chance.randint(1, task.depth)
     for number in range(1, many + 1):
         bench.tell(f"recovering, until it is killed: {number} of {many}")
-        yield _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * within_s)
+        kill = _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * within_s)
+        within_s = min(within_s, kill.into_s) if kill.is_late else within_s
+        yield kill
 
 
 def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     """Also one that is over by then."""
-    server, fired = bench.server, threading.Event()
+    server, fired, is_late = bench.server, threading.Event(), False
 
     def kill() -> None:
         fired.set()
@@ -251,6 +267,7 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
 
     try:
         server.start(log_name=log_name, settings=bench.settings, beside=beside)
+        is_late = True
     except ServerFailedError:
         if not fired.is_set():
             raise
@@ -262,7 +279,7 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
         server.life.wait(_GONE_S)
     else:
         server.kill()
-    return _Kill(killed_at_s, into_s)
+    return _Kill(killed_at_s, into_s, is_late)
 
 
 def _lines(*logs: Path) -> list[str]:

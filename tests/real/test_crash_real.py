@@ -19,6 +19,8 @@ from recovery.host.datadir import DataDirs
 from recovery.host.disktrial import no_power_cut
 from recovery.host.leftcopies import clear_left_copies
 from recovery.host.loopdisk import image_of, loop_disk
+from recovery.host.rights import refusing
+from recovery.rootsteps import RootStep
 from recovery.scenarios import killing
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
@@ -194,8 +196,10 @@ def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path:
     try:
         assert living.stdout is not None
         assert living.stdout.readline() == b"mounted\n"
-        gone = clear_left_copies(tmp_path / "elsewhere")
-        assert tmp_path / "dead" / "5.7.22-d-5-0123abcd" in gone
+        left = tmp_path / "dead" / "5.7.22-d-5-0123abcd"
+        with refusing(frozenset({RootStep.MOUNT})):
+            assert "may not be unmounted" in str(dict(clear_left_copies(tmp_path / "elsewhere"))[left])
+        assert dict(clear_left_copies(tmp_path / "elsewhere")) == {left: None}
         mounts = Path("/proc/mounts").read_text(encoding="utf-8")
         assert str(tmp_path / "dead") not in mounts
         assert str(tmp_path / "living") in mounts

@@ -35,7 +35,7 @@ def crash_tables(session: Session) -> Iterator[Table]:
         return
     cells = {key: judged(runs) for key, runs in by_cell(session).items()}
     everything = tuple(run for runs in cells.values() for run in runs)
-    shown = (*_SHOWN, *(name for name in ("orphans", *_BROKEN) if total(everything, name)))
+    shown = (*_SHOWN, *(name for name in ("cut_short", "orphans", *_BROKEN) if total(everything, name)))
     parts = groups(session)
     for group in parts:
         yield _table(session, group, cells, shown, is_last=group is parts[-1])
