@@ -30,6 +30,7 @@ from recovery.prepared import Prepared, dropper_of, prepare, resolve_builds
 from recovery.request import Request
 from recovery.resumed import Resumed, taken_up
 from recovery.scenarios import find_scenario
+from recovery.server.options import quoted_value
 from recovery.stacks.programs import programs
 from recovery.stagehand import Narrator, Stagehand
 from recovery.stages import refuse
@@ -90,6 +91,7 @@ def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
         provide(request.stacks, offline=request.offline, say=narrator.warn)
     samplers = programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
+    quoted_value("DATA", str(request.data))
     DataDirs(request.data).check()
     return samplers
 

@@ -223,7 +223,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
             raise UsageError(
                 f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
-        _quoted(name, value)
+        quoted_value(name, value)
     return wanted
 
 
@@ -232,14 +232,14 @@ def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
     environment = jinja2.Environment(  # noqa: S701 - an options file, not a page
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    quoted = [(name, _quoted(name, value)) for name, value in sorted(settings.items())]
+    quoted = [(name, quoted_value(name, value)) for name, value in sorted(settings.items())]
     try:
         return environment.from_string(template_text).render(settings=quoted)
     except jinja2.TemplateError as error:
         raise UsageError(f"templates/my.cnf.j2: {error}", "mend the template") from error
 
 
-def _quoted(name: str, value: str) -> str:
+def quoted_value(name: str, value: str) -> str:
     """Quotes keep blanks and # in an options file; quotes and line ends themselves can't be kept."""
     if re.search(r"[\x00-\x1f\"]", value):
         raise UsageError(

@@ -116,3 +116,11 @@ def test_the_environment_refuses_as_well(
     capsys.readouterr()
     assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) in (0, 3)
     assert capsys.readouterr().out.count("refused by --no-root-steps (fanotify)") >= 1
+
+
+def test_a_folder_that_no_options_file_can_name_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, results = tmp_path / 'of "tables"', tmp_path / "results"
+    words = ["clean-start", "--version", "5.7.22", "--tables", "1", "--data", str(data), "--results", str(results)]
+    assert run(words) == 2
+    assert "the value of 'DATA' has a quote" in capsys.readouterr().err
+    assert not data.exists()
