@@ -85,6 +85,7 @@ CAPABILITIES: dict[str, _Span] = {
     "status_tables": _Span(((5, 7, 6), None), None),
     # how definitions are changed, and where they are listed
     "atomic_definitions": _Span(((8, 0, 11), None), ((10, 6, 1), None)),
+    "drops_all_or_none": _Span(((8, 0, 11), None), None),
     "innodb_views_renamed": _Span(((8, 0, 3), None), None),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),

@@ -171,6 +171,21 @@ def test_one_of_two_tables_dropped_is_half_done() -> None:
     assert found.examples == ("half of: drop table d.a, d.b",)
 
 
+def test_who_drops_table_by_table_may_have_dropped_some() -> None:
+    """As MariaDB does: each is gone as a whole."""
+    one, two = Table(("id",)), Table(("id", "filler"), 5)
+    drop = Step("drop table d.a, d.b", {"a": one, "b": two}, {})
+    found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
+    back = replace(FINE, moment=Moment.DEFINITIONS, found=found)
+    assert broken(back)
+    assert broken(replace(back, all_or_none=False)) == ()
+    torn = definitions.compare([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
+    assert broken(replace(back, found=torn, all_or_none=False))
+    rename = Step("rename table d.a to d.c", {"a": one}, {"c": one})
+    both = definitions.compare([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
+    assert broken(replace(back, found=both, all_or_none=False))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_same_chance_brings_the_same_statements(seed: int) -> None:
     first, again = (statements(seed) for _ in range(2))

@@ -54,6 +54,10 @@ class Step:
         names = {*self.before, *self.after}
         return frozenset(name for name in names if self.before.get(name) != self.after.get(name))
 
+    @property
+    def drops_several(self) -> bool:
+        return len(self.before) - len(self.after) > 1
+
 
 def steps(chance: Chance) -> Iterator[Step]:
     """Without an end. The same chance brings the same statements."""
@@ -157,6 +161,7 @@ def _compared(
         len(answered),
         lost=len(others),
         half_done=len(half) or mixed,
+        some_dropped=bool(mixed and under_way and under_way.drops_several),
         examples=first_of((*((told,) if told else ()), *(_odd(name, now, there) for name in others))),
     )
 

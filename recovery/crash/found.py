@@ -24,6 +24,8 @@ class Found:
     """Lost ones after which the same client has others that are there: no loss of the log's end explains them."""
     half_done: int = 0
     """Definitions that are neither as before the statement under way, nor as after it."""
+    some_dropped: bool = False
+    """And that is a statement that drops several tables, of which some are gone as a whole, the others not at all."""
     examples: tuple[str, ...] = ()
     under_way: frozenset[str] = frozenset()
     """Tables that a definition was being changed of."""

@@ -32,6 +32,8 @@ class Back:
     """Nothing that was acknowledged is lost."""
     atomic: bool
     """Definitions are made and files removed as a whole, or not at all."""
+    all_or_none: bool = True
+    """Of several tables that one statement drops all are gone, or none."""
 
 
 def measures(back: Back) -> dict[str, float]:
@@ -97,7 +99,7 @@ def _of_definitions(back: Back, is_ill: Callable[[str], bool]) -> Iterator[str]:
         tuple(one for one in told if not is_ill(one))
         for told in (back.failing, back.agreement.missing, back.agreement.orphans)
     )
-    if back.found.half_done and back.atomic:
+    if back.found.half_done and back.atomic and (back.all_or_none or not back.found.some_dropped):
         yield f"{counted(back.found.half_done, 'definition')} half done"
     if failing:
         yield f"CHECK TABLE: {'; '.join(first_of(failing))}"

@@ -125,6 +125,7 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: f
                 complaints=complaints(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
                 promised=flushed in _KEPT[task.moment is Moment.POWER],
                 atomic=can(version, "atomic_definitions"),
+                all_or_none=can(version, "drops_all_or_none"),
             )
         server.stop()
     return _worked(startup, back, kills)
@@ -227,16 +228,27 @@ def _kill(
         time.sleep(chance.uniform(*WRITING_S[task.moment]))
     if task.moment is Moment.SHUTDOWN:
         bench.tell("shutting down, until it is killed")
-        began_s, after_s = time.monotonic(), chance.random() * within_s
-        server.life.signal(signal.SIGTERM)
-        if server.life.wait(after_s) is not None:
-            raise _TooLateError(after_s, took_s=time.monotonic() - began_s)
+        return _kill_shutdown(server, after_s=chance.random() * within_s)
     killed_at_s = time.monotonic()
     if disk is None:
         server.kill()
     else:
         # A server that sees its disk gone ends itself: however it ends, it is gone before the disk comes back.
         disk.lose_power()
+    return _Kill(killed_at_s, killed_at_s - began_s)
+
+
+def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
+    """It may be over at the last moment, too."""
+    began_s = time.monotonic()
+    server.life.signal(signal.SIGTERM)
+    exited = server.life.wait(after_s)
+    killed_at_s = time.monotonic()
+    if exited is None:
+        server.life.signal(signal.SIGKILL)
+        exited = server.life.wait(_GONE_S)
+    if exited is not None and exited.signal != signal.SIGKILL:
+        raise _TooLateError(after_s, took_s=killed_at_s - began_s)
     return _Kill(killed_at_s, killed_at_s - began_s)
 
 
