@@ -171,6 +171,21 @@ def test_one_of_two_tables_dropped_is_half_done() -> None:
     assert found.examples == ("half of: drop table d.a, d.b",)
 
 
+def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
+    """Of which an old server leaves half, and a new one none."""
+    one, two = Table(("id",)), Table(("id",))
+    made = [
+        (Step("create table d.a", {}, {"a": one}), 1.0),
+        (Step("create table d.b", {"a": one}, {"a": one, "b": two}), 2.0),
+    ]
+    alter = Step("alter table d.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
+    old = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
+    assert (old.half_done, old.lost) == (1, 0)
+    new = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S)
+    assert (new.half_done, new.lost) == (0, 1)
+    assert definitions.compare(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
+
+
 def test_who_drops_table_by_table_may_have_dropped_some() -> None:
     """As MariaDB does: each is gone as a whole."""
     one, two = Table(("id",)), Table(("id", "filler"), 5)

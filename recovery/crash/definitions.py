@@ -127,38 +127,38 @@ def _with(table: Table, rows: int) -> Table:
 
 
 def compare(
-    answered: Sequence[tuple[Step, float]], under_way: Step | None, there: Catalogue, *, killed_at_s: float
+    answered: Sequence[tuple[Step, float]],
+    under_way: Step | None,
+    there: Catalogue,
+    *,
+    killed_at_s: float,
+    atomic: bool = True,
 ) -> Found:
-    """`answered`: each step with the monotonic clock when its answer had come."""
+    """`answered`: each step with the monotonic clock when its answer had come. Where half of a statement may be done
+    (not `atomic`), that explains what is there sooner than a loss of the last statements."""
     touched = under_way.touched if under_way else frozenset()
-    return replace(_compared(answered, under_way, there, killed_at_s=killed_at_s), under_way=touched)
-
-
-def _compared(
-    answered: Sequence[tuple[Step, float]], under_way: Step | None, there: Catalogue, *, killed_at_s: float
-) -> Found:
     now = answered[-1][0].after if answered else (under_way.before if under_way else {})
     allowed = (now, under_way.after) if under_way else (now,)
+    found = Found(len(answered), under_way=touched)
     if any(there == one for one in allowed):
-        return Found(len(answered))
+        return found
+    names = sorted({*now, *there, *(under_way.after if under_way else ())})
+    odd = [name for name in names if there.get(name) not in tuple(one.get(name) for one in allowed)]
+    half = [name for name in odd if name in touched]
+    others = [name for name in odd if name not in touched]
     back = _steps_back(answered, there)
-    if back:
-        return Found(
-            len(answered),
+    if back and (others or atomic):
+        return replace(
+            found,
             lost=back,
             lost_window_s=max(0.0, killed_at_s - answered[-back][1]),
             examples=first_of(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
         )
-    names = sorted({*now, *there, *(under_way.after if under_way else ())})
-    odd = [name for name in names if there.get(name) not in tuple(one.get(name) for one in allowed)]
-    touched = under_way.touched if under_way else frozenset()
-    half = [name for name in odd if name in touched]
-    others = [name for name in odd if name not in touched]
     # Each table is as before or as after, but not all of them alike: the statement did one of its two.
     mixed = 0 if odd else 1
     told = f"half of: {under_way.statement[:80]}" if under_way and (half or mixed) else ""
-    return Found(
-        len(answered),
+    return replace(
+        found,
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),

@@ -25,6 +25,7 @@ from recovery.load.insert import InsertsFailedError, count_rows, fire, table_of,
 from recovery.load.sysbench import AT_WORK, calling
 from recovery.paths import template_dir
 from recovery.server.server import Server
+from recovery.versions import can
 
 LOAD = "crash_load"
 """A schema of its own."""
@@ -241,7 +242,8 @@ class Definitions:
             raise self._refused
         with server.session() as connection:
             there: Catalogue = catalogue(connection, definitions.DATABASE)
-        return definitions.compare(self._answered, self._under_way, there, killed_at_s=killed_at_s)
+        atomic = can(server.build.version, "atomic_definitions")
+        return definitions.compare(self._answered, self._under_way, there, killed_at_s=killed_at_s, atomic=atomic)
 
 
 def _is_gone(error: pymysql.MySQLError | OSError) -> bool:
