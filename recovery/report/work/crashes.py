@@ -21,6 +21,7 @@ _ALLOWED = (
     ("orphans", "orphaned files"),
     ("missing", "missing files"),
 )
+_MOMENT = "killed_after_s"
 _MOST_AGAIN = 3
 _SHOWN = ("kills", "acknowledged", "lost")
 
@@ -121,8 +122,8 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _again(session: Session) -> Iterator[str]:
-    """What chance had brought is brought again by the number of the run."""
-    failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
+    """What chance had brought is brought again by the number of the run; by older tools it was not."""
+    failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _MOMENT in run.measures]
     told = dict.fromkeys((session.cells.get(run.variant, {}).get("question"), run.repeat) for run in failed)
     commands = [
         shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
