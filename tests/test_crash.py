@@ -165,20 +165,20 @@ def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> Non
 
 def test_one_of_two_tables_dropped_is_half_done() -> None:
     one, two = Table(("id",)), Table(("id", "filler"), 5)
-    drop = Step("drop table d.a, d.b", {"a": one, "b": two}, {})
+    drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
     found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
     assert (found.half_done, found.lost) == (1, 0)
-    assert found.examples == ("half of: drop table d.a, d.b",)
+    assert found.examples == (f"half of: drop table {DATABASE}.a, {DATABASE}.b",)
 
 
 def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
     """Of which an old server leaves half, and a new one none."""
     one, two = Table(("id",)), Table(("id",))
     made = [
-        (Step("create table d.a", {}, {"a": one}), 1.0),
-        (Step("create table d.b", {"a": one}, {"a": one, "b": two}), 2.0),
+        (Step(f"create table {DATABASE}.a", {}, {"a": one}), 1.0),
+        (Step(f"create table {DATABASE}.b", {"a": one}, {"a": one, "b": two}), 2.0),
     ]
-    alter = Step("alter table d.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
+    alter = Step(f"alter table {DATABASE}.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
     old = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
     assert (old.half_done, old.lost) == (1, 0)
     new = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S)
@@ -186,17 +186,25 @@ def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
     assert definitions.compare(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
 
 
+@pytest.mark.parametrize("change", ["truncate table {}.a", "alter table {}.a add index i (filler)"])
+def test_what_changes_no_column_and_no_row_is_under_way_too(change: str) -> None:
+    empty = {"a": Table(("id", "filler"))}
+    step = Step(change.format(DATABASE), empty, empty)
+    found = definitions.compare([], step, {"a": replace(empty["a"], rows=BROKEN)}, killed_at_s=KILLED_S, atomic=False)
+    assert (found.half_done, found.lost, found.under_way) == (1, 0, frozenset({"a"}))
+
+
 def test_who_drops_table_by_table_may_have_dropped_some() -> None:
     """As MariaDB does: each is gone as a whole."""
     one, two = Table(("id",)), Table(("id", "filler"), 5)
-    drop = Step("drop table d.a, d.b", {"a": one, "b": two}, {})
+    drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
     found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
     back = replace(FINE, moment=Moment.DEFINITIONS, found=found)
     assert broken(back)
     assert broken(replace(back, all_or_none=False)) == ()
     torn = definitions.compare([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
     assert broken(replace(back, found=torn, all_or_none=False))
-    rename = Step("rename table d.a to d.c", {"a": one}, {"c": one})
+    rename = Step(f"rename table {DATABASE}.a to {DATABASE}.c", {"a": one}, {"c": one})
     both = definitions.compare([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
     assert broken(replace(back, found=both, all_or_none=False))
 

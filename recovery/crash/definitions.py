@@ -5,6 +5,7 @@ and the one statement under way may have happened, or not, but not half."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -14,6 +15,7 @@ from recovery.crash.found import Found, first_of
 
 DATABASE = "crash_definitions"
 """A schema of its own."""
+_NAMED = re.compile(rf"\b{DATABASE}\.(\w+)")
 TABLES = 12
 """Names, among which everything goes on."""
 _ROWS = 5
@@ -50,9 +52,8 @@ class Step:
 
     @property
     def touched(self) -> frozenset[str]:
-        """Tables that it makes others, or others' names."""
-        names = {*self.before, *self.after}
-        return frozenset(name for name in names if self.before.get(name) != self.after.get(name))
+        """Tables that it names: an index is no other column, and an empty table may be emptied."""
+        return frozenset(_NAMED.findall(self.statement))
 
     @property
     def drops_several(self) -> bool:
