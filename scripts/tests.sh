@@ -48,7 +48,7 @@ pages="tests/test_docs.py"
 work="tests/real/test_experiments_real.py tests/real/test_budget_real.py tests/real/test_write_scaling_real.py"
 files="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_layouts_real.py
     tests/real/test_trace_real.py tests/real/test_scale_real.py"
-killed="tests/real/test_torture_real.py tests/real/test_resume_real.py"
+killed="tests/real/test_torture_real.py tests/real/test_resume_real.py tests/real/test_crash_real.py"
 begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
 fast=$!
 # One lane for all that makes and removes images.

@@ -23,6 +23,7 @@ TABLES = 300
 SHARES_DATA = True
 # perf sees only a server that computes: few tables are a handful of looks, which may all be into another thread.
 TABLES_FOR_PERF = "3000"
+PERF_TRIES = 3
 STARTS_INNODB = "innobase_start_or_create_for_mysql"
 
 
@@ -31,19 +32,22 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     if shutil.which(program) is None:
         left_out(f"there is no {program}")
     more = ["--tables", TABLES_FOR_PERF] if program == PERF else []
-    assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--stacks", program, *at, *more]) == 0
-    report = stored(tmp_path)
-    timed, sampled = report["runs"]
+    folder = tmp_path / "results" / "latest"
+    for _ in range(PERF_TRIES if program == PERF else 1):
+        assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--stacks", program, *at, *more]) == 0
+        report = stored(tmp_path)
+        timed, sampled = report["runs"]
+        folded = read((folder / sampled["stacks"]).read_text())
+        if found := any(STARTS_INNODB in frames for frames in folded):
+            break
+    assert found, "by the symbols of a stripped server"
     assert (timed["verdict"], timed["sampled_by"], timed["chains"]) == ("measured", None, [])
     assert (sampled["verdict"], sampled["sampled_by"]) == ("sampled", program)
     assert sampled["samples"] >= 1
     (summary,) = report["summaries"]
     assert (summary["count"], summary["mean_s"]) == (1, timed["startup_s"])
 
-    folder = tmp_path / "results" / "latest"
-    folded = read((folder / sampled["stacks"]).read_text())
     assert {phase for phase, *_ in folded} <= {phase["name"] for phase in sampled["phases"]}
-    assert any(STARTS_INNODB in frames for frames in folded), "by the symbols of a stripped server"
     assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
     assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
     assert f"looks by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
