@@ -146,8 +146,8 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
         measured = [value for at_s, value in zip(one.watched.at_s, series["qps"], strict=True) if at_s > 0.5 and value]
         assert sum(measured) / len(measured) == pytest.approx(one.measures["qps"], rel=0.3)
         assert one.around is not None
-        # What the clients measured; how long they take to end, on a busy host, is in it.
-        assert -0.2 < one.around.seconds - one.measures["elapsed_s"] < 3
+        # What the clients measured; how late it is heard that they begin, and end, on a busy host, is in it.
+        assert -1 < one.around.seconds - one.measures["elapsed_s"] < 3
         assert "--time=4 --report-checkpoints=1" in one.clients["load"]
         by_it = {wait.name for wait in one.waits if wait.source == "performance schema"}
         assert any(re.match("wait/synch/mutex/innodb/", name) for name in by_it), by_it
