@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from recovery.errors import ClashError
 from recovery.model import Named, Version, Work
 from recovery.request import Request
-from recovery.scenarios.loadable import QUESTION
 from recovery.scenarios.pools import POOL_OPTIONS
 from recovery.server.options import REDO, REDO_FILES, as_known, bare
 from recovery.versions import can
-from recovery.work import Load
+from recovery.work import QUESTION, Load
 
 
 @dataclass(frozen=True)

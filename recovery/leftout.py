@@ -8,9 +8,7 @@ from recovery.errors import UsageError
 from recovery.model import Variant, Version
 from recovery.plan import concerns, places_for
 from recovery.versions import who_can
-
-_QUESTION = "question"
-"""The axis by whose values the parts of an experiment are called."""
+from recovery.work import QUESTION
 
 
 def left_out(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[str, ...]:
@@ -41,4 +39,4 @@ def refuse_nothing(versions: Sequence[Version], variants: Sequence[Variant], *, 
 
 def _needs(variants: Sequence[Variant]) -> dict[str, Variant]:
     """One of each that not every server can be asked; its others need the same."""
-    return {dict(one.axes).get(_QUESTION, one.name): one for one in variants if one.needs is not None}
+    return {dict(one.axes).get(QUESTION, one.name): one for one in variants if one.needs is not None}

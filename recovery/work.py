@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+QUESTION = "question"
+"""The axis by whose values the parts of an experiment are called."""
+
 
 @dataclass(frozen=True)
 class Poll:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from recovery.errors import HostUnfitError
+from recovery.host.disktrial import no_power_cut
 from recovery.host.limitable import needed
 from recovery.model import Limits
 
@@ -39,6 +40,11 @@ def left_out(why: str) -> NoReturn:
 def need_limits() -> None:
     if (why := why_not_limited()) is not None:
         left_out(why)
+
+
+def need_disks() -> None:
+    if (why := no_power_cut()) is not None:
+        left_out(f"no filesystem in a file can be mounted here: {why}")
 
 
 def as_a_user() -> dict[str, str]:

@@ -182,4 +182,4 @@ class TestReal:
         tried = [sys.executable, "-c", "from recovery.host.disktrial import no_disk; no_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = [image for image in attached_images() if image.is_relative_to(temporary)]
-        assert clear_left_trials() == (left.with_suffix(""),)
+        assert tuple(clear_left_trials()) == (left.with_suffix(""),)

@@ -74,12 +74,8 @@ def _on_one(place: Path) -> _Tried:
     return _Tried()
 
 
-def clear_left_trials() -> tuple[Path, ...]:
-    """Of processes that were killed meanwhile; returns what they had mounted, and no more is."""
-    return tuple(_cleared())
-
-
-def _cleared() -> Iterator[Path]:
+def clear_left_trials() -> Iterator[Path]:
+    """Of processes that were killed meanwhile: what they had mounted, and no more is."""
     for image in attached_images():
         place = image.parent / _NAME
         if image == image_of(place) and tempfolders.is_left(place.parent):

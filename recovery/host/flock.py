@@ -49,19 +49,18 @@ class Lock:
     def release(self, *, unlink: bool = False) -> None:
         if self._fd is None:
             return
-        fd, self._fd = self._fd, None
         with suppress(OSError):  # its disk takes nothing any more: it is given back all the same
             if unlink:
                 self.path.unlink(missing_ok=True)
             else:
-                os.ftruncate(fd, 0)
-        os.close(fd)
+                os.ftruncate(self._fd, 0)
+        self.leave()
 
     def leave(self) -> None:
         """Given back as by one who was killed: its name stays in it, and so does what it had begun."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
 
 def take(path: Path, *, mode: int = 0o600) -> Lock | None:

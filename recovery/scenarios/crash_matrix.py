@@ -10,9 +10,9 @@ from recovery.model import Cache, Schema, Work
 from recovery.quantities import RECOVERY
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.killing import came_back, measure
-from recovery.scenarios.loadable import QUESTION, OnItsDisk, options_of, wished
+from recovery.scenarios.loadable import OnItsDisk, options_of, wished
 from recovery.scenarios.scenario import Scenario
-from recovery.work import Crash, Moment
+from recovery.work import QUESTION, Crash, Moment
 
 _FLUSH, _DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "innodb_doublewrite"
 _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))

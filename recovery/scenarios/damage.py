@@ -9,9 +9,9 @@ from recovery.model import Cache, Schema, Work
 from recovery.quantities import RECOVERY
 from recovery.scenarios.damaging import measure, was_tried
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import QUESTION, OnItsDisk, wished
+from recovery.scenarios.loadable import OnItsDisk, wished
 from recovery.scenarios.scenario import Scenario
-from recovery.work import Damage, Fault
+from recovery.work import QUESTION, Damage, Fault
 
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"

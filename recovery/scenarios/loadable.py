@@ -16,14 +16,14 @@ from recovery.rootsteps import RootStep
 from recovery.scenarios.experiment import Asked, Experiment, Host
 from recovery.scenarios.pools import POOL_OPTIONS, ROW_BYTES, check_held, pool_bytes, pool_options
 from recovery.server.tablecache import connections_for, most_clients
-from recovery.work import Load
+from recovery.work import QUESTION, Load
 
 Pairs = tuple[tuple[str, str], ...]
 Works = Callable[[Asked, Schema, Host], tuple[Work, ...]]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 DATABASE = "sbtest"
-WORKLOAD, THREADS, TABLES, QUESTION = "workload", "threads", "tables", "question"
+WORKLOAD, THREADS, TABLES = "workload", "threads", "tables"
 PAGES, SPINNING = "pages", "spinning"
 """Axes; the others are options of the server."""
 _BY_THEMSELVES = frozenset({WORKLOAD, QUESTION, PAGES})

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from recovery.builds.tools import DUMP
 from recovery.model import Cache, Schema, Work
 from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import QUESTION
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
-from recovery.work import Ask, Create, Dump, Task
+from recovery.work import QUESTION, Ask, Create, Dump, Task
 
 _POOL_BYTES = 4 << 30
 """As published, on a host that has the memory."""

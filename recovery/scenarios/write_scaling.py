@@ -13,7 +13,6 @@ from recovery.model import Cache, Layout, Schema, Work
 from recovery.scenarios.experiment import Asked, Host
 from recovery.scenarios.loadable import (
     PAGES,
-    QUESTION,
     SPINNING,
     THREADS,
     THREADS_FOR_EACH_CPU,
@@ -32,7 +31,7 @@ from recovery.scenarios.loadable import (
 from recovery.scenarios.pools import POOL, POOL_OPTIONS, pool_bytes, pool_options
 from recovery.scenarios.scenario import Scenario
 from recovery.scenarios.working import counts, measure
-from recovery.work import Load
+from recovery.work import QUESTION, Load
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"

@@ -10,13 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sessions import left_out
+from sessions import need_disks
 
 from recovery.cli import run
 from recovery.crash.witnesses import Journalled
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
-from recovery.host.disktrial import no_power_cut
 from recovery.host.leftcopies import clear_left_copies
 from recovery.host.loopdisk import image_of, loop_disk
 from recovery.host.rights import refusing
@@ -33,8 +32,7 @@ FLUSHED = ("--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_d
 
 @pytest.fixture
 def disks() -> None:
-    if no_power_cut():
-        left_out("no filesystem in a file can be mounted here")
+    need_disks()
 
 
 def asked(scenario: str, version: str, questions: str, data: Path, tmp_path: Path, *more: str) -> Session:

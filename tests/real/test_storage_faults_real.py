@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from failing import Disk, failing, immutable, small_disk
 from fakes import FakeLauncher, fake_launch
-from sessions import left_out
+from sessions import need_disks
 
 from recovery.builds import installed
 from recovery.builds.installed import Job, Origin, obtain
@@ -22,7 +22,6 @@ from recovery.cli import run
 from recovery.errors import StorageFailedError
 from recovery.files import on_the_disk
 from recovery.host.datadir import DataDirs
-from recovery.host.disktrial import no_power_cut
 from recovery.host.loopdisk import LoopDisk, image_of, unmount
 from recovery.host.state import State
 from recovery.paths import servers_dir
@@ -37,16 +36,14 @@ Fault = Callable[[], AbstractContextManager[None]]
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
-    if no_power_cut():
-        left_out("no filesystem in a file can be mounted here")
+    need_disks()
     with small_disk(tmp_path_factory.mktemp("disks") / "large", 2400 << 20) as made:
         yield made
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Disk]:
-    if no_power_cut():
-        left_out("no filesystem in a file can be mounted here")
+    need_disks()
     with small_disk(tmp_path / "small", 64 << 20) as made:
         yield made
 
@@ -198,8 +195,7 @@ def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: p
 
 def test_what_a_disk_refused_when_all_was_written_is_told(tmp_path: Path) -> None:
     """A thin volume says so once the pages are written back, to nobody."""
-    if no_power_cut():
-        left_out("no filesystem in a file can be mounted here")
+    need_disks()
     thin, place = tmp_path / "thin", tmp_path / "thin" / "disk"
     thin.mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(thin)), check=True)

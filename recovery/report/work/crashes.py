@@ -12,6 +12,7 @@ from recovery.quantities import RECOVERY, quantity
 from recovery.report import figures
 from recovery.report.work import keys, said
 from recovery.stored import Run, Session, Table, Verdict
+from recovery.work import QUESTION
 
 _BROKEN = ("ghosts", "torn", "holes", "half_done", "missing", "failing", "complaints")
 """Shown where there was any."""
@@ -124,7 +125,7 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
 def _again(session: Session) -> Iterator[str]:
     """What chance had brought is brought again by the number of the run; by older tools it was not."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _MOMENT in run.measures]
-    told = dict.fromkeys((session.cells.get(run.variant, {}).get("question"), run.repeat) for run in failed)
+    told = dict.fromkeys((session.cells.get(run.variant, {}).get(QUESTION), run.repeat) for run in failed)
     commands = [
         shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
         for moment, repeat in told
