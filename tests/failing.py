@@ -41,14 +41,15 @@ class Disk:
     @contextmanager
     def full(self) -> Iterator[None]:
         """And kept so: what a server gives back is taken at once."""
-        over, filler = threading.Event(), self.place / "filler"
-        with filler.open("wb") as file:
+        over = threading.Event()
+        with self.loop.opened() as folder:
+            file = os.open("filler", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
 
             def fill() -> None:
                 while not over.wait(0.002):
-                    _grow(file.fileno())
+                    _grow(file)
 
-            _grow(file.fileno())
+            _grow(file)
             thread = threading.Thread(target=fill)
             thread.start()
             try:
@@ -56,10 +57,12 @@ class Disk:
             finally:
                 over.set()
                 thread.join()
-                filler.unlink()
+                os.close(file)
+                os.unlink("filler", dir_fd=folder)
 
     @contextmanager
     def without_inodes(self) -> Iterator[None]:
+        self.loop.check_mounted()
         folder = self.place / "many"
         folder.mkdir()
         try:
@@ -73,6 +76,7 @@ class Disk:
     @contextmanager
     def read_only(self) -> Iterator[None]:
         """As by an error that the kernel finds."""
+        self.loop.check_mounted()
         Path(f"/sys/fs/ext4/{self._device}/trigger_fs_error").write_text("a test", encoding="ascii")
         try:
             yield
@@ -90,10 +94,12 @@ class Disk:
 
 @contextmanager
 def small_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
-    try:
-        yield Disk(place, size_bytes)
-    finally:
-        loopdisk.remove(place)
+    """Yield a disk that only the caller and the processes it starts see."""
+    with loopdisk.own_mounts():
+        try:
+            yield Disk(place, size_bytes)
+        finally:
+            loopdisk.remove(place)
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def test_a_mount_that_did_nothing_costs_the_host_nothing(tmp_path: Path, monkeyp
     """What it says is believed by nobody who takes the power of what lies there."""
     _mount_is("exit 0", tmp_path, monkeypatch)
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("it would have been the host's power"))
-    assert no_power_cut() == "nothing is mounted at tried: the host would lose its power"
+    assert "tried.image is not mounted at" in str(no_power_cut())
 
 
 @as_root

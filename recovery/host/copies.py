@@ -55,7 +55,7 @@ def remove_temporary(datadir: Path) -> None:
 
 
 @contextmanager
-def copied(original: Path, beside: Path, *, on_a_disk: bool = False) -> Iterator[Copy]:
+def copied(original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False) -> Iterator[Copy]:
     """Owners and modes are those of the original. Its server must not run."""
     place = beside / _COPY
     remove_copy(beside)
@@ -65,7 +65,7 @@ def copied(original: Path, beside: Path, *, on_a_disk: bool = False) -> Iterator
             disk = None
             if on_a_disk:
                 room = tree.allocated_bytes(original) + _ROOM_BYTES
-                disk = stack.enter_context(loop_disk(place, size_bytes=room))
+                disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
             copy = Copy(copy_in(beside), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
             _copy(original, copy.mysql)

@@ -179,7 +179,8 @@ def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
     """What was built is never started, so that no crash can harm it, and each finds what the one before it found."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.tell("copying the data directory")
-    with copied(original, bench.datadir.path, on_a_disk=on_a_disk) as copy:
+    in_containers = server.build.image is not None
+    with copied(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
         server.datadir, server.device = copy.mysql, device_of(copy.mysql)
         try:
             yield copy

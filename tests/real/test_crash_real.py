@@ -174,7 +174,7 @@ from recovery.host.copies import copied
 from recovery.host.datadir import DataDirs
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
 directory.mysql.mkdir()
-with copied(directory.mysql, directory.path, on_a_disk=True):
+with copied(directory.mysql, directory.path, on_a_disk=True, for_containers=True):
     print("mounted", flush=True)
     if sys.argv[2] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
