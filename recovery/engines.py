@@ -12,7 +12,7 @@ from docker.errors import DockerException
 
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources, resolve
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, RecoveryError
 from recovery.host import engine
 from recovery.host.dropping import Dropper, own_dropper
 from recovery.host.engine_drop import EngineDropper
@@ -42,7 +42,7 @@ class Engine:
 
 
 def choose(request: Request, say: Say) -> Engine:
-    """Docker where an engine answers, local processes otherwise; a remote engine is refused, not passed over."""
+    """Return Docker where this host's engine answers, local processes otherwise."""
     if request.engine == LOCAL:
         with suppress(HostUnfitError), closing(engine.connect()) as client:  # none: no containers of an earlier run
             _clear_up(client, say)
@@ -55,6 +55,25 @@ def choose(request: Request, say: Say) -> Engine:
     say(f"servers run in containers of the Docker engine at {at}")
     _clear_up(client, say)
     return _docker(request, say, client, at)
+
+
+def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
+    """Return the servers and the engine that runs them.
+
+    ENGINE=auto takes local processes where the engine gets no image of a server. Where there is no such local server
+    either, the engine's error is raised."""
+    wanted: Sequence[str | None] = request.versions or (None,)
+    try:
+        return chosen, tuple(map(chosen.resolve, wanted))
+    except HostUnfitError as error:
+        if chosen.name == LOCAL or not _may_be_local(request):
+            raise
+        say(f"{error.message}: servers run as local processes")
+        local = _local(request, say)
+        try:
+            return local, tuple(map(local.resolve, wanted))
+        except RecoveryError:
+            raise error from None
 
 
 def where(request: Request) -> str:
@@ -70,14 +89,18 @@ def where(request: Request) -> str:
 
 
 def _reach(request: Request) -> tuple[engine.Endpoint, docker.DockerClient] | engine.NoEngineError:
-    """The engine, or why there is none, where the request can do without."""
+    """Return this host's engine, or why there is none where the request can do without."""
     try:
         at = engine.endpoint()
         return at, engine.connect(at)
     except engine.NoEngineError as error:
-        if request.engine == DOCKER or request.image:
+        if not _may_be_local(request):
             raise
         return error
+
+
+def _may_be_local(request: Request) -> bool:
+    return request.engine != DOCKER and not request.image
 
 
 def _clear_up(client: docker.DockerClient, say: Say) -> None:

@@ -21,15 +21,6 @@ from recovery.scenarios.scenario import Scenario
 from recovery.stages import Stage, check_beside, check_room, may_alternate, survey
 
 
-def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, ...]:
-    wanted: Sequence[str | None] = request.versions or (None,)
-    builds = tuple(engine.resolve(version) for version in wanted)
-    for build in builds:
-        for warning in build.warnings:
-            say(f"warning: {build.version}: {warning}")
-    return builds
-
-
 def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
     """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
     if RootStep.DROP_CACHES in request.refused:

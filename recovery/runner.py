@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recovery.builds.resolve import known_wanted
 from recovery.builds.tools import Tool, provide, provide_all
-from recovery.engines import Engine
+from recovery.engines import Engine, resolve_builds
 from recovery.forecast import ahead_of
 from recovery.foreseen import foresee
 from recovery.host import tempfolders
@@ -26,7 +26,7 @@ from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
 from recovery.loop import Loop
 from recovery.plan import NOTHING_YET, places_for
-from recovery.prepared import Prepared, dropper_of, prepare, resolve_builds
+from recovery.prepared import Prepared, dropper_of, prepare
 from recovery.request import Request
 from recovery.resumed import Resumed, taken_up
 from recovery.scenarios import find_scenario
@@ -54,7 +54,7 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
         stack.callback(tempfolders.sweep_all)
         # Before the hour of building: a limit that cannot be set is refused at once.
         group = stack.enter_context(limited(request.limits, request.data))
-        prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
+        engine, prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
         narrator.planned(ahead_of(request, prepared.plan, prepared.needed))
         if resumed is not None:
             there = resumed.store.session
@@ -114,11 +114,14 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
 
 def _prepared(
     request: Request, engine: Engine, narrator: Narrator, *, resumed: Resumed | None
-) -> tuple[Prepared, dict[str, Tool]]:
-    """And the programs that put a server to work."""
+) -> tuple[Engine, Prepared, dict[str, Tool]]:
+    """Return the engine that has the servers, what is prepared, and the programs that put a server to work."""
     tidy(request.results)
     narrator.doing("getting the servers")
-    builds = resolve_builds(request, engine, narrator.warn)
+    engine, builds = resolve_builds(request, engine, narrator.warn)
+    for build in builds:
+        for warning in build.warnings:
+            narrator.warn(f"warning: {build.version}: {warning}")
     dropper = dropper_of(request, engine, builds, narrator.warn)
     at_work = find_scenario(request.scenario).programs
     programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
@@ -133,4 +136,4 @@ def _prepared(
         narrator.warn(told)
     begun = NOTHING_YET if resumed is None else resumed.begun
     prepared = prepare(request, builds, begun)
-    return replace(prepared, dropper=dropper, storage=tried.facts()), programs_at_work
+    return engine, replace(prepared, dropper=dropper, storage=tried.facts()), programs_at_work

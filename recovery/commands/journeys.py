@@ -14,14 +14,13 @@ from recovery.commands.budgeted import Asked, Chosen, chosen
 from recovery.commands.gone_on import newest
 from recovery.commands.measure import run_and_show
 from recovery.compare import not_measured
-from recovery.engines import choose
+from recovery.engines import choose, resolve_builds
 from recovery.errors import RecoveryError
 from recovery.experiments.allot import Price, pace_of, span_text
 from recovery.experiments.literature import publications
 from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
 from recovery.host.lock import host_lock
-from recovery.prepared import resolve_builds
 from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130
@@ -36,8 +35,7 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
     requests = [one.request for one in found if one.request is not None]
     programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
-        # Each session finds them, and then says what there is to be warned of.
-        resolve_builds(requests[0], choose(requests[0], say), lambda _: None)
+        resolve_builds(requests[0], choose(requests[0], say), say)
         for name in programs:
             with suppress(RecoveryError):
                 provide(name, offline=requests[0].offline, say=say)

@@ -61,11 +61,7 @@ class Endpoint:
 
 
 class NoEngineError(HostUnfitError):
-    """Nothing answers there, or not to us."""
-
-
-class RemoteEngineError(HostUnfitError):
-    """An engine answers, but its containers would run elsewhere."""
+    """No engine answers, or none whose containers run on this host and may be given the data directory."""
 
 
 def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
@@ -89,11 +85,11 @@ def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
 
 
 def connect(at: Endpoint | None = None) -> docker.DockerClient:
-    """A client of the engine of this host; NoEngineError and RemoteEngineError say why there is none."""
+    """A client of the engine of this host; NoEngineError says why there is none."""
     at = at or endpoint()
     if not at.url.startswith("unix://"):
         hint = _BY_SOCKET if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else HERE
-        raise RemoteEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
+        raise NoEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
     try:
         client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
         info = client.info()
@@ -102,7 +98,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     here = os.uname()
     if info.get("KernelVersion") != here.release:
         client.close()
-        raise RemoteEngineError(
+        raise NoEngineError(
             f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})", HERE
         )
     for option in info.get("SecurityOptions") or ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -11,6 +12,7 @@ import pytest
 from loopback import NOBODY
 from sessions import left_out, stored
 
+from recovery.builds import image_ours, image_server
 from recovery.cli import run
 from recovery.folded import read
 from recovery.host import engine
@@ -99,19 +101,31 @@ def test_a_remote_engine_is_refused(
     at: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
-    for chosen in ("auto", "docker"):
-        assert run(["cold-recovery", "--engine", chosen, "--version", "5.7.22", "--runs", "1", *at]) == 3
-        said = capsys.readouterr().err
-        assert "tcp://192.0.2.1:2375 (DOCKER_HOST) is not reached by a socket of this host" in said
-        assert "run this tool on the engine's own host" in said
+    assert run(["cold-recovery", "--engine", "docker", "--version", "5.7.22", "--runs", "1", *at]) == 3
+    said = capsys.readouterr().err
+    assert "tcp://192.0.2.1:2375 (DOCKER_HOST) is not reached by a socket of this host" in said
+    assert "run this tool on the engine's own host" in said
 
 
-def test_where_no_engine_answers_auto_goes_on_and_docker_does_not(
-    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("engine", ["absent", "remote", "without images"])
+def test_auto_takes_local_processes_where_containers_cannot_be_had(
+    engine: str, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-    assert run(["cold-recovery", *IN_CONTAINERS, "--version", "5.7.22", "--runs", "1", *at]) == 3
-    assert "there is no Docker engine at" in capsys.readouterr().err
-    assert run(["cold-recovery", "--engine", "auto", "--version", "5.7.22", "--runs", "1", *at]) == 0
-    assert "servers run as local processes" in capsys.readouterr().err
+    """Without images: no registry answers, the base image is not there, and debootstrap is missing."""
+    measured = ["cold-recovery", "--registry", NOBODY, "--version", "5.7.22", "--runs", "1", *at]
+    why = "servers run as local processes"
+    if engine == "without images":
+        monkeypatch.setattr(image_server, "_BASE", replace(image_server._BASE, name="recovery-tester/absent:1"))
+        monkeypatch.setattr(image_server, "BASE", "recovery-tester/absent:1")
+        monkeypatch.setattr(image_ours, "find", lambda *_: None)
+        monkeypatch.setattr(image_server, "own_name", lambda *_: "recovery-tester/none:1")
+        monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+        why = "debootstrap, which could make it, is missing: servers run as local processes"
+    else:
+        address = f"unix://{tmp_path}/nobody.sock" if engine == "absent" else "tcp://192.0.2.1:2375"
+        monkeypatch.setenv("DOCKER_HOST", address)
+    assert run([*measured, "--engine", "docker"]) == 3
+    assert why not in capsys.readouterr().err
+    assert run([*measured, "--engine", "auto"]) == 0
+    assert why in capsys.readouterr().err
     assert stored(tmp_path)["settings"]["engine"] == "local"

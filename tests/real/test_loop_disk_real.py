@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import subprocess
@@ -93,7 +94,7 @@ def test_without_the_right_to_a_namespace_mounts_are_the_host_s(monkeypatch: pyt
         def unshare(self, _: int) -> int:
             return -1
 
-    monkeypatch.setattr(loopdisk.ctypes, "CDLL", lambda *_, **__: Refuses())
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Refuses())
     before = Path("/proc/self/ns/mnt").readlink()
     with own_mounts():
         assert Path("/proc/self/ns/mnt").readlink() == before
