@@ -42,7 +42,7 @@ endif
 
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status resume \
-        test test-fast torture lint audit bench fuzz fuzz-corpora lock clean
+        test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
 
 help: ## this page
 	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
@@ -129,10 +129,22 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(if $(ARGS),$(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
+	sh scripts/tests.sh $(VENV) $(ARGS)
+
+# Not part of `make test`: they take long, or depend on what else the host does.
+ON_DEMAND := docs disturbed browser bench torture
+$(ON_DEMAND:%=test-%): test-%: env-test
+	sh scripts/test_programs.sh start $(if $(filter browser,$*),chromium:chromium)
+	$(VENV)/bin/python -m pytest --on-demand $* $(ARGS); code=$$?; sh scripts/test_programs.sh stop; exit $$code
+
+test-docs: ## run every command of every page, over few tables
+test-disturbed: ## the warnings about busy hosts and loads, which need a host that is otherwise quiet
+test-browser: ## look at the pages in Chromium
+test-bench: ## the benchmark of the tool itself
+test-torture: ## a dozen kills of the tool
 
 test-fast: env-test ## the pure tests, in seconds
-	$(VENV)/bin/python -m pytest -m "not real and not containers and not browser" $(ARGS)
+	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see what is lost, and what is left
 	@PYTHONPATH=tests $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \

@@ -1,77 +1,77 @@
 #!/bin/sh
-# Every test: `tests.sh VENV`. Those that boot servers wait more than they compute: six lanes of them run at once, and
-# the fast tests beside. Then come those that others would disturb: of those with servers all that are not marked
-# `beside`, and whatever is marked `alone`.
+# Runs the tests: `tests.sh VENV [PYTEST-ARGUMENT...]`. With arguments pytest runs once, with these. Without any, all tests
+# but those on demand run in three lanes at once, and then those that empty the host's caches, or need them, by themselves.
 set -u
+here=$(dirname "$0")
 pytest="$1/bin/python -m pytest"
+shift
 folder=$(mktemp -d)
 running=
 failed=0
 
+finish() {
+    rm -rf "$folder"
+    sh "$here/test_programs.sh" stop
+}
+
+# As root a lane has processes and mounts of its own: what its killed sessions leave behind no other lane clears away.
+# Containers belong to the host's engine, so their lane stays on the host.
+if [ "$(id -u)" = 0 ]; then
+    isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' lane"
+else
+    isolated=
+fi
+
+children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+
+# unshare ignores signals, and so does the first process of its namespace: they go to pytest itself.
+end_lanes() {
+    for process in $running; do
+        for first in $(children "$process"); do
+            kill "$process" $(children "$first") 2>/dev/null
+        done
+    done
+}
+
 # Until they have ended: a test of interrupted builds may take the first signal for its own.
 interrupted() {
     trap '' INT TERM HUP
-    { while sleep 20; do kill $running; done; } 2>/dev/null &
+    { while sleep 20; do end_lanes; done; } 2>/dev/null &
+    repeat=$!
     [ -z "$running" ] || wait $running
-    kill -KILL $!  # it ignores the other signals as we do
+    kill -KILL $repeat
     exit 130
 }
-# Ctrl-C reaches the lanes, too, and a second signal at once would cut short how they clear up.
 trap interrupted INT
-trap 'kill $running 2>/dev/null; interrupted' TERM HUP
-trap 'rm -rf "$folder"' EXIT
+trap 'end_lanes; interrupted' TERM HUP
+trap finish EXIT
+sh "$here/test_programs.sh" start || exit
 
-# A lane finds the data directories that an earlier one has left in the same folder.
-begin() { # DATA MARKS OPTION...
-    mkdir -p "$folder/$1"
-    data=$folder/$1 marks=$2
-    shift 2
-    TESTS_DATA=$data $pytest -m "$marks" "$@" &
+if [ $# -gt 0 ]; then
+    $pytest "$@"
+    exit
+fi
+
+lane() { # NAME OUTPUT PREFIX MARKS
+    eval "$3 $pytest -m '$4'" >"$2" 2>&1 &
     running="$running $!"
+    eval "$1=$!"
 }
 
-# Of these lanes none empties the host's caches: all others would read their servers and libraries anew each time, and
-# what is to be warm would never be. A cold start is one for which its own files were put out of the cache.
-beside() { # DATA MARKS OPTION...
-    export TESTS_KEEP_CACHES=1
-    begin "$@"
-    unset TESTS_KEEP_CACHES
-}
-
-end() { # PROCESS
-    wait "$1" || failed=1
-}
-
-together="beside and not alone"
-# Parts of the local ones, so that the lanes take about as long; the last lane has all that is not listed here.
-pages="tests/test_docs.py"
-work="tests/real/test_experiments_real.py tests/real/test_budget_real.py tests/real/test_write_scaling_real.py"
-files="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_layouts_real.py
-    tests/real/test_trace_real.py tests/real/test_scale_real.py"
-killed="tests/real/test_torture_real.py tests/real/test_resume_real.py tests/real/test_crash_real.py"
-begin none "not real and not containers and not alone" >"$folder/fast.out" 2>&1
-fast=$!
-# One lane for all that makes and removes images.
-beside engine "containers and $together" >"$folder/engine.out" 2>&1
-engine=$!
-beside pages "real and not containers and $together" $pages >"$folder/pages.out" 2>&1
-paged=$!
-beside work "real and not containers and $together" $work >"$folder/work.out" 2>&1
-worked=$!
-beside files "real and not containers and $together" $files >"$folder/files.out" 2>&1
-filed=$!
-beside killed "real and not containers and $together" $killed >"$folder/killed.out" 2>&1
-tortured=$!
-beside rest "real and not containers and $together" $(printf -- '--ignore=%s ' $pages $work $files $killed)
-end $!
-for lane in "engine $engine" "pages $paged" "work $worked" "files $filed" "killed $tortured" "fast $fast"; do
-    end "${lane#* }"
-    printf '\nThe lane "%s":\n' "${lane% *}"
-    cat "$folder/${lane% *}.out"
+lane fast "$folder/fast" "$isolated" "not real and not containers and not alone"
+# What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
+export TESTS_KEEP_CACHES=1
+lane containers "$folder/containers" "" "containers and not alone"
+lane local /dev/stdout "$isolated" "real and not containers and not alone"
+wait "$local" || failed=1
+for name in containers fast; do
+    eval "wait \$$name" || failed=1
+    printf '\nLane %s:\n' "$name"
+    cat "$folder/$name"
 done
-printf '\nThose that run alone:\n'
+unset TESTS_KEEP_CACHES
+printf '\nTests that run alone:\n'
 running=
-begin pages "alone or ((real or containers) and not beside)"
-end $!
-running=
+lane alone /dev/stdout "" alone
+wait "$alone" || failed=1
 exit "$failed"

@@ -15,6 +15,22 @@ from recovery.host.signals import end_like_an_interrupt
 
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
+ON_DEMAND = "--on-demand"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(ON_DEMAND, metavar="GROUP", help="run the tests on demand of this group, and no others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen, left = [], []
+    for item in items:
+        mark = item.get_closest_marker("on_demand")
+        group = None if mark is None else mark.args[0]
+        (chosen if group == config.getoption(ON_DEMAND) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    items[:] = chosen
 
 
 def pytest_configure() -> None:
@@ -42,10 +58,8 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For files of tests that say SHARES_DATA: with as many tables as the others they find what those have built, also
-    in an earlier process where TESTS_DATA names its folder. Two at once would be in each other's way."""
-    given = os.environ.get("TESTS_DATA")
-    return Path(given) if given else tmp_path_factory.mktemp("shared")
+    """For files of tests that say SHARES_DATA: with as many tables as the others they find what those have built."""
+    return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture(scope="module")

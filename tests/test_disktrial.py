@@ -24,7 +24,7 @@ from recovery.host.disktrial import clear_left_trials, no_disk, no_power_cut
 from recovery.host.loopdisk import attached_images
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
-real = [as_root, pytest.mark.real, pytest.mark.beside]
+real = [as_root, pytest.mark.real]
 KILLED_OR_FULL = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
 _SOON_S = 5.0
 

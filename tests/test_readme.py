@@ -64,7 +64,6 @@ def test_there_are_commands() -> None:
 
 @pytest.mark.real
 @pytest.mark.containers
-@pytest.mark.beside
 @pytest.mark.parametrize(
     "command", [command for command in COMMANDS if command != "make test" and not ELSEWHERE & set(words(command))]
 )

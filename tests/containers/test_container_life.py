@@ -41,7 +41,7 @@ from recovery.server.options import test_settings as experiment_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside]
+pytestmark = pytest.mark.containers
 
 
 @pytest.fixture(scope="module")

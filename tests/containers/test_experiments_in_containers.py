@@ -10,7 +10,7 @@ from recovery.cli import run
 from recovery.store import find, load
 from recovery.stored import Verdict
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside]
+pytestmark = pytest.mark.containers
 TABLES = 60
 
 

@@ -24,7 +24,7 @@ from recovery.host import engine as labels
 from recovery.model import Build
 from recovery.versions import can
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 CATALOG = ("5.6.24", "5.7.22", "8.0.31", "mariadb-10.11.5")
 
 

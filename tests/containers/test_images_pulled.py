@@ -27,7 +27,7 @@ from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.errors import HostUnfitError, UsageError
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 
 # A release that never was, in the place where the official images have theirs, behind a link as in MariaDB's.
 VERSION = "5.7.99"

@@ -18,7 +18,7 @@ from recovery.folded import read
 from recovery.host import engine
 from recovery.host.owner import mark
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside]
+pytestmark = pytest.mark.containers
 TABLES = 300
 SHARES_DATA = True
 IN_CONTAINERS = ["--engine", "docker", "--registry", NOBODY]

@@ -18,7 +18,7 @@ from sessions import stored
 from recovery.cli import run
 from recovery.host import engine
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside]
+pytestmark = pytest.mark.containers
 TABLES, SHARES_DATA = 300, True
 MEASURE = ["cold-recovery", "--engine", "docker", "--registry", NOBODY, "--version", "5.7.22"]
 

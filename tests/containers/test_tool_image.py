@@ -30,7 +30,7 @@ from recovery.builds.image_names import SUITE
 from recovery.host import engine
 from recovery.host.owner import is_gone
 
-pytestmark = [pytest.mark.containers, pytest.mark.beside, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parent.parent.parent
 # Stands for the official image of Python, which a test cannot count on; kept, like the base of the servers' images.
 PYTHON = Recipe(f"recovery-test/python:{SUITE}", SUITE, (*image_server.LIBRARIES, "python3", "python3-venv"))

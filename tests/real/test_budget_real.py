@@ -14,7 +14,7 @@ import pytest
 
 from recovery.cli import run
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 TABLES = 40
 SMALL_LOG = ("--set", "loose_innodb_log_file_size=8M")
 """Of the gigabyte that loads are given, which is written for every data directory."""

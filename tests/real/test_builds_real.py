@@ -30,7 +30,7 @@ from recovery.cli import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 TRUE_NAME = "mysql-5.7.22-linux-glibc2.12-x86_64.tar.gz"
 FALSE_NAME = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"

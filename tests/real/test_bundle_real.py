@@ -15,7 +15,7 @@ from recovery.cli import run
 from recovery.published import schema
 from recovery.store import load
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 TABLES = 300
 SHARES_DATA = True

@@ -25,7 +25,7 @@ from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 from recovery.work import Moment
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 OLD, NEW = "5.7.22", "8.0.31"
 FLUSHED = ("--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1")
 

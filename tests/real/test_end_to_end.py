@@ -22,7 +22,7 @@ from recovery.host.datadir import DataDirs
 from recovery.host.space import Need
 from recovery.versions import can, parse_version
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 SEVERAL_TIMES = "5.7.22"
 CATALOG = [str(row.version) for row in catalog.rows()]

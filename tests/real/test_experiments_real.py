@@ -23,7 +23,7 @@ from recovery.scenarios import loads
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 TABLES = 60
 SCHEMAS = 3
 

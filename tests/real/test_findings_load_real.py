@@ -16,7 +16,7 @@ from recovery.findings import findings
 from recovery.store import find, load
 from recovery.stored import Finding, Session, Verdict
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSION = "5.7.22"
 ONE_INSTANCE = ("--option", "table_open_cache_instances=1", "--load-tables", "1")
 BURN = ["nice", "-n", "10", sys.executable, "-c", "while True: pass"]

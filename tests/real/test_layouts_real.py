@@ -15,7 +15,6 @@ from recovery.host.datadir import DataDirs
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.beside,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify"),
 ]
 

@@ -27,7 +27,7 @@ from recovery.server.local import LocalLauncher
 from recovery.server.options import test_settings as settings_of_the_test
 from recovery.server.server import Server
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
 Said = Callable[[int, int], None]
 

@@ -18,7 +18,7 @@ from recovery.model import Limits
 from recovery.store import find, load
 from recovery.stored import Verdict
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 TABLES = 12
 # With the caches dropped it would read its own files again and again for a while, before it is killed.
 MEASURE = ["cold-recovery", "--version", "5.6.24", "--runs", "2", "--no-drop-caches"]

@@ -13,7 +13,7 @@ from sessions import stored
 
 from recovery.cli import run
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 SMALL = ("--tables", "2", "--runs", "2", "--option", "innodb_flush_log_at_trx_commit=1")
 LOAD = [
     *("write-scaling", "--version", "5.7.22", "--question", "scaling", "--workload", "update-nokey", *SMALL),

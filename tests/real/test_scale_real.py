@@ -9,7 +9,7 @@ from sessions import stored
 
 from recovery.cli import run
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 TABLES = 200
 

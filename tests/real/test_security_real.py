@@ -22,7 +22,7 @@ from recovery.server.local import LocalLauncher
 from recovery.server.options import build_settings
 from recovery.server.server import Server
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.11.5")
 """One that knows no other listener, one with the X plugin's and an administrator's, one with an extra port."""
 TABLES = 20

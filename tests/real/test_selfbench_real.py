@@ -13,7 +13,7 @@ from recovery.builds.resolve import Sources, resolve
 from recovery.selfbench import biglog, fullsize, watching
 from recovery.selfbench.site import quiet, scratch
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 
 def bench(*arguments: str) -> str:

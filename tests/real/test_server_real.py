@@ -23,7 +23,7 @@ from recovery.server.options import test_settings as experiment_settings
 from recovery.server.server import Server
 from recovery.versions import can
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
 TABLES = 20
 

@@ -15,7 +15,6 @@ from recovery.stacks.programs import PERF, PROGRAMS
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.beside,
     pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process"),
 ]
 

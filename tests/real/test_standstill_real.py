@@ -20,7 +20,7 @@ from recovery.cli import run
 from recovery.measured import Startup
 from recovery.scenarios.bench import Bench
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 TABLES, SHARES_DATA = 300, True
 MEASURE = ["cold-recovery", "--version", "5.7.22"]
 AWAY_S = 3.0

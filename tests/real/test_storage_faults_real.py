@@ -29,7 +29,7 @@ from recovery.server import watcher
 from recovery.store import find, load
 from recovery.stored import Verdict
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 VERSION = "5.7.22"
 Fault = Callable[[], AbstractContextManager[None]]
 

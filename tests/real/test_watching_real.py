@@ -19,7 +19,7 @@ from terminals import STYLES, InTerminal, is_suspended
 
 from recovery.phases import ORDER
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 
 TABLES = 300
 SHARES_DATA = True

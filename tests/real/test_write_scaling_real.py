@@ -24,7 +24,7 @@ from recovery.server.server import Server
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
-pytestmark = [pytest.mark.real, pytest.mark.beside]
+pytestmark = pytest.mark.real
 NEW, OLD, SCHEDULED = "8.0.31", "5.6.24", "mariadb-10.2.11"
 TABLES, ROWS = 2, 20_000
 
