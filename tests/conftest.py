@@ -23,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen, left = [], []
+    chosen: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("on_demand")
         group = None if mark is None else mark.args[0]
