@@ -20,7 +20,7 @@ from recovery.report.write import write_reports
 from recovery.store import REPORT, STACKS, to_json
 from recovery.stored import Session
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.on_demand("browser")]
 RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"
 LOOKS = (Path(__file__).parent / "looks.js").read_text()
 STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
