@@ -132,7 +132,7 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	sh scripts/tests.sh $(VENV) $(ARGS)
 
 # Not part of `make test`: they take long, or depend on what else the host does.
-ON_DEMAND := docs disturbed browser bench torture
+ON_DEMAND := docs disturbed browser bench torture large
 $(ON_DEMAND:%=test-%): test-%: env-test
 	sh scripts/test_programs.sh start $(if $(filter browser,$*),chromium:chromium)
 	$(VENV)/bin/python -m pytest --on-demand $* $(ARGS); code=$$?; sh scripts/test_programs.sh stop; exit $$code
@@ -142,6 +142,7 @@ test-disturbed: ## the warnings about busy hosts and loads, which need a host th
 test-browser: ## look at the pages in Chromium
 test-bench: ## the benchmark of the tool itself
 test-torture: ## a dozen kills of the tool
+test-large: ## every version where `make test` takes one
 
 test-fast: env-test ## the pure tests, in seconds
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)

@@ -15,7 +15,7 @@ finish() {
 }
 
 # As root a lane has processes and mounts of its own: what its killed sessions leave behind no other lane clears away.
-# Containers belong to the host's engine, so their lane stays on the host.
+# Containers belong to the host's engine, so their lane stays on the host. Without root the lanes run one after the other.
 if [ "$(id -u)" = 0 ]; then
     isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' lane"
 else
@@ -56,6 +56,7 @@ lane() { # NAME OUTPUT PREFIX MARKS
     eval "$3 $pytest -m '$4'" >"$2" 2>&1 &
     running="$running $!"
     eval "$1=$!"
+    [ -n "$isolated" ] || wait $!
 }
 
 lane fast "$folder/fast" "$isolated" "not real and not containers and not alone"

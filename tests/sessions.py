@@ -1,17 +1,23 @@
-"""What did the command store, can this host be limited, and what may be left out? For the tests that run it."""
+"""What did the command store, which servers does it run, can this host be limited, and what may be left out?"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
 import pytest
+from waiting import until
 
 from recovery.errors import HostUnfitError
 from recovery.host.disktrial import no_power_cut
 from recovery.host.limitable import needed
+from recovery.host.orphans import SERVERS
+from recovery.host.owner import is_stopped
 from recovery.model import Limits
 
 
@@ -19,6 +25,30 @@ def stored(folder: Path) -> dict[str, Any]:
     """The newest session's report.json, of a test whose results lie in this folder."""
     report: dict[str, Any] = json.loads((folder / "results" / "latest" / "report.json").read_text())
     return report
+
+
+def servers_of(tool: int) -> list[psutil.Process]:
+    """The servers that this process runs; there is none between two starts."""
+    found = []
+    for child in psutil.Process(tool).children(recursive=True):
+        with suppress(psutil.Error):
+            if child.name() in SERVERS:
+                found.append(child)
+    return found
+
+
+def next_server(tool: int) -> psutil.Process:
+    """The next server that this process starts. It has only just begun, so the tool does not end it yet."""
+    before = {one.pid for one in servers_of(tool)}
+    return until(lambda: next((one for one in servers_of(tool) if one.pid not in before), None), "the next server")
+
+
+def stopped_at_a_start(tool: int) -> psutil.Process:
+    """Stops the tool (SIGSTOP) while its next server starts, and returns that server."""
+    server = next_server(tool)
+    os.kill(tool, signal.SIGSTOP)
+    until(lambda: is_stopped(tool), "the stop of the tool")
+    return server
 
 
 def why_not_limited() -> str | None:

@@ -11,10 +11,13 @@ import signal
 import struct
 import sys
 import termios
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
+
+from waiting import until
+
+from recovery.host.owner import is_stopped
 
 _PARTS = re.compile(r"\x1b\[(\??)([\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 STYLES = re.compile(r"\x1b\[[\d;]*m")
@@ -103,9 +106,7 @@ class InTerminal:
 
     def _program(self) -> int:
         children = Path(f"/proc/{self._leader}/task/{self._leader}/children")
-        while not (found := children.read_text().split()):
-            time.sleep(0.01)
-        return int(found[0])
+        return int(until(lambda: children.read_text().split(), "the program")[0])
 
     def resize(self, columns: int) -> None:
         self.columns = columns
@@ -125,11 +126,17 @@ class InTerminal:
         self.output += read.decode("utf-8", errors="replace")
         return bool(read)
 
-    def read_until(self, words: str, *, within_s: float = 60) -> None:
-        deadline = time.monotonic() + within_s
-        while words not in self.output:
-            assert time.monotonic() < deadline, self.output
+    def read_until(self, words: str, *, after: int = 0) -> None:
+        """For as long as that takes: there may be tables to build before."""
+        while words not in self.output[after:]:
             assert self.read_for(0.2), self.output
+
+    def suspend(self) -> None:
+        """Types Ctrl-Z, and reads what the program writes until it is suspended."""
+        self.type(b"\x1a")
+        until(lambda: self.read_for(0) and is_stopped(self.pid), "the suspension")
+        while select.select([self._file], [], [], 0)[0] and self.read_for(0):
+            pass
 
     def wait(self) -> int:
         """The exit code, as a shell tells it, when everything has been read."""
@@ -156,7 +163,3 @@ def _lead(command: list[str], settings: dict[str, str]) -> NoReturn:
     _, status = os.waitpid(program, 0)
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
-
-
-def is_suspended(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_progress import PLANNED, after, at, trials
+from waiting import DEADLINE_S
 
 from recovery.cli import run
 from recovery.host import statusfile
@@ -21,22 +21,27 @@ from recovery.host.lock import lock_path
 from recovery.progress import Status
 from recovery.whereabouts import to_json
 
-# Holds the host as a session does, and leaves word of itself every tenth of a second until it is told to end.
+# Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
-import os, sys, time
-from functools import partial
+import sys, threading
 from recovery.host import statusfile
 from recovery.host.lock import host_lock, lock_path
 from recovery.host.owner import mark
 from recovery.report.narrator import SessionNarrator
 from recovery.report.screen import Screen
+from recovery.whereabouts import from_json
 from test_progress import NEW
-record = partial(statusfile.write, statusfile.status_path(lock_path()))
+written = threading.Event()
+def record(text):
+    statusfile.write(statusfile.status_path(lock_path()), text)
+    build = from_json(text).build
+    if build is not None and build.done == 3:
+        written.set()
 narrator = SessionNarrator(NEW, screen=Screen(None), owner=mark(), record=record)
 with host_lock(), narrator.on_stage():
     with narrator.building("5.7.22: 9 tables") as progress:
         progress(3, 10)
-        time.sleep(0.5)
+        written.wait()
         print("building", flush=True)
         sys.stdin.readline()
 """
@@ -54,6 +59,12 @@ def session() -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
+
+
+def suspend(session: subprocess.Popen[str]) -> None:
+    """Returns once the kernel has stopped it."""
+    session.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, session.pid, os.WSTOPPED)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -78,13 +89,11 @@ def test_a_session_runs_is_suspended_and_ends(
     assert said.startswith(f"crash-recovery of 5.7: pid {session.pid}, since ")
     assert "  building: 5.7.22: 9 tables: 3 of 10\n" in said
     assert "suspended" not in said
-    session.send_signal(signal.SIGSTOP)
-    deadline = time.monotonic() + 10
-    while not as_data(capsys)["suspended"]:
-        assert time.monotonic() < deadline
+    suspend(session)
+    assert as_data(capsys)["suspended"]
     assert "  suspended: `fg` in its terminal" in told(capsys)
     session.send_signal(signal.SIGCONT)
-    session.communicate("end\n", timeout=10)
+    session.communicate("end\n", timeout=DEADLINE_S)
     said = told(capsys)
     assert said.startswith("no run is going on\nthe last session is crash-recovery of 5.7: finished after ")
 
@@ -110,8 +119,8 @@ def test_watching_ends_with_the_session(session: subprocess.Popen[str], capsys: 
     )
     assert watching.stdout is not None
     assert "crash-recovery of 5.7: pid" in watching.stdout.readline()
-    session.communicate("end\n", timeout=10)
-    rest, _ = watching.communicate(timeout=10)
+    session.communicate("end\n", timeout=DEADLINE_S)
+    rest, _ = watching.communicate(timeout=DEADLINE_S)
     assert "finished after" in rest
     assert "\x1b" not in rest
     assert watching.returncode == 0
@@ -125,7 +134,7 @@ def test_ctrl_c_ends_the_watching_alone(session: subprocess.Popen[str]) -> None:
     assert watching.stdout is not None
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=10)
+    _, err = watching.communicate(timeout=DEADLINE_S)
     assert (watching.returncode, err) == (130, "")
     assert session.poll() is None
 
@@ -142,8 +151,7 @@ def test_who_holds_the_host_without_a_word_is_named(
     session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another user's session, whose file is not ours to read."""
-    statusfile.status_path(lock_path()).unlink()
-    session.send_signal(signal.SIGSTOP)
+    suspend(session)
     statusfile.status_path(lock_path()).unlink(missing_ok=True)
     assert told(capsys).startswith(f"the host is taken by pid {session.pid}, `")
 
@@ -151,7 +159,7 @@ def test_who_holds_the_host_without_a_word_is_named(
 def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
     session: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session.send_signal(signal.SIGSTOP)
+    suspend(session)
     progress = after(PLANNED, 10.0).trial_began(trials()[1], 3000.0)
     dead = at(progress, 3001.0)  # whose mark is no process
     statusfile.write(statusfile.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"'))

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sessions import left_out
 from test_asked_work import asked
+from waiting import until
 
 from recovery.cli import run
 from recovery.errors import HostUnfitError
@@ -26,7 +26,6 @@ from recovery.host.loopdisk import attached_images
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
 real = [as_root, pytest.mark.real]
 KILLED_OR_FULL = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
-_SOON_S = 5.0
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +40,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     disktrial._tried.cache_clear()
     assert list(folder.iterdir()) == []
     assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
-    until_s = time.monotonic() + _SOON_S
-    while any(image.is_relative_to(folder) for image in attached_images()):
-        assert time.monotonic() < until_s, "a loop device is left"
-        time.sleep(0.01)
+    until(lambda: not any(image.is_relative_to(folder) for image in attached_images()), "the end of its loop devices")
 
 
 @pytest.fixture

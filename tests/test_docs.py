@@ -147,6 +147,7 @@ class Reader:
 
 
 @pytest.mark.real
+@pytest.mark.on_demand("docs")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.name))
 def test_the_commands_of(page: Path, volume: str | None, data: Path, results: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from recovery.host import cgroups
 from recovery.host.around import Surroundings, others_cpu_s
@@ -72,7 +73,6 @@ def test_work_of_this_tool_is_its_own(idle: int) -> None:
     found = surroundings.read()
     assert found.tool_cpu_s is not None
     assert found.tool_cpu_s >= 0.3
-    assert found.seconds >= 0.3
 
 
 def test_halving_keeps_what_is_evenly_spread() -> None:
@@ -122,18 +122,20 @@ def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
         assert child.stdout is not None
         child.stdout.readline()
         with Onlooker(child.pid, device_of(tmp_path), since_s=time.monotonic()) as onlooker:
-            time.sleep(1.1)
+            kept = onlooker._looks.kept
+            until(lambda: len(kept) >= 4 and (kept[-1].cpu_s or 0) > 0.2, "four looks, and its CPU time")
         child.kill()
     timeline = onlooker.timeline
     assert timeline is not None
-    assert len(timeline.at_s) == 5, timeline.at_s
     assert timeline.at_s == tuple(sorted(timeline.at_s))
-    assert len(timeline.cpu_s) == 5
+    assert all(at_s >= EVERY_S * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), "never too early"
+    assert len(timeline.cpu_s) == len(timeline.at_s) >= 5
     assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
     assert timeline.cpu_s[-1] > 0.2
     assert not [thread for thread in threading.enumerate() if thread.name == "onlooker"]
 
 
+@pytest.mark.on_demand("bench")
 def test_a_look_costs_next_to_nothing(idle: int, tmp_path: Path) -> None:
     onlooker = Onlooker(idle, device_of(tmp_path), since_s=time.monotonic())
     began = time.thread_time()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from waiting import DEADLINE_S
 
 from recovery.host.ec2 import Instance, instance, looks_like_ec2, on_xen
 
@@ -66,7 +66,7 @@ def amazon(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(address: str, dmi: Path, limit_s: float = 5.0) -> Instance:
+def ask(address: str, dmi: Path, limit_s: float = DEADLINE_S) -> Instance:
     return instance(address, limit_s=limit_s, dmi=dmi, hypervisor=dmi / "none")
 
 
@@ -94,32 +94,29 @@ def test_a_service_that_refuses(amazon: Path) -> None:
 
 
 def test_nobody_there(amazon: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    began = time.monotonic()
-    assert ask(f"http://127.0.0.1:{port}", amazon) == Instance()
-    assert time.monotonic() - began < 1
+    with socket.socket() as silent:  # bound, but it does not listen
+        silent.bind(("127.0.0.1", 0))
+        assert ask(f"http://127.0.0.1:{silent.getsockname()[1]}", amazon) == Instance()
 
 
 @pytest.mark.parametrize("every_s", [60.0, 0.1])
-def test_one_that_hangs_or_drips_costs_a_third_of_a_second(amazon: Path, every_s: float) -> None:
-    """A byte now and then keeps a socket's time-out from ever coming."""
+def test_one_that_hangs_or_drips_is_given_up(amazon: Path, every_s: float) -> None:
+    """A byte now and then keeps a socket's time-out from ever coming: its answer would take many minutes."""
     over = threading.Event()
 
     class Slow(Service):
         def do_PUT(self) -> None:
             self.send_response(200)
-            self.send_header("Content-Length", "100")
+            self.send_header("Content-Length", "1000000")
             self.end_headers()
             while not over.wait(every_s):
                 self.wfile.write(b"x")
 
     with served(Slow) as address:
-        began = time.monotonic()
-        assert ask(address, amazon, limit_s=0.3) == Instance()
-        assert 0.25 < time.monotonic() - began < 0.8
-        over.set()
+        try:
+            assert ask(address, amazon, limit_s=0.3) == Instance()
+        finally:
+            over.set()
 
 
 def test_elsewhere_nobody_is_asked(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
+from waiting import until
 
 from recovery.cli import run
 from recovery.errors import HostUnfitError
@@ -98,12 +100,15 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         child.stdin.flush()
         child.stdout.readline()
         found = meter.read()
-        assert found.read_bytes == 1 << 20
+        assert found.read_bytes is not None
+        assert found.read_bytes >= 1 << 20
         assert found.read_requests is not None
         assert found.read_requests >= 1
         assert found.cpu_s is not None
-        assert 0.02 < found.cpu_s < 5
+        assert found.cpu_s > 0.02
         assert found.cache_grown_bytes is not None
+        waits = psutil.Process(child.pid)
+        until(lambda: waits.status() == psutil.STATUS_SLEEPING, "its next read")
         after = usage.activity(child.pid)
         assert after is not None
         assert after != before
@@ -233,7 +238,7 @@ def test_the_doctor_sees_other_servers(tmp_path: Path) -> None:
     """By the kernel's name of the process, whatever it is."""
     (tmp_path / "mysqld").write_bytes(Path("/bin/sleep").read_bytes())
     (tmp_path / "mysqld").chmod(0o700)
-    child = subprocess.Popen([str(tmp_path / "mysqld"), "30"])
+    child = subprocess.Popen([str(tmp_path / "mysqld"), "600"])
     try:
         assert f"{child.pid}" in checks(tmp_path)["other servers"].detail
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,14 @@ sys.argv = ["/usr/bin/recovery", "cold", "--tables", "20"]
 with host_lock():
     print("held", flush=True)
     sys.stdin.read()
+"""
+LOOK = """
+import sys
+from pathlib import Path
+from recovery.host.flock import holder
+print(flush=True)
+while True:
+    holder(Path(sys.argv[1]))
 """
 
 
@@ -43,7 +50,7 @@ def test_a_killed_holder_holds_nothing() -> None:
 
 def test_no_child_keeps_it() -> None:
     with host_lock():
-        child = subprocess.Popen(["sleep", "30"], close_fds=False)
+        child = subprocess.Popen(["sleep", "600"], close_fds=False)
     try:
         with host_lock():
             pass
@@ -85,19 +92,14 @@ def test_a_look_does_not_keep_others_out(tmp_path: Path) -> None:
     held = flock.take(path)
     assert held is not None
     held.release()
-    looking = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"from recovery.host.flock import holder\nwhile 1: holder(__import__('pathlib').Path({str(path)!r}))",
-        ]
-    )
+    looking = subprocess.Popen([sys.executable, "-c", LOOK, str(path)], stdout=subprocess.PIPE)
     try:
-        until = time.monotonic() + 1
-        while time.monotonic() < until:
+        assert looking.stdout is not None
+        looking.stdout.readline()
+        for _ in range(5000):
             lock = flock.take(path)
             assert lock is not None
             lock.release()
     finally:
         looking.kill()
-        looking.wait()
+        looking.communicate()

@@ -6,10 +6,10 @@ import os
 import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from recovery.errors import HostUnfitError
 from recovery.host import fanotify, opens
@@ -64,8 +64,7 @@ def opened_and_again(trace: OpenTrace, *files: Path) -> int:
         process.stdout.readline()
         untold = select.poll()
         untold.register(trace._source.fd, select.POLLIN)
-        while untold.poll(0):
-            time.sleep(0.01)
+        until(lambda: not untold.poll(0), "word of the others")
         process.stdin.write(b"\n")
     assert process.returncode == 0
     return process.pid

@@ -26,7 +26,7 @@ def test_four_speeds_of_a_real_disk(tmp_path: Path) -> None:
         assert speed.mean_ms > 0
         assert speed.p99_ms > 0
     one = found.speeds["4k_1"]
-    assert one.iops * one.mean_ms / 1000 == pytest.approx(1, abs=0.5), "one at a time fills the time"
+    assert (one.iops - 0.5) * one.mean_ms / 1000 <= 1.1, "one at a time: the reads do not overlap"
     facts = found.facts()
     assert facts["probe_4k_1_iops"] == one.iops
     assert facts["probe_16k_16_p99_ms"] == found.speeds["16k_16"].p99_ms

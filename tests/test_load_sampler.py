@@ -6,10 +6,12 @@ import gzip
 import os
 import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+from waiting import until
 
 from recovery.errors import RecoveryError
 from recovery.host.storage import Device, Served, served
@@ -207,11 +209,16 @@ def test_a_damaged_file_is_one_line(content: bytes | None, tmp_path: Path) -> No
 
 
 def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path) -> None:
-    with Sampler(
-        partial(connect, tmp_path / "no.sock"), os.getpid(), Device(), clients=lambda: None, every_s=0.01
-    ) as sampler:
+    tried = 0
+
+    def refused() -> Connection[Cursor]:
+        nonlocal tried
+        tried += 1
+        return connect(tmp_path / "no.sock")
+
+    with Sampler(refused, os.getpid(), Device(), clients=lambda: None, every_s=0.01) as sampler:
         sampler.begin()
-        threading.Event().wait(0.1)
+        until(lambda: tried > 5, "some looks")
         sampler.end()
     assert (sampler.samples, sampler.waits, sampler.whole) == ((), (), False)
     assert "sampler" not in {thread.name for thread in threading.enumerate()}

@@ -87,7 +87,7 @@ def test_the_test_command_collects(tmp_path: Path) -> None:
     assert "scripts/tests.sh" in dry
     listed = subprocess.run(
         [".venv/bin/python", "-m", "pytest", "--collect-only", "-q"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert listed.returncode == 0, listed.stdout + listed.stderr
     assert "tests/real/test_end_to_end.py::" in listed.stdout

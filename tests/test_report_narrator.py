@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 from test_progress import NEW, PLANNED, run_of, trials
+from waiting import until
 
 from recovery.errors import RecoveryError
 from recovery.load.build import BuildInterruptedError
@@ -28,12 +29,35 @@ def records() -> list[Whereabouts]:
 Make = Callable[..., tuple[SessionNarrator, io.StringIO]]
 
 
+@dataclass
+class Clock:
+    """It stands still until a test moves it."""
+
+    now_s: float = 3000.0
+    asked: int = 0
+
+    def monotonic(self) -> float:
+        self.asked += 1
+        return self.now_s
+
+    def go_on(self, seconds: float) -> None:
+        """Returns when the narrator has looked at the new time: each look asks two or three times."""
+        self.now_s += seconds
+        before = self.asked
+        until(lambda: self.asked >= before + 6, "a look of the narrator")
+
+
 @pytest.fixture
-def make(records: list[Whereabouts], monkeypatch: pytest.MonkeyPatch) -> Make:
-    """One that looks a hundred times a second and tells its plain lines ten times."""
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(told_by, "time", SimpleNamespace(monotonic=made.monotonic))
+    return made
+
+
+@pytest.fixture
+def make(records: list[Whereabouts], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """One that looks at its clock a hundred times a second."""
     monkeypatch.setattr(told_by, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(told_by, "RECORD_EVERY_S", 0.05)
-    monkeypatch.setattr(told_by, "PLAIN_EVERY_S", 0.1)
 
     def keep(text: str) -> None:
         found = from_json(text)
@@ -47,44 +71,48 @@ def make(records: list[Whereabouts], monkeypatch: pytest.MonkeyPatch) -> Make:
     return made
 
 
-def go_through_a_trial(narrator: SessionNarrator) -> None:
-    trial = trials()[0]
+def go_through_a_trial(narrator: SessionNarrator, clock: Clock, *pauses_s: float) -> None:
+    trial, began_s = trials()[0], clock.now_s
     narrator.trial_began(trial)
     narrator.doing("timed start")
-    began_s = time.monotonic()
     narrator.follow(lambda _: Standing("validation", began_s))
-    time.sleep(0.35)
+    for seconds in pauses_s:
+        clock.go_on(seconds)
     narrator.trial_ended(run_of(trial), 8)
 
 
-def test_a_long_start_is_told_now_and_then(make: Make, records: list[Whereabouts]) -> None:
+def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
     narrator, stream = make()
     with narrator.on_stage():
-        go_through_a_trial(narrator)
-    *during, end = stream.getvalue().splitlines()
-    assert 2 <= len(during) <= 3
-    assert set(during) == {"[1/8] 5.7.22 cold run 1: timed start 0 s, validation 0 s"}
-    assert end == "[1/8] 5.7.22 cold run 1: 40.00 s"
+        go_through_a_trial(narrator, clock, 14, 2, 14, 2)
+    assert stream.getvalue().splitlines() == [
+        "[1/8] 5.7.22 cold run 1: timed start 16 s, validation 16 s",
+        "[1/8] 5.7.22 cold run 1: timed start 32 s, validation 32 s",
+        "[1/8] 5.7.22 cold run 1: 40.00 s",
+    ]
     assert any(one.phase == "validation" for one in records)
     assert (records[-1].status, records[-1].owner) == (Status.FINISHED, "mark")
 
 
-def test_the_state_is_kept_at_each_stage_and_else_rarely(make: Make, records: list[Whereabouts]) -> None:
+def test_the_state_is_kept_at_each_stage_and_else_rarely(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
     narrator, _ = make()
-    began_s = time.monotonic()
+    kept = []
     with narrator.on_stage():
-        time.sleep(0.5)
+        for seconds in (0, 0.9, 0.2, 0.5):
+            clock.go_on(seconds)
+            kept.append(len(records))
         narrator.trial_began(trials()[0])
-        time.sleep(0.03)
-    assert records[-2].trial is not None, "at once, as it is another stage"
-    assert len(records) <= (time.monotonic() - began_s) / 0.05 + 3
+        clock.go_on(0)
+        kept.append(len(records))
+    assert kept == [1, 1, 2, 2, 3], "once a second, and at once where it is another stage"
+    assert records[-2].trial is not None
 
 
-def test_the_quiet_hear_of_failures_alone(make: Make, records: list[Whereabouts]) -> None:
+def test_the_quiet_hear_of_failures_alone(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
     narrator, stream = make(quiet=True)
     with narrator.on_stage():
         narrator.say("a message")
-        go_through_a_trial(narrator)
+        go_through_a_trial(narrator, clock, 60)
         narrator.warn("this is not well")
         failed = replace(run_of(trials()[1], None, Verdict.FAILED), reason="it did not start")
         narrator.trial_ended(failed, 8)
@@ -95,16 +123,16 @@ def test_the_quiet_hear_of_failures_alone(make: Make, records: list[Whereabouts]
     assert records, "who asks is told all the same"
 
 
-def test_a_build_is_told_and_nothing_before_there_is_something_to_tell(make: Make) -> None:
+def test_a_build_is_told_and_nothing_before_there_is_something_to_tell(make: Make, clock: Clock) -> None:
     narrator, stream = make(NEW)
     with narrator.on_stage():
-        time.sleep(0.2)
+        clock.go_on(60)
         assert stream.getvalue() == ""
         with narrator.building("5.7.22: 9 tables") as progress:
             progress(0, 10)
-            time.sleep(0.05)
+            clock.go_on(5)
             progress(5, 10)
-            time.sleep(0.2)
+            clock.go_on(16)
     assert "5.7.22: 9 tables: 5 of 10, " in stream.getvalue()
 
 

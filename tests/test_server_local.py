@@ -27,7 +27,7 @@ def test_it_gets_an_options_file_a_log_and_a_clean_environment(tmp_path: Path, m
     monkeypatch.setenv("MYSQL_HOME", "/elsewhere")
     launch = script(tmp_path, 'echo "$1"; echo "$TZ $MYSQL_HOME"; ulimit -Sn; echo bad >&2; exit 7')
     life = LocalLauncher().launch(launch)
-    assert life.wait(10) == Exit(code=7, signal=None)
+    assert life.wait(60) == Exit(code=7, signal=None)
     options_file = launch.rundir / "my.cnf"
     assert launch.log.read_text().splitlines() == [
         f"--defaults-file={options_file}",
@@ -40,11 +40,11 @@ def test_it_gets_an_options_file_a_log_and_a_clean_environment(tmp_path: Path, m
 
 
 def test_a_signal_reaches_it_and_its_death_is_told(tmp_path: Path) -> None:
-    life = LocalLauncher().launch(script(tmp_path, "exec sleep 60"))
+    life = LocalLauncher().launch(script(tmp_path, "exec sleep 600"))
     assert life.exited() is None
     assert life.wait(0.01) is None
     life.signal(signal.SIGKILL)
-    assert life.wait(10) == Exit(code=None, signal=9)
+    assert life.wait(60) == Exit(code=None, signal=9)
     life.signal(signal.SIGKILL)
     assert str(life.exited()) == "signal 9"
 

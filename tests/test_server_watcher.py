@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import signal
 import time
 from contextlib import nullcontext
@@ -11,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
+from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.limits import Counted, Group
 from recovery.host.usage import Activity
 from recovery.model import Limits
 from recovery.server.local import LocalLife
+from recovery.server.logtail import Line, LogTail
 from recovery.server.watcher import Ready, died, failed, watch
 from recovery.versions import parse_version
 
@@ -25,19 +26,24 @@ def play(folder: Path, *steps: str | float) -> LocalLife:
     return FakeLauncher([list(steps)]).launch(fake_launch(folder))
 
 
+def say(life: LocalLife, text: str) -> None:
+    with life.launch.log.open("a") as log:
+        log.write(text)
+
+
 def watched(life: LocalLife, *, version: str = "5.7.22", stall_s: float = 60.0) -> Ready:
     try:
         return watch(life, ready_version=parse_version(version), stall_s=stall_s)
     finally:
         life.signal(signal.SIGKILL)
-        life.wait(10)
+        life.wait(DEADLINE_S)
 
 
 def test_ready_with_the_proof_that_came_before_it(tmp_path: Path) -> None:
     life = play(tmp_path, "noise\n", CRASHED, 0.05, READY_57)
     ready = watched(life)
     assert ready.crash_proof == CRASHED.strip()
-    assert 0.05 < ready.at_s - life.started_at < 5
+    assert ready.at_s - life.started_at > 0.05
     assert ready.lag_s is not None
     assert ready.lag_s > 0
 
@@ -57,7 +63,7 @@ def test_the_reason_at_the_end_of_a_large_log_is_found(tmp_path: Path) -> None:
     life = play(tmp_path, 0.2, "exit 1")
     with life.launch.log.open("ab") as log:
         log.write(b"a line of forty characters, more or less\n" * 300_000 + b"x [ERROR] disk on fire\n")
-    life.wait(10)
+    life.wait(DEADLINE_S)
     with pytest.raises(ServerFailedError, match=r"\[ERROR\] disk on fire"):
         watched(life)
 
@@ -74,10 +80,14 @@ def test_a_failed_start_ends_with_the_first_error_and_the_last_lines(tmp_path: P
 
 
 def test_a_failure_ends_the_watch_though_the_process_lingers(tmp_path: Path) -> None:
-    started = time.monotonic()
-    with pytest.raises(ServerFailedError, match="Unable to lock"):
-        watched(play(tmp_path, "x [ERROR] InnoDB: Unable to lock ./ibdata1, error: 11\n"))
-    assert time.monotonic() - started < 5
+    life = play(tmp_path, "x [ERROR] InnoDB: Unable to lock ./ibdata1, error: 11\n")
+    try:
+        with pytest.raises(ServerFailedError, match="Unable to lock"):
+            watch(life, ready_version=parse_version("5.7.22"))
+        assert life.exited() is None
+    finally:
+        life.signal(signal.SIGKILL)
+        life.wait(DEADLINE_S)
 
 
 def test_an_end_without_a_word(tmp_path: Path) -> None:
@@ -96,19 +106,21 @@ def test_a_server_that_does_nothing_hangs(tmp_path: Path) -> None:
 
 
 def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None:
-    seen: list[int] = []
+    life, looks = play(tmp_path), 0
 
-    def look(pid: int) -> Activity:
-        seen.append(pid)
-        return Activity(float(len(seen)), (0,))
+    def look(_: int) -> Activity:
+        """It is ready at the tenth look: four of them take as long as it may be still."""
+        nonlocal looks
+        looks += 1
+        if looks == 10:
+            say(life, READY_57)
+        return Activity(float(looks), (0,))
 
-    life = play(tmp_path, 1.0, READY_57)
     try:
-        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.4, look=look).line
+        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look).line
     finally:
         life.signal(signal.SIGKILL)
-        life.wait(10)
-    assert len(seen) > 2
+        life.wait(DEADLINE_S)
 
 
 @pytest.mark.parametrize(
@@ -116,25 +128,35 @@ def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None
 )
 def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple[int, ...] | None, hangs: bool) -> None:
     """Of a process whose reads and writes may not be looked at, any work is work."""
-    life, began_s = play(tmp_path, 1.5, READY_57), time.monotonic()
+    life, began_s, looks = play(tmp_path), time.monotonic(), 0
 
     def look(_: int) -> Activity:
+        nonlocal looks
+        looks += 1
+        if looks == 10 and not hangs:
+            say(life, READY_57)
         return Activity(cpus * (time.monotonic() - began_s), io)
 
     try:
         with pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext():
-            watch(life, ready_version=parse_version("5.7.22"), stall_s=0.5, look=look)
+            watch(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look)
     finally:
         life.signal(signal.SIGKILL)
-        life.wait(10)
+        life.wait(DEADLINE_S)
 
 
-def test_waiting_costs_no_cpu(tmp_path: Path) -> None:
-    life = play(tmp_path, 1.0, READY_57)
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    watched(life)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.02
+def test_it_sleeps_until_something_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that did not wait would read the log many thousand times in this second."""
+    reads, read = 0, LogTail.read
+
+    def counted(tail: LogTail) -> list[Line]:
+        nonlocal reads
+        reads += 1
+        return read(tail)
+
+    monkeypatch.setattr(LogTail, "read", counted)
+    assert watched(play(tmp_path, 1.0, READY_57)).line
+    assert reads < 200
 
 
 class _FullGroup(Group):
@@ -152,7 +174,7 @@ class _FullGroup(Group):
 def test_a_server_killed_for_want_of_its_memory_is_told_so(kills: int, told: str, tmp_path: Path) -> None:
     launch = dataclasses.replace(fake_launch(tmp_path), group=_FullGroup(kills))
     life = FakeLauncher([["signal 9"]]).launch(launch)
-    exited = life.wait(10)
+    exited = life.wait(DEADLINE_S)
     assert exited is not None
     error = failed(life, died(life, exited))
     assert isinstance(error, ServerKilledError)

@@ -8,14 +8,17 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.folded import waits
@@ -148,33 +151,45 @@ def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_pat
         programs("eu-stack")
 
 
-def sampled(tmp_path: Path, found: tuple[str, ...], seconds: float = 0.5) -> Samples:
-    """Of a process of our own that only rests."""
+def sampled(tmp_path: Path, found: tuple[str, ...], enough: Callable[[Sampling], bool]) -> Samples:
+    """Of a process of our own that only rests, until enough was seen of it."""
     resting = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         executable = Path(f"/proc/{resting.pid}/exe").resolve().name
         since = time.monotonic()
         sampling = Sampling(found, executable, tmp_path / "stacks")
         with sampling.of(resting.pid):
-            time.sleep(seconds)
-        return sampling.seen(resting.pid, since=since, phases=(Phase("rest to ready", 0.0, seconds),))
+            until(lambda: enough(sampling), "what the program says")
+        return sampling.seen(resting.pid, since=since, phases=(Phase("rest to ready", 0.0, 600.0),))
     finally:
         resting.kill()
         resting.wait()
+
+
+def has_complained(sampling: Sampling) -> bool:
+    return bool(sampling._complaint)
+
+
+def is_recording(sampling: Sampling) -> bool:
+    return perf.recording(sampling._folder).exists()
+
+
+def has_recorded(sampling: Sampling) -> bool:
+    return sampling._looker is not None and sampling._looker.poll() is not None
 
 
 def test_a_program_that_sees_nothing_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "gdb", "echo 'ptrace: No such process.' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(TrialVoidError, match="gdb saw nothing of the server: ptrace: No such process"):
-        sampled(tmp_path, ("gdb",))
+        sampled(tmp_path, ("gdb",), has_complained)
 
 
 def test_a_program_that_is_gone_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("gdb", "perf"):
         with pytest.raises(TrialVoidError, match=f"{name} saw nothing of the server: .*No such file"):
-            sampled(tmp_path, (name,))
+            sampled(tmp_path, (name,), has_complained)
 
 
 def test_a_recording_that_was_full_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -182,11 +197,11 @@ def test_a_recording_that_was_full_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     recorded = f'case "$*" in *" script "*) cat <<\'END\'\n{PERF}END\n;; *) for last; do :; done; : > $last;; esac'
     fake(tmp_path, "perf", recorded)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    full = sampled(tmp_path, ("perf",))
+    full = sampled(tmp_path, ("perf",), has_recorded)
     assert full.looks == 2
     assert full.note.startswith("perf had recorded 1G after ")
-    fake(tmp_path, "perf", f'{recorded}\ncase "$*" in *" record "*) exec sleep 60;; esac')
-    assert sampled(tmp_path, ("perf",)).note == ""
+    fake(tmp_path, "perf", f'{recorded}\ncase "$*" in *" record "*) exec sleep 600;; esac')
+    assert sampled(tmp_path, ("perf",), is_recording).note == ""
 
 
 def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -210,18 +225,18 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "gdb", 'echo "Thread 1 (LWP $8)"; echo "#0  read (fd=3) at read.c:26"; echo "#1  main () at m.c:1"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = sampled(tmp_path, ("gdb",))
+    found = sampled(tmp_path, ("gdb",), lambda sampling: len(sampling._looks) >= 2)
     assert found.looks >= 2
     assert found.folded.startswith("rest to ready;")
     assert found.folded.rstrip().rpartition(" ")[0].endswith("main;read")
 
 
 def test_nobody_waits_for_a_look_at_a_server_that_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake(tmp_path, "gdb", "exec sleep 60")
+    fake(tmp_path, "gdb", f"echo $$ >{tmp_path}/number; exec sleep 600")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     sampling = Sampling(("gdb",), "mysqld", tmp_path / "stacks")
-    began = time.monotonic()
+    number = tmp_path / "number"
     with contextlib.suppress(KeyboardInterrupt), sampling.of(os.getpid()):
-        time.sleep(0.5)
+        until(lambda: number.exists() and number.read_text().endswith("\n"), "the look")
         raise KeyboardInterrupt
-    assert time.monotonic() - began < 20
+    assert not psutil.pid_exists(int(number.read_text()))

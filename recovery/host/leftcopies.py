@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from recovery.host.orphans import SERVERS, end_servers_in
 
 
 def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
-    """In this DATA, and wherever one is still mounted. Whether who crashed it is dead is told by the lock of the data
+    """In this DATA, and wherever this process sees one mounted. Whether who crashed it is dead is told by the lock of the data
     directory. Each such directory, and why its copy could not be removed; None where it went."""
     for folder in sorted({*copies_in(data), *_mounted()}):
         lock = flock.take(lock_of(folder), mode=0o644) if flock.is_ours(lock_of(folder)) else None
@@ -33,6 +34,6 @@ def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
 
 def _mounted() -> Iterator[Path]:
     for image in attached_images():
-        folder = image.parent
-        if image == image_of(copy_in(folder).parent):
-            yield folder
+        copy = copy_in(image.parent).parent
+        if image == image_of(copy) and os.path.ismount(copy):
+            yield image.parent

@@ -17,7 +17,7 @@ import docker
 import pytest
 from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
-from loopback import ALONE
+from loopback import ALONE, containers_of
 
 from recovery import engines
 from recovery.builds.image import resolve_image
@@ -164,7 +164,7 @@ def test_a_container_removed_from_outside_is_a_kill(server: Server, client: dock
     (container,) = of_this_test(client)
     remover = threading.Thread(target=container.remove, kwargs={"force": True})
     remover.start()  # whose removal may still go on when ours is tried
-    assert server.life.wait(30) == Exit(code=None, signal=signal.SIGKILL)
+    assert server.life.wait(60) == Exit(code=None, signal=signal.SIGKILL)
     remover.join()
 
 
@@ -175,9 +175,7 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
     (container,) = of_this_test(client)
     assert meanwhile.told() is None
     container.pause()
-    began_s = time.monotonic()
     assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
-    assert time.monotonic() - began_s < 20
     assert of_this_test(client) == []
     told = "somebody paused the server's container meanwhile (`docker pause`): the time is not its own"
     assert meanwhile.told() == told
@@ -203,7 +201,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.alone  # any session would remove it
 def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
     datadir: Path, build: Build, client: docker.DockerClient, tmp_path: Path
 ) -> None:
@@ -212,12 +209,11 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
     labels = {engine.MADE: "image", engine.OWNER: f"boot-{mark()}"}
     stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels=labels)
     try:
-        done = subprocess.run([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)], check=False)
-        assert done.returncode == -signal.SIGKILL
-        (name,) = remove_leftovers(client)
-        with pytest.raises(docker.errors.NotFound):
-            client.containers.get(name)
-        assert remove_leftovers(client) == ()
+        tool = subprocess.Popen([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)])
+        assert tool.wait() == -signal.SIGKILL
+        (left,) = containers_of(client, tool.pid)
+        assert left.name in remove_leftovers(client)
+        assert containers_of(client, tool.pid) == []
         stranger.reload()
     finally:
         stranger.remove()
@@ -277,7 +273,8 @@ def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient,
     assert residency(tmp_path).resident_bytes == 0
     proof = make_cold(tmp_path, dropper)
     assert proof.means == cold_means(dropper) == "drop_caches (by a container)"
-    assert [one for one in client.containers.list(all=True) if one.labels.get(engine.MADE) == "drop"] == []
+    drops = client.containers.list(all=True, filters={"label": [f"{engine.MADE}=drop", f"{engine.OWNER}={mark()}"]})
+    assert drops == []
     assert not EngineDropper(client, "no-such-image").drop(Caches.PAGES)
 
 

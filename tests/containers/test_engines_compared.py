@@ -11,7 +11,7 @@ from recovery.model import Cache
 from recovery.selfbench import engines
 from recovery.selfbench.site import scratch
 
-pytestmark = pytest.mark.containers
+pytestmark = [pytest.mark.containers, pytest.mark.on_demand("bench")]
 
 
 @pytest.mark.parametrize("cache", list(Cache))

@@ -9,23 +9,15 @@ from pathlib import Path
 
 import docker
 import pytest
-from loopback import NOBODY
+from loopback import NOBODY, containers_of
 from sessions import stored
 
 from recovery.cli import run
-from recovery.host import engine
-from recovery.host.owner import is_gone
 
-pytestmark = [pytest.mark.containers, pytest.mark.alone]
+pytestmark = pytest.mark.containers
 TABLES = 300
 SHARES_DATA = True
 ASKED = ["crash-recovery", "--engine", "docker", "--registry", NOBODY, "--version", "5.6.24", "--runs", "1"]
-
-
-def left(client: docker.DockerClient) -> list[str]:
-    """Containers whose owner is gone."""
-    found = client.containers.list(all=True, ignore_removed=True, filters={"label": engine.OWNER})
-    return [str(one.name) for one in found if is_gone(one.labels[engine.OWNER])]
 
 
 def test_what_is_missing_is_measured(
@@ -42,4 +34,4 @@ def test_what_is_missing_is_measured(
     assert "goes on: 1 of 2 runs have ended" in capsys.readouterr().err
     report = stored(tmp_path)
     assert [(one["variant"], one["verdict"]) for one in report["runs"]] == [("cold", "measured"), ("warm", "measured")]
-    assert left(client) == []
+    assert containers_of(client, process.pid) == []

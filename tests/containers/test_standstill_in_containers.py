@@ -5,15 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import docker
 import pytest
 from docker.models.containers import Container
-from loopback import NOBODY
+from loopback import NOBODY, containers_of
 from sessions import stored
+from waiting import until
 
 from recovery.cli import run
 from recovery.host import engine
@@ -23,39 +23,38 @@ TABLES, SHARES_DATA = 300, True
 MEASURE = ["cold-recovery", "--engine", "docker", "--registry", NOBODY, "--version", "5.7.22"]
 
 
-def pause_next(client: docker.DockerClient, tool: int, seconds: float | None) -> None:
-    """The container of the next server that this process starts; for ever without seconds."""
-    until_s = time.monotonic() + 60
+def pause_next(client: docker.DockerClient, tool: int, *, for_ever: bool) -> None:
+    """The container of the next server that this process starts."""
     before = {one.id for one in servers_of(client, tool)}
-    while time.monotonic() < until_s:
+
+    def is_paused() -> bool:
         for one in servers_of(client, tool):
             if one.id not in before:
                 with suppress(docker.errors.APIError):  # it has not begun yet
                     one.pause()
-                    if seconds is not None:
-                        time.sleep(seconds)
+                    if not for_ever:
                         one.unpause()
-                    return
-        time.sleep(0.005)
-    raise AssertionError("no server was started")
+                    return True
+        return False
+
+    until(is_paused, "the next server")
 
 
 def servers_of(client: docker.DockerClient, tool: int) -> list[Container]:
-    found = client.containers.list(filters={"label": f"{engine.MADE}=server"}, ignore_removed=True)
-    return [one for one in found if f".{tool}." in one.labels[engine.OWNER]]
+    return [one for one in containers_of(client, tool) if one.labels[engine.MADE] == "server"]
 
 
-@pytest.mark.parametrize(("seconds", "more"), [(0.5, ""), (None, "the server hangs: nothing moved for ")])
+@pytest.mark.parametrize(("for_ever", "more"), [(False, ""), (True, "the server hangs: nothing moved for ")])
 def test_a_run_in_which_it_was_paused_is_void(
-    seconds: float | None, more: str, at: list[str], tmp_path: Path, client: docker.DockerClient
+    for_ever: bool, more: str, at: list[str], tmp_path: Path, client: docker.DockerClient
 ) -> None:
     """Going on measures it again."""
-    command = [sys.executable, "-m", "recovery", *MEASURE, "--runs", "2", "--stall", "6", *at]
+    command = [sys.executable, "-m", "recovery", *MEASURE, "--runs", "2", "--stall", "15", *at]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as program:
         assert program.stderr is not None
         for line in program.stderr:
             if "cold run 1: " in line:
-                pauser = threading.Thread(target=pause_next, args=(client, program.pid, seconds))
+                pauser = threading.Thread(target=pause_next, args=(client, program.pid), kwargs={"for_ever": for_ever})
                 pauser.start()
         assert program.wait() == 1
         pauser.join()

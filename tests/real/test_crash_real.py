@@ -182,7 +182,6 @@ with copied(directory.mysql, directory.path, on_a_disk=True, for_containers=True
 """
 
 
-@pytest.mark.alone  # any session would remove it, before we do
 @pytest.mark.usefixtures("disks")
 def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path: Path) -> None:
     """By a session that has nothing to do with them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,8 @@ from recovery.store import find, load
 from recovery.stored import Finding, Session, Verdict
 
 pytestmark = pytest.mark.real
+DISTURBED = pytest.mark.on_demand("disturbed")
+"""It depends on how much of its CPUs and its disk the host has left for the load."""
 VERSION = "5.7.22"
 ONE_INSTANCE = ("--option", "table_open_cache_instances=1", "--load-tables", "1")
 BURN = ["nice", "-n", "10", sys.executable, "-c", "while True: pass"]
@@ -106,6 +107,7 @@ def burning() -> Iterator[None]:
         process.wait()
 
 
+@DISTURBED
 def test_a_client_that_computes_and_transactions_that_lock_each_other_out(at: list[str], tmp_path: Path) -> None:
     """Eight clients over twenty rows end in deadlocks, which sysbench ignores."""
     sizes = ["--tables", "1", "--rows", "20", "--threads", "8", "--seconds", "2", "--warmup", "0", "--runs", "1"]
@@ -119,6 +121,7 @@ def test_a_client_that_computes_and_transactions_that_lock_each_other_out(at: li
     assert {"short-run all", "few-runs all"} <= told.keys()
 
 
+@DISTURBED
 def test_a_load_that_is_not_in_memory_and_one_that_comes_to_speed_late(at: list[str], tmp_path: Path) -> None:
     sizes = ["--tables", "1", "--rows", "60000", "--threads", "1", "--seconds", "11", "--warmup", "0", "--runs", "1"]
     work = f"{script(tmp_path, 'anywhere', ANYWHERE)} {script(tmp_path, 'warms-up', WARMS_UP)}"
@@ -135,6 +138,7 @@ def test_a_load_that_is_not_in_memory_and_one_that_comes_to_speed_late(at: list[
     assert "of 1,074 MB" in filling.text
 
 
+@DISTURBED
 def test_runs_that_do_not_agree_and_a_plain_one_that_does(at: list[str], tmp_path: Path) -> None:
     sizes = ["--tables", "1", "--rows", "500", "--threads", "1", "--seconds", "1", "--warmup", "1", "--runs", "3"]
     turns = script(tmp_path, "by-turns", BY_TURNS.replace("{turns}", str(tmp_path / "turns")))
@@ -145,15 +149,22 @@ def test_runs_that_do_not_agree_and_a_plain_one_that_does(at: list[str], tmp_pat
     assert kinds_about(told, "point-select") == set()
 
 
-def test_questions_without_an_answer_an_option_out_of_reach_and_a_neighbour(
+@DISTURBED
+def test_a_neighbour(at: list[str], tmp_path: Path) -> None:
+    sizes = ["--tables", "1", "--rows", "20", "--threads", "1", "--seconds", "1", "--warmup", "0", "--runs", "1"]
+    with burning():
+        assert run(["table-cache", *sizes, "--workload", "point-select", *ONE_INSTANCE, *at]) == 0
+    assert any(one.kind == "other-cpu-load" for one in found(stored(tmp_path)).values())
+
+
+def test_questions_without_an_answer_and_an_option_out_of_reach(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = tmp_path / "slow.sql"
     slow.write_text("-- slow\nSELECT SLEEP(3);\n")
     sizes = ["--tables", "40", "--rows", "20", "--load-tables", "4", "--threads", "1", "--seconds", "1", "--runs", "1"]
     option = ["--warmup", "0", "--option", "table_open_cache=1000000", "--queries", str(slow)]
-    with burning():
-        assert run(["interference", *sizes, *option, *at]) == 0
+    assert run(["interference", *sizes, *option, *at]) == 0
     session = stored(tmp_path)
     told = found(session)
     less = told[f"option-not-in-effect {VERSION} table_open_cache=1000000"]
@@ -162,7 +173,6 @@ def test_questions_without_an_answer_an_option_out_of_reach_and_a_neighbour(
     assert "table_open_cache=1000000 will not be in effect" in capsys.readouterr().err
     (silent,) = (one for name, one in told.items() if name.startswith("polls-did-not-run "))
     assert "Nothing was answered" in silent.text
-    assert any(one.kind == "other-cpu-load" for one in told.values())
 
 
 def test_values_that_come_to_the_same_are_not_measured_as_two(
@@ -171,9 +181,8 @@ def test_values_that_come_to_the_same_are_not_measured_as_two(
     """Known beforehand they are refused before anything starts, or before anything is built; later, void at once."""
     sizes = ["--tables", "1", "--rows", "20", "--threads", "1", "--seconds", "2", "--warmup", "0", "--runs", "1"]
     alone = ["--load-tables", "1", "--workload", "point-select", *sizes, *at]
-    began = time.monotonic()
     assert run(["table-cache", "--option", "table_open_cache=900000,1000000", *alone]) == 2
-    assert time.monotonic() - began < 10
+    assert not (tmp_path / "results").exists(), "before anything starts"
     assert "900000 and 1000000 would be measured as one and the same" in capsys.readouterr().err
     # Of these threads a server has 64 at most.
     threads = ["--option", "innodb_read_io_threads=100,200"]

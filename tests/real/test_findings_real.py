@@ -104,6 +104,7 @@ def read_all(folder: Path) -> None:
             file.read_bytes()
 
 
+@pytest.mark.on_demand("disturbed")
 def test_runs_that_do_not_agree(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
     """One cold start stands out, one finds its files in the cache, and the warm ones drift."""
     pauses = {"cold": (0.0, 0.0, 0.0, 3.0, 0.0), "warm": (0.0, 0.7, 1.4, 2.1, 2.8)}
@@ -122,6 +123,7 @@ def test_runs_that_do_not_agree(at: list[str], tmp_path: Path, meddle: Callable[
     assert "Doubts about these figures" in (tmp_path / "results" / "latest" / "report.txt").read_text()
 
 
+@pytest.mark.on_demand("disturbed")
 def test_a_difference_that_may_be_chance(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
     """Both versions are held up by turns, one of them most at first; a baseline can be named, and a limit."""
     pauses = {VERSION: (3.0, 0.0, 1.5), "mariadb-10.11.5": (0.0, 4.5, 1.5)}
@@ -139,6 +141,7 @@ def test_a_difference_that_may_be_chance(at: list[str], tmp_path: Path, meddle: 
     assert {one["version"]: one["ratio"] for one in stored(tmp_path)["summaries"]}["mariadb-10.11.5"] == 1.0
 
 
+@pytest.mark.on_demand("disturbed")
 def test_a_disturbed_host_and_a_quiet_log(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
     noise: list[subprocess.Popen[bytes]] = []
     junk = tmp_path / "junk"
@@ -182,6 +185,7 @@ def burn(until: float) -> None:
         pass
 
 
+@pytest.mark.on_demand("disturbed")
 def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
     """Less than the data; something empties the cache before every warm start; and the log is read along late."""
     need_limits()
@@ -216,6 +220,7 @@ def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path) -> None:
     assert "leave it out" in found["inodes-were-warm"]["hint"], "who asked for it is not told to become root"
 
 
+@pytest.mark.on_demand("disturbed")
 def test_a_quota_and_a_program_on_another_filesystem(volume: Path, held_back: list[str], tmp_path: Path) -> None:
     """The tool in a group with half a CPU, the data on a filesystem of its own."""
     command = [sys.executable, "-m", "recovery", "cold-recovery", "--version", VERSION, "--runs", "1", "--tables", "50"]

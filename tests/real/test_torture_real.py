@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Another's session may end what a killed one has left before its own next start does, and that is all.
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.on_demand("torture")]
 SEEDS, KILLS = ("56691", "131344"), 6
 """Of which each session is killed three times, for most of the time goes into coming to its end; in seven ways, at
 moments early and late, one over a filesystem that is mounted."""

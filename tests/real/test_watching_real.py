@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from sessions import stored
-from terminals import STYLES, InTerminal, is_suspended
+from sessions import stopped_at_a_start, stored
+from terminals import STYLES, InTerminal
+from waiting import until
 
 from recovery.phases import ORDER
 
@@ -34,33 +32,44 @@ def status() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.alone  # a busy host takes seconds to tell how the session stands, in which it goes on
-def test_on_a_terminal_and_from_another_one(at: list[str], tmp_path: Path) -> None:
+STEPS = {"starting the server", "flushing the caches", "inserting", "timed start"}
+
+
+def test_from_another_terminal(at: list[str], tmp_path: Path) -> None:
+    """For as many runs as it takes to see a phase, which is short."""
+    with InTerminal(*MEASURE, "--runs", "50", *at) as terminal:
+        terminal.read_until("[1/50] 5.7.22 cold run 1: ")
+
+        def within_a_trial() -> dict[str, Any] | None:
+            terminal.read_for(0)
+            found = status()["session"]
+            trial = found["trial"]
+            return found if trial and trial["number"] > 1 and found["step"] in STEPS else None
+
+        running = until(within_a_trial, "a step of a later trial")
+        assert running["results"].startswith(str(tmp_path / "results"))
+        assert any(cell["ended"] for cell in running["cells"])
+        assert running["left_s"] > 0
+
+        def is_shown() -> bool:
+            terminal.read_for(0)
+            return any(f", {name} " in terminal.output for name in ORDER)
+
+        until(is_shown, "a phase as the log shows it")
+        terminal.read_until("\x1b[J", after=len(terminal.output))  # it is drawn again
+        assert " of 50 trials done" in terminal.output
+        terminal.type(b"\x03")
+        assert terminal.wait() == 130
+
+
+def test_on_a_terminal(at: list[str], tmp_path: Path) -> None:
     with InTerminal(*MEASURE, "--runs", "2", *at) as terminal:
-        terminal.read_until("[1/2] 5.7.22 cold run 1: ")
-        seen = []
-        while terminal.read_for(0.3):
-            seen.append(status())
         assert terminal.wait() == 0
-        running = [one["session"] for one in seen if one["running"]]
-        assert {one["trial"] and one["trial"]["number"] for one in running} & {1, 2}
-        assert {one["step"] for one in running} & {
-            "starting the server",
-            "flushing the caches",
-            "inserting",
-            "timed start",
-        }
-        assert running[0]["results"].startswith(str(tmp_path / "results"))
-        assert any(cell["ended"] == 1 for one in running for cell in one["cells"])
-        assert running[0]["left_s"] > 0
-        shown = terminal.output
-        assert shown.count("\x1b[J") > 5, "drawn over and over"
-        assert any(f", {name} " in shown for name in ORDER), "a phase as the log shows it"
-        assert "1 of 2 trials done" in shown
         screen = terminal.screen()
         assert screen.cursor_shown
         left = "\n".join(screen.lines)
         assert "trials done" not in left, "the view is taken away"
+        assert "[1/2] 5.7.22 cold run 1: " in left
         assert "[2/2] 5.7.22 cold run 2: " in left
         assert "stored in" in left
         found = status()
@@ -73,20 +82,12 @@ def test_ctrl_z_and_ctrl_c_in_a_narrow_terminal_without_colours(at: list[str]) -
     with InTerminal(*MEASURE, "--runs", "50", *at, columns=40, NO_COLOR="1") as terminal:
         terminal.read_until("[1/50] 5.7.22 cold run 1")
         terminal.read_until("1 of 50 trials")
-        terminal.type(b"\x1a")
-        deadline = time.monotonic() + 20
-        while not is_suspended(terminal.pid):
-            terminal.read_for(0.05)
-            assert time.monotonic() < deadline
-        terminal.read_for(0.2)
+        terminal.suspend()
         assert terminal.screen().cursor_shown
         assert status()["suspended"]
         before = len(terminal.output)
         os.kill(terminal.pid, signal.SIGCONT)
-        deadline = time.monotonic() + 20
-        while "trials" not in terminal.output[before:]:
-            assert terminal.read_for(0.2)
-            assert time.monotonic() < deadline, "the view comes back"
+        terminal.read_until("trials", after=before)  # the view comes back
         terminal.type(b"\x03")
         assert terminal.wait() == 130
         screen = terminal.screen()
@@ -101,16 +102,13 @@ def test_ctrl_z_and_ctrl_c_in_a_narrow_terminal_without_colours(at: list[str]) -
 
 def test_a_dumb_terminal_and_a_killed_session(at: list[str]) -> None:
     with InTerminal(*MEASURE, "--runs", "50", *at, TERM="dumb") as terminal:
-        terminal.read_until("using the data directory")
-        while not (running := status())["session"]:
-            pass
+        terminal.read_until("[1/50]")
+        running = status()
         assert (running["running"], running["session"]["status"]) == (True, "running")
-        servers = psutil.Process(terminal.pid).children(recursive=True)
+        server = stopped_at_a_start(terminal.pid)
         os.kill(terminal.pid, signal.SIGKILL)
         assert terminal.wait() == 128 + signal.SIGKILL
-        for server in servers:  # the next session would do it
-            with contextlib.suppress(psutil.NoSuchProcess):
-                server.kill()
+        server.kill()  # as the next session would
         assert "\x1b" not in terminal.output
         found = status()
         assert (found["running"], found["session"]["status"]) == (False, "killed")
