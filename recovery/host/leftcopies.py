@@ -15,8 +15,10 @@ from recovery.host.orphans import SERVERS, end_servers_in
 
 
 def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
-    """In this DATA, and wherever this process sees one mounted. Whether who crashed it is dead is told by the lock of the data
-    directory. Each such directory, and why its copy could not be removed; None where it went."""
+    """Remove the copies of killed runs in this DATA, and those that this process sees mounted anywhere.
+
+    The lock of the data directory tells whether a run is dead. Yields each directory, and why its copy could not be
+    removed or None."""
     for folder in sorted({*copies_in(data), *_mounted()}):
         lock = flock.take(lock_of(folder), mode=0o644) if flock.is_ours(lock_of(folder)) else None
         if lock is None:
