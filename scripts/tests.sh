@@ -27,9 +27,10 @@ children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 # unshare ignores signals, and so does the first process of its namespace: they go to pytest itself.
 end_lanes() {
     for process in $running; do
-        for first in $(children "$process"); do
-            kill "$process" $(children "$first") 2>/dev/null
-        done
+        case $(readlink "/proc/$process/exe") in
+            */unshare) for first in $(children "$process"); do process=$(children "$first"); done ;;
+        esac
+        kill $process 2>/dev/null
     done
 }
 
@@ -52,18 +53,18 @@ if [ $# -gt 0 ]; then
     exit
 fi
 
-lane() { # NAME OUTPUT PREFIX MARKS
-    eval "$3 $pytest -m '$4'" >"$2" 2>&1 &
+lane() { # NAME PREFIX MARKS
+    eval "exec $2 $pytest -m '$3'" 2>&1 &
     running="$running $!"
     eval "$1=$!"
     [ -n "$isolated" ] || wait $!
 }
 
-lane fast "$folder/fast" "$isolated" "not real and not containers and not alone"
+lane fast "$isolated" "not real and not containers and not alone" >"$folder/fast"
 # What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
-lane containers "$folder/containers" "" "containers and not alone"
-lane local /dev/stdout "$isolated" "real and not containers and not alone"
+lane containers "" "containers and not alone" >"$folder/containers"
+lane local "$isolated" "real and not containers and not alone"
 wait "$local" || failed=1
 for name in containers fast; do
     eval "wait \$$name" || failed=1
@@ -73,6 +74,6 @@ done
 unset TESTS_KEEP_CACHES
 printf '\nTests that run alone:\n'
 running=
-lane alone /dev/stdout "" alone
+lane alone "" alone
 wait "$alone" || failed=1
 exit "$failed"
