@@ -18,7 +18,6 @@ from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
 
-
 _LOADED_FROM = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
 """In a server's own folder: libraries that it finds there by itself."""
 
