@@ -84,7 +84,7 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
                     os.close(fd)
                     raise HostUnfitError(
                         f"{path} is no lock of this tool: it holds something else",
-                        "it is left as it is: move it away, or name another file or folder",
+                        "it is left as it is: move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
                     )
                 _sign(fd)
                 return Lock(fd, path)
