@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
+from recovery.errors import HostUnfitError
+
 _FOR_EVERYBODY = 0o755
+_MOST_LINKS = 40
+"""The kernel follows no more of them on one way."""
 
 
 def user_called(uid: int) -> str:
@@ -19,21 +24,58 @@ def user_called(uid: int) -> str:
 
 
 def why_not_trusted(path: Path) -> str | None:
-    """None where its owner alone may change it, and that is this user or root; nor is what is not there distrusted. A
-    group's members are its owner's to choose."""
-    try:
-        owners = {path.lstat().st_uid, path.stat().st_uid}
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    for uid in owners - trusted_users():
-        return f"it belongs to {user_called(uid)}"
-    return "everybody may write there" if is_everybodys(path) else None
+    """Returns how another user can change what the path leads to, or None where only this user and root can.
+
+    Every folder above it counts, and every link on the way with the folders above its target. A group's members are its
+    owner's to choose. In a sticky folder everybody may make entries, but change only their own. What does not exist is
+    trusted where the folders above it are."""
+    trusted, path = trusted_users(), path.absolute()
+    for one, about in _way_to(path):
+        if about.st_uid not in trusted:
+            return f"{_named(one, path)} belongs to {user_called(about.st_uid)}"
+        if _is_open_to_all(about):
+            return "everybody may write there" if one == path else f"everybody may write to {one}"
+    return None
 
 
-def is_everybodys(path: Path) -> bool:
-    """Everybody may write there; and in a folder replace what is another's, as they may not in /tmp."""
-    mode = path.stat().st_mode
-    return bool(mode & stat.S_IWOTH) and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
+def refuse_untrusted(path: Path, hint: str) -> None:
+    """Raises HostUnfitError where another user can change what the path leads to."""
+    if (why := why_not_trusted(path)) is not None:
+        raise HostUnfitError(f"{path} is not used: {why}", hint)
+
+
+def _named(one: Path, path: Path) -> str:
+    return "it" if one == path else str(one)
+
+
+def _way_to(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yields every folder and link that the kernel passes on its way to an absolute path, from / on, and its end."""
+    here, ahead, links = Path("/"), list(reversed(path.parts)), 0
+    while ahead:
+        name = ahead.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        entry = here / name  # the first is / itself, as it is in a link that begins with it
+        try:
+            about = entry.lstat()
+            if stat.S_ISLNK(about.st_mode):
+                links += 1
+                ahead += reversed(entry.readlink().parts)
+        except OSError:  # it is not there, or this user cannot come to it
+            return
+        yield entry, about
+        if links > _MOST_LINKS:
+            return
+        if not stat.S_ISLNK(about.st_mode):
+            here = entry
+
+
+def _is_open_to_all(about: os.stat_result) -> bool:
+    """Tells whether everybody may write to a file, or replace what is others' in a folder, as they may not in /tmp."""
+    if stat.S_ISLNK(about.st_mode) or not about.st_mode & stat.S_IWOTH:
+        return False
+    return not (stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX)
 
 
 def trusted_users() -> frozenset[int]:

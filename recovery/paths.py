@@ -9,8 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.ownership import why_not_trusted
+from recovery.errors import RecoveryError, UsageError
+from recovery.ownership import refuse_untrusted
 
 APP = "mysql-recovery-tester"
 _MOST_IN_A_NAME, _MOST_IN_ALL = 255, 4000
@@ -73,12 +73,7 @@ def libraries_dir() -> Path:
 def _run_from(name: str) -> Path:
     """What lies there is run, or believed, so nobody else may put anything there."""
     folder = cache_dir() / name
-    for one in (folder.parent, folder):
-        if (why := why_not_trusted(one)) is not None:
-            raise HostUnfitError(
-                f"what lies in the cache {one} would be run, and {why}",
-                "name a folder of your own in RECOVERY_CACHE, or mend who owns it and who may write there",
-            )
+    refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE; where everybody may write, chmod o-w helps")
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -34,6 +34,14 @@ def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Returns what the text says. ValueError alone where it is no JSON, also where it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _real(text: str) -> float:

@@ -39,7 +39,7 @@ class Left:
         """UsageError where an older tool has begun it, which kept none, or where somebody else may have written it."""
         path = self.folder / PLAN
         # It names the server that is run next.
-        if why := next(filter(None, map(why_not_trusted, (self.folder, path, self.folder / REPORT))), None):
+        if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT):
             raise UsageError(f"{self.folder} cannot go on: {why}", "see who may write there, or measure anew")
         if not path.is_file():
             raise UsageError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from recovery.progress import Building, Cell, Progress, Stage, Standing, Status
+from recovery.readback import parse_json
 from recovery.stored import STARTUP
 
 FORMAT = 1
@@ -144,9 +145,9 @@ def to_json(found: Whereabouts) -> str:
 def from_json(text: str) -> Whereabouts | None:
     """None where nobody could have written it who writes this format."""
     try:
-        stored = json.loads(text)
+        stored = parse_json(text)
         if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
             return None
         return _WHEREABOUTS.validate_python(stored)
-    except (ValueError, ValidationError, RecursionError):
+    except ValueError:
         return None

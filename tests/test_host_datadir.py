@@ -171,6 +171,15 @@ def test_a_damaged_state_is_told_and_can_be_removed(dirs: DataDirs, content: byt
     assert dirs.list() == ()
 
 
+def test_a_state_that_is_no_file_is_damaged(dirs: DataDirs) -> None:
+    """No pipe is waited for."""
+    with dirs.acquire(KEY) as dd:
+        os.mkfifo(dd.path / "state.json")
+    assert [info.status for info in dirs.list()] == ["damaged"]
+    with pytest.raises(RecoveryError, match="is damaged"):
+        dirs.acquire(KEY)
+
+
 def test_a_newer_format_is_refused(dirs: DataDirs) -> None:
     with dirs.acquire(KEY) as dd:
         (dd.path / "state.json").write_text(json.dumps({"format": 2, "state": "?"}))

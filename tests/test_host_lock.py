@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from otherusers import going_on
 
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.host import flock
+from recovery.host.datadir import DataDirs
 from recovery.host.lock import host_lock
 
 HOLD = """
@@ -75,6 +77,72 @@ def test_where_no_lock_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "nowhere/lock"))
     with pytest.raises(HostUnfitError, match="cannot be taken"), host_lock():
         pass
+
+
+IMPORTANT = [
+    b"my thesis",
+    b"\0" * 20,
+    b"[1, 2]",
+    b'{"pid": 1, "command": "x", "since": "y"} and more',
+    b'{"pid": 1, "command": "x", "since": "y"}' + b" " * 70_000 + b"more",
+    b'{"pid": 1e999, "command": "x", "since": "y"}',
+    b'{"pid": %s, "command": "x", "since": "y"}' % (b"9" * 5000),
+    b"[" * 65_000,
+]
+
+
+@pytest.mark.parametrize("content", IMPORTANT, ids=range(len(IMPORTANT)))
+def test_a_file_that_is_no_lock_is_left_as_it_is(content: bytes, tmp_path: Path) -> None:
+    path = Path(os.environ["RECOVERY_HOST_LOCK"])
+    path.write_bytes(content)
+    with pytest.raises(HostUnfitError, match=f"{path} is no lock of this tool") as caught, host_lock():
+        pass
+    assert caught.value.hint
+    assert path.read_bytes() == content
+    assert flock.holder(path) is None
+    with path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert flock.holder(path) is not None
+    datadir = tmp_path / "data/a-key.lock"
+    datadir.parent.mkdir()
+    path.rename(datadir)
+    with pytest.raises(HostUnfitError, match="is no lock of this tool"):
+        DataDirs(datadir.parent).acquire("a-key")
+    DataDirs(datadir.parent).check()
+    assert datadir.read_bytes() == content
+
+
+def test_a_lock_that_was_left_is_taken_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where who held it had a long command, or was an older tool."""
+    monkeypatch.setattr(sys, "argv", ["recovery", "x" * 100_000])
+    path = tmp_path / "lock"
+    for _ in range(2):
+        lock = flock.take(path)
+        assert lock is not None
+        lock.leave()
+    path.write_text('{"pid": 1, "command": "recovery cold", "since": "2026-11-22 06:00:00 UTC"}')
+    lock = flock.take(path)
+    assert lock is not None
+    lock.release()
+    assert path.read_bytes() == b""
+
+
+def test_what_was_put_in_a_lock_s_place_stays(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = flock.take(path)
+    assert lock is not None
+    path.rename(tmp_path / "moved")
+    path.write_text("mine")
+    lock.release(unlink=True)
+    assert path.read_text() == "mine"
+
+
+def test_no_number_in_a_lock_is_too_long_to_be_told(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text('{"pid": 1, "command": "x", "since": "y", "uid": %s}' % ("9" * 4000))
+    with path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert len(str(flock.holder(path))) < 100
 
 
 def test_without_the_variable_all_come_to_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

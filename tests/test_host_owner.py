@@ -31,6 +31,9 @@ def test_what_cannot_be_told_is_left_alone() -> None:
     assert not owner.is_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
     assert not owner.is_gone("")
     assert not owner.is_gone("somebody else's label")
+    for no_number in ("\u00b2", "9" * 5000, ""):
+        assert not owner.is_gone(f"{boot}.{namespace}.{no_number}.{began}")
+        assert not owner.is_orphan(f"mysql-recovery-{boot}.{namespace}.{no_number}.{began}-1")
 
 
 def test_a_zombie_is_gone() -> None:

@@ -8,15 +8,19 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from recovery.builds import installed
+from recovery.builds.checksum import remembered
 from recovery.builds.installed import Installed, Job, Origin, obtain
+from recovery.errors import RecoveryError
 from recovery.files import read_strange, write_atomically
+from recovery.host.engine import endpoint
 from recovery.host.flock import take
-from recovery.ownership import closed_to_writers, is_everybodys, made_private, made_readable, why_not_trusted
+from recovery.ownership import closed_to_writers, made_private, made_readable, why_not_trusted
 from recovery.server.runfiles import new_log
 
 
@@ -53,10 +57,29 @@ def test_who_may_write() -> None:
 
 
 def test_where_everybody_may_rename(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    assert is_everybodys(tmp_path)
-    tmp_path.chmod(0o1777)
-    assert not is_everybodys(tmp_path)
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a/../a/b")
+    for folder, mode_of_it, why in (
+        (tmp_path, 0o777, f"everybody may write to {tmp_path}"),
+        (tmp_path, 0o1777, None),
+        (tmp_path / "a", 0o777, f"everybody may write to {tmp_path / 'a'}"),
+        (tmp_path / "a", 0o775, None),
+        (tmp_path / "a/b", 0o777, "everybody may write"),
+        (tmp_path / "a/b", 0o1777, None),
+    ):
+        before = mode(folder)
+        folder.chmod(mode_of_it)
+        for path in (tmp_path / "a/b", tmp_path / "link", tmp_path / "a/b/missing/one"):
+            found = why_not_trusted(path)
+            assert (found is None) if why is None else (why in str(found)), (folder, oct(mode_of_it), path)
+        folder.chmod(before)
+
+
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    (tmp_path / "broken").symlink_to("/nowhere/at/all")
+    assert why_not_trusted(tmp_path / "round") is None
+    assert why_not_trusted(tmp_path / "broken/below") is None
 
 
 def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
@@ -109,6 +132,27 @@ def test_a_record_of_a_later_format_is_set_aside(monkeypatch: pytest.MonkeyPatch
     assert other.folder.name == f"{server.folder.name}-2"
     assert server.mysqld.exists(), "that version finds it again"
     assert installed.every() == (other,)
+
+
+DEEP = b"[" * 100_000
+
+
+def test_what_is_nested_too_deeply_is_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A record is no server then, and what is remembered is found out again."""
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    server = _obtained([])
+    (server.folder / "server.json").write_bytes(DEEP)
+    assert installed.every() == ()
+    assert _obtained([]) == server
+    found = remembered(server.mysqld, server.memo)
+    server.memo.write_bytes(DEEP)
+    assert remembered(server.mysqld, server.memo) == found
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_bytes(DEEP)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+    with suppress(RecoveryError):  # whether there is an engine here or not
+        endpoint()
 
 
 @pytest.mark.parametrize("place", ["../../../../bin/sh", "/bin/sh", 5])

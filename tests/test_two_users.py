@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fakes import fake_launch
 from otherusers import NOBODY, SOMEBODY, done_as, everybodys_folder, going_on_as, needs_root
 
 from recovery.builds import installed
 from recovery.builds.installed import Job, Origin, obtain
+from recovery.builds.own import find
 from recovery.cli import run
 from recovery.errors import HostUnfitError
 from recovery.host import flock, statusfile, tempfolders
 from recovery.host.datadir import DataDirs
+from recovery.host.doctor_storage import room
+from recovery.host.leftcopies import clear_left_copies
 from recovery.host.lock import host_lock
 from recovery.paths import servers_dir
+from recovery.server.launcher import Exit
+from recovery.server.local import LocalLauncher
 
 pytestmark = needs_root
 
@@ -111,20 +120,128 @@ def test_another_s_data_directory_is_left_alone(shared: Path) -> None:
     assert "belongs to nobody" in done_as(ACQUIRE, str(shared), uid=SOMEBODY)
 
 
-def test_a_folder_that_somebody_has_put_there_is_not_taken(shared: Path) -> None:
+def test_a_folder_that_somebody_has_put_there_is_not_taken(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named like the directory that is about to be made."""
     done_as("Path(given[0]).mkdir(); Path(given[0]).chmod(0o777)", str(shared / KEY), uid=SOMEBODY)
     assert done_as(ACQUIRE, str(shared)) == f"the data directory {KEY} belongs to user {SOMEBODY}"
-    (shared / KEY).rmdir()
+    assert not (shared / f"{KEY}.lock").exists()
+    (shared / KEY / "mysql").mkdir()
+    (shared / KEY / "mysql/mysqld-auto.cnf").write_text("planted")
+    for action in (DataDirs(shared).acquire, DataDirs(shared).remove):
+        (shared / f"{KEY}.lock").touch()
+        with pytest.raises(HostUnfitError, match=f"the data directory {KEY} belongs to user {SOMEBODY}"):
+            action(KEY)
+    assert (shared / KEY / "mysql/mysqld-auto.cnf").exists()
+    assert stat.S_IMODE((shared / KEY).stat().st_mode) == 0o777, "it is left alone"
+    monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
+    (shared / KEY).chmod(0o755)
+    with DataDirs(shared).acquire(KEY) as own:
+        assert stat.S_IMODE(own.path.stat().st_mode) == 0o700, "root has been called by its owner"
+
+
+def test_a_lock_that_somebody_has_put_there_is_not_taken(shared: Path) -> None:
+    done_as("Path(given[0]).touch()", str(shared / f"{KEY}.lock"), uid=SOMEBODY)
+    with pytest.raises(HostUnfitError, match=f"the data directory {KEY} belongs to user {SOMEBODY}"):
+        DataDirs(shared).acquire(KEY)
+    assert not (shared / KEY).exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o703])
+def test_a_data_directory_that_was_open_is_not_used(shared: Path, mode: int) -> None:
+    """Its content may be anybody's; closed without a word it would be used the next time."""
     (shared / KEY).mkdir()
-    (shared / KEY).chmod(0o777)
+    (shared / f"{KEY}.lock").touch()
+    (shared / KEY).chmod(mode)
+    done_as("Path(given[0]).write_text('planted')", str(shared / KEY / "mysqld-auto.cnf"), uid=SOMEBODY, umask=0)
+    for _ in range(2):
+        with pytest.raises(HostUnfitError, match=f"everybody may write to the data directory {KEY}") as caught:
+            DataDirs(shared).acquire(KEY)
+        assert f"remove {KEY}" in caught.value.hint
+    DataDirs(shared).remove(KEY)
     with DataDirs(shared).acquire(KEY) as own:
-        assert stat.S_IMODE(own.path.stat().st_mode) == 0o700, "whatever an older tool, or a umask, had left it as"
-    with DataDirs(shared).acquire(KEY) as own:
-        own.path.rmdir()
-        own.path.symlink_to("/root")
+        assert list(own.path.iterdir()) == []
+
+
+def test_a_data_directory_that_is_a_link_is_not_followed(shared: Path) -> None:
+    (shared / "elsewhere").mkdir()
+    (shared / KEY).symlink_to("elsewhere")
     with pytest.raises(HostUnfitError):
         DataDirs(shared).acquire(KEY)
+
+
+def test_no_data_below_a_folder_that_others_can_change(shared: Path) -> None:
+    theirs, open_to_all = shared / "theirs", shared / "open"
+    done_as("Path(given[0]).mkdir(0o755)", str(theirs))
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    for folder in (theirs, theirs / "deep/data", open_to_all, open_to_all / "data"):
+        directories = DataDirs(folder)
+        for action in (directories.check, lambda: directories.acquire(KEY)):  # noqa: B023 - called at once
+            with pytest.raises(HostUnfitError, match=r"belongs to nobody|everybody may write") as caught:
+                action()
+            assert "give DATA=" in caught.value.hint
+        assert [check.ok for check in room(folder) if check.name == "who may write there"] == [False]
+    assert list(theirs.iterdir()) == list(open_to_all.iterdir()) == [], "nothing was made there"
+    assert not [check for check in room(shared) if check.name == "who may write there"], "as /tmp is"
+
+
+def test_a_copy_beside_another_s_data_directory_is_left_alone(shared: Path) -> None:
+    """As it lies where a killed run has left one, with a lock of root's beside it."""
+    done_as("Path(given[0], 'copy/mysql').mkdir(parents=True)", str(shared / KEY))
+    dead = {"pid": 1, "command": "recovery crash-matrix", "since": "2026-11-22 06:00:00 UTC"}
+    (shared / f"{KEY}.lock").write_text(json.dumps(dead))
+    assert list(clear_left_copies(shared)) == []
+    assert (shared / KEY / "copy/mysql").is_dir()
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "above", "link"])
+def test_root_runs_no_server_that_another_could_change(shared: Path, how: str) -> None:
+    theirs, own = shared / "theirs", shared / "own"
+    done_as("Path(given[0], 'bin').mkdir(parents=True)\nPath(given[0], 'bin/mysqld').touch()", str(theirs))
+    (own / "bin").mkdir(parents=True)
+    given = own
+    if how == "file":
+        (own / "bin/mysqld").touch()
+        os.chown(own / "bin/mysqld", NOBODY, NOBODY)
+    elif how == "folder":
+        given = theirs
+    elif how == "above":
+        (theirs / "root-s").mkdir()
+        given = theirs / "root-s/mysqld"
+        given.touch()
+    else:
+        (own / "bin/mysqld").symlink_to(theirs / "bin/mysqld")
+    with pytest.raises(HostUnfitError, match="belongs to nobody") as caught:
+        find(str(given), offline=True, say=lambda _: None)
+    assert "chown -R root" in caught.value.hint
+
+
+def test_what_is_started_is_looked_at_right_before(shared: Path) -> None:
+    """Whatever happened to it since it was found."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "mysqld").write_text("#!/bin/sh\n")
+        (folder / "mysqld").chmod(0o755)
+        (folder / "library.so").touch()
+        (folder / "data").mkdir()
+        plain = fake_launch(folder)
+        build = dataclasses.replace(plain.build, mysqld=folder / "mysqld", basedir=folder)
+        theirs = shared / "theirs"
+        done_as("Path(given[0]).mkdir(0o755)", str(theirs))
+        (theirs / "own/lib/plugin").mkdir(parents=True)
+        for launch in (
+            dataclasses.replace(plain, build=dataclasses.replace(build, mysqld=theirs / "own/mysqld")),
+            dataclasses.replace(plain, build=dataclasses.replace(build, library_dirs=(theirs / "own",))),
+            dataclasses.replace(plain, build=dataclasses.replace(build, messages=theirs / "own")),
+            dataclasses.replace(plain, build=dataclasses.replace(build, scripts=(theirs / "own",))),
+            dataclasses.replace(plain, build=dataclasses.replace(build, basedir=theirs / "own")),
+            dataclasses.replace(plain, build=build, preload=(theirs / "own/library.so",)),
+            dataclasses.replace(plain, build=build, datadir=theirs / "own"),
+        ):
+            with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
+                LocalLauncher().launch(launch)
+            assert not launch.rundir.exists(), "nothing was made for it"
+        assert LocalLauncher().launch(dataclasses.replace(plain, build=build)).wait(10) == Exit(code=0, signal=None)
 
 
 def test_no_status_of_another_is_believed(shared: Path) -> None:
@@ -199,7 +316,7 @@ def test_nothing_is_run_out_of_another_s_cache(shared: Path, monkeypatch: pytest
         "Path(given[0]).chmod(0o755)", str(shared / "cache"),
     )  # fmt: skip
     monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
-    with pytest.raises(HostUnfitError, match="would be run, and it belongs to nobody"):
+    with pytest.raises(HostUnfitError, match=f"{shared}/cache/servers is not used: {shared}/cache belongs to nobody"):
         installed.every()
     assert "belongs to nobody" in done_as(SEEN, str(shared / "cache"), uid=SOMEBODY)
     assert done_as(SEEN, str(shared / "cache")) == "0"
@@ -211,6 +328,28 @@ def test_nothing_is_run_out_of_another_s_cache(shared: Path, monkeypatch: pytest
     (shared / "servers").chmod(0o777)
     with pytest.raises(HostUnfitError, match="everybody may write there"):
         installed.every()
+
+
+def test_the_folder_above_a_cache_or_a_folder_for_temporary_files_counts(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner can put another one in the place of what lies in it."""
+    theirs = shared / "theirs"
+    done_as("Path(given[0]).mkdir(0o755)", str(theirs))
+    (theirs / "cache").mkdir()
+    (theirs / "temporary").mkdir()
+    (shared / "link").symlink_to(theirs)
+    for above in (theirs, shared / "link"):
+        monkeypatch.setenv("RECOVERY_CACHE", str(above / "cache"))
+        with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
+            servers_dir()
+        with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
+            tempfolders.make(str(above / "temporary"))
+    assert list((theirs / "temporary").iterdir()) == []
+    done_as("Path(given[1]).symlink_to(given[0])", str(shared), str(shared / "their-link"))
+    monkeypatch.setenv("RECOVERY_CACHE", str(shared / "their-link/cache"))
+    with pytest.raises(HostUnfitError, match=f"{shared}/their-link belongs to nobody"):
+        servers_dir()
 
 
 @pytest.mark.parametrize("spoil", ["owner", "folder", "program"])
@@ -231,7 +370,7 @@ def test_a_server_that_others_could_change_is_set_aside(
     assert other.folder != server.folder
     assert server.mysqld.exists(), "it stays as it is"
     assert f"{server.folder} is not used: " in said[0]
-    assert ("everybody may write there" in said[0]) == (spoil != "owner")
+    assert ("everybody may write t" in said[0]) == (spoil != "owner")
     assert installed.every() == (other,)
 
 
@@ -255,4 +394,4 @@ def test_a_folder_of_another_s_names_no_server(
     code = "Path(given[0], 's').mkdir(parents=True); Path(given[0], 's', 'report.json').write_text('{}')"
     done_as(code, str(shared / "results"), umask=0o022)
     assert run(["warm-recovery", "--dry-run"]) == 2
-    assert "is no guide: it belongs to nobody" in capsys.readouterr().err
+    assert f"is no guide: {shared}/results belongs to nobody" in capsys.readouterr().err

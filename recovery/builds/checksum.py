@@ -10,6 +10,7 @@ from pathlib import Path
 from recovery.errors import HostUnfitError
 from recovery.files import sweep_drafts, write_atomically
 from recovery.ownership import made_readable
+from recovery.readback import parse_json
 
 NAMES = {"sha256": "SHA-256", "md5": "MD5"}
 
@@ -34,7 +35,7 @@ def remembered(path: Path, memo: Path) -> str:
     status = path.stat()
     key = [status.st_size, status.st_mtime_ns, status.st_ino]
     try:
-        known = json.loads(memo.read_text(encoding="utf-8"))
+        known = parse_json(memo.read_bytes())
         if known["file"] == key:
             return str(known["sha256"])
     except (OSError, ValueError, KeyError, TypeError):

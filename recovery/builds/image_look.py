@@ -22,6 +22,7 @@ from recovery.files import write_atomically
 from recovery.model import Build, Version
 from recovery.ownership import made_readable
 from recovery.paths import images_dir
+from recovery.readback import parse_json
 from recovery.versions import can
 
 _FOLDERS = ("/usr/sbin", "/usr/local/mysql/bin", "/usr/bin", "/usr/libexec", "/opt/mysqld/bin", "/opt/mysqld",
@@ -48,7 +49,7 @@ def look(client: docker.DockerClient, image: str, source: str) -> Build:
     """The server in it. Looked at once: an image never changes under its id."""
     memo = _memory(image).with_suffix(".json")
     try:
-        found = _Look(**json.loads(memo.read_text(encoding="utf-8")))
+        found = _Look(**parse_json(memo.read_bytes()))
     except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
         found = _look(client, image)
         made_readable(memo.parent)

@@ -16,6 +16,7 @@ from recovery.files import on_the_disk, write_atomically
 from recovery.host.ailing import CACHE, Folder, blaming
 from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import servers_dir
+from recovery.readback import parse_json
 
 _RECORD = "server.json"
 FORMAT = 1
@@ -86,7 +87,7 @@ def _folders() -> list[Path]:
 def _load(folder: Path) -> Installed | None:
     """What a later tool has put into the record beside what is known here is left alone."""
     try:
-        told = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        told = parse_json((folder / _RECORD).read_bytes())
         told["warnings"] = tuple(told.get("warnings", ()))
         server = Installed(folder, Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)}))
         place = PurePosixPath(server.origin.mysqld)
@@ -99,19 +100,16 @@ def _load(folder: Path) -> Installed | None:
 def _why_not_ours(folder: Path) -> str | None:
     """Somebody else's, or open to somebody else on the way to its executable; or written by a later tool in a way that
     is not known here."""
-    if (why := why_not_trusted(folder)) is not None:
+    if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
-    if (server := _load(folder)) is not None:
-        on_the_way = (path for path in server.mysqld.parents if path.is_relative_to(folder))
-        whys = (why_not_trusted(path) for path in (server.mysqld, folder / _RECORD, *on_the_way))
-        if (why := next(filter(None, whys), None)) is not None:
-            return why
+    if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
+        return why
     return "it was written by a newer version of this tool" if _format_of(folder) > FORMAT else None
 
 
 def _format_of(folder: Path) -> int:
     try:
-        number = json.loads((folder / _RECORD).read_text(encoding="utf-8")).get("format", FORMAT)
+        number = parse_json((folder / _RECORD).read_bytes()).get("format", FORMAT)
     except (OSError, ValueError, AttributeError):
         return FORMAT
     return number if isinstance(number, int) else FORMAT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from recovery.builds.checksum import digest, remembered
 from recovery.builds.executable import find_mysqld
 from recovery.builds.installed import Installed, Job, Origin
 from recovery.errors import RecoveryError, UsageError
+from recovery.ownership import refuse_untrusted
 from recovery.paths import expanded, servers_dir
 
 _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
@@ -36,14 +38,23 @@ def find(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> Found:
     path = expanded(Path(mysqld))
     if not path.exists():
         raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+    _refuse_as_root(path)
     path = path.resolve()
     if path.is_dir():
-        return _lying(find_mysqld(path).resolve(), path)
+        found = find_mysqld(path)
+        _refuse_as_root(found)
+        return _lying(found.resolve(), path)
     if path.name.endswith(_TARBALLS):
         return _unpacked(_from_tarball(path, say))
     if not path.is_file():
         raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
     return _lying(path, path)
+
+
+def _refuse_as_root(path: Path) -> None:
+    """Whose server to run is the user's own choice; but nobody else may choose what root runs."""
+    if os.geteuid() == 0:
+        refuse_untrusted(path, "name a server that only root can change; `chown -R root` gives root one that is not")
 
 
 def _lying(mysqld: Path, given: Path) -> Found:

@@ -94,7 +94,7 @@ def _folder(package: str) -> Path:
 def held(package: str, filename: str) -> Path | None:
     """The file of a package that was unpacked before."""
     found = (path for path in sorted(_folder(package).rglob(filename)) if path.is_file())
-    return next((path for path in found if not any(map(why_not_trusted, (_folder(package), path.parent, path)))), None)
+    return next((path for path in found if why_not_trusted(path) is None), None)
 
 
 def fetch(package: str, filename: str) -> Path:

@@ -37,7 +37,7 @@ def gone_on_with(given: Given) -> Given:
     if folder is None:
         return given
     # It names the server that is run next.
-    if why := why_not_trusted(folder) or why_not_trusted(folder / REPORT):
+    if why := why_not_trusted(folder / REPORT):
         raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
     try:
         session = load(folder)

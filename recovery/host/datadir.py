@@ -24,7 +24,7 @@ from recovery.host.state import State
 from recovery.host.tablefiles import table_files
 from recovery.host.tree import allocated_bytes
 from recovery.model import Build, Layout, Schema
-from recovery.ownership import made_private, user_called
+from recovery.ownership import made_private, refuse_untrusted, trusted_users, user_called
 from recovery.paths import expanded
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
 _MYSQL, _KEYS = "mysql", "keys"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
+_OWN = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
 _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
 
 
@@ -107,10 +108,15 @@ class DataDirs:
     def check(self) -> None:
         """That directories can be made here, before anything is downloaded or measured."""
         with _unfit(self.root, "cannot hold data directories"):
-            made_private(self.root)
+            self._make_root()
             with tempfile.TemporaryFile(dir=self.root):
                 pass
             self._tidy()
+
+    def _make_root(self) -> None:
+        """Makes the folder, and refuses one below which another user could put files of theirs."""
+        refuse_untrusted(self.root, _OWN)
+        made_private(self.root)
 
     def _tidy(self) -> None:
         """Locks of directories that are not there: their owner was killed just after it had removed one, or before it
@@ -137,7 +143,7 @@ class DataDirs:
         """Locked; in state `new` whatever lies there is to be wiped."""
         path = self._path(key)
         with _unfit(self.root, "cannot hold data directories"):
-            made_private(self.root)
+            self._make_root()
             lock = self._lock(key)
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
@@ -168,9 +174,11 @@ class DataDirs:
         path = self._path(key)
         if path.is_symlink() or not path.is_dir() or not self._ours(key):
             raise UsageError(f"there is no data directory '{key}' in {self.root}", "`recovery datadirs` lists them")
+        refuse_untrusted(self.root, _OWN)
         with _unfit(path, "cannot be removed"):
             lock = self._lock(key)
             try:
+                _make_private(path, doomed=True)
                 # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
                 for folder in (path / _MYSQL, copy_in(path)):
                     end_servers_in(folder, *SERVERS)
@@ -192,13 +200,13 @@ class DataDirs:
         return lock_of(self.root / key)
 
     def _lock(self, key: str) -> flock.Lock:
-        try:
-            # Who else comes to it may read who holds it.
-            lock = flock.take(self._lock_path(key), mode=0o644)
-        except PermissionError as error:
-            raise _anothers(self._lock_path(key), key) or error from error
+        path = self._lock_path(key)
+        for one in (path, self.root / key):
+            with suppress(FileNotFoundError):
+                _refuse_anothers(key, one.lstat().st_uid)
+        lock = flock.take(path, mode=0o644)  # who else comes to it may read who holds it
         if lock is None:
-            who = flock.holder(self._lock_path(key)) or "another process"
+            who = flock.holder(path) or "another process"
             raise HostUnfitError(
                 f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
             )
@@ -230,31 +238,27 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
         raise blamed(RecoveryError(f"it {what}"), Folder(DATA, path)) or unfit from error
 
 
-def _make_private(path: Path) -> None:
-    """In a folder for everybody somebody else may have made one that is called so; an older tool may have left its own
-    open."""
+def _make_private(path: Path, *, doomed: bool = False) -> None:
+    """Closes the data directory to everybody but its owner. HostUnfitError where that is another user; also where
+    everybody could write to it until now, unless it is to be removed."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         about = os.fstat(folder)
-        if os.geteuid() not in (0, about.st_uid):
-            raise _belongs(path.name, about.st_uid)
+        _refuse_anothers(path.name, about.st_uid)
+        if about.st_mode & stat.S_IWOTH and not doomed:
+            raise HostUnfitError(f"everybody may write to the data directory {path.name}", state.removal(path))
         if stat.S_IMODE(about.st_mode) != _PRIVATE:
             os.fchmod(folder, _PRIVATE)
     finally:
         os.close(folder)
 
 
-def _anothers(lock: Path, key: str) -> HostUnfitError | None:
-    with suppress(OSError):
-        if (uid := lock.lstat().st_uid) != os.geteuid():
-            return _belongs(key, uid)
-    return None
-
-
-def _belongs(key: str, uid: int) -> HostUnfitError:
-    return HostUnfitError(
-        f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
-    )
+def _refuse_anothers(key: str, uid: int) -> None:
+    """Root may use what belongs to the user who called it by sudo, and nobody else's."""
+    if uid not in trusted_users() or os.geteuid() not in (0, uid):
+        raise HostUnfitError(
+            f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
+        )
 
 
 def lock_of(folder: Path) -> Path:

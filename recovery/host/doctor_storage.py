@@ -12,7 +12,7 @@ from recovery.host.randomreads import ReadProbe
 from recovery.host.space import free, need_for
 from recovery.host.storage import IN_MEMORY, device_of, nearest
 from recovery.model import Flavor, Schema, Version
-from recovery.ownership import is_everybodys
+from recovery.ownership import why_not_trusted
 
 _TABLES = 200_000
 _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
@@ -23,11 +23,10 @@ def room(data: Path) -> Iterator[Check]:
         "data folder", can_write(nearest(data)), str(data), "it lies on the volume under test",
         "give DATA= a folder that this user may write",
     )  # fmt: skip
-    if is_everybodys(nearest(data)):
+    if (why := why_not_trusted(data)) is not None:
         yield Check(
-            "who may write there", None, "everybody, and rename what is others'",
-            "who may rename what is there may put other files below a server",
-            "chmod o-w, or chmod +t, so that everybody may rename their own alone",
+            "who may write there", False, why, "another user could put other files below a server",
+            "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t",
         )  # fmt: skip
     need, there = need_for(_REFERENCE, Schema(_TABLES)), free(data)
     fewer = "give DATA= another disk, or ask for fewer (TABLES=)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import requests
 from docker.errors import DockerException
 
 from recovery.errors import HostUnfitError
+from recovery.readback import parse_json
 
 # Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
 LABEL = "recovery-tester."
@@ -150,7 +150,7 @@ def errors_told() -> Iterator[None]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

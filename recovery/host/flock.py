@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from recovery.errors import HostUnfitError
 from recovery.files import read_strange
 from recovery.ownership import user_called
+from recovery.readback import parse_json
 
 _PATIENCE_S = 0.3
 _POLL_S = 0.02
 _MOST_BYTES = 65536
 _MOST_LETTERS = 300
+_MOST_NUMBER = (1 << 32) - 1
+"""Of a process or a user."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class Lock:
         if self._fd is None:
             return
         with suppress(OSError):  # its disk takes nothing any more: it is given back all the same
-            if unlink:
-                self.path.unlink(missing_ok=True)
-            else:
+            if not unlink:
                 os.ftruncate(self._fd, 0)
+            elif _still_there(self._fd, self.path):
+                self.path.unlink()
         self.leave()
 
     def leave(self) -> None:
@@ -64,8 +68,8 @@ class Lock:
 
 
 def take(path: Path, *, mode: int = 0o600) -> Lock | None:
-    """None where another holds it. Tried for a moment: `holder` takes it for some microseconds, and one that another
-    user has just made is not everybody's yet."""
+    """None where another holds it; HostUnfitError where the file is no lock, which is then left as it is. Tried for a
+    moment: `holder` takes it for some microseconds, and one that another user has just made is not everybody's yet."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         over = time.monotonic() > deadline
@@ -76,6 +80,12 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
                 raise
         else:
             if _locked(fd) and _still_there(fd, path):
+                if not _may_be_signed(fd):
+                    os.close(fd)
+                    raise HostUnfitError(
+                        f"{path} is no lock of this tool: it holds something else",
+                        "it is left as it is: move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
+                    )
                 _sign(fd)
                 return Lock(fd, path)
             os.close(fd)
@@ -151,6 +161,12 @@ def _still_there(fd: int, path: Path) -> bool:
         return False
 
 
+def _may_be_signed(fd: int) -> bool:
+    """Tells whether the file is empty, or holds what a lock holds and nothing else: it is emptied now."""
+    held = os.pread(fd, _MOST_BYTES, 0)
+    return not held or _owner(held) is not None
+
+
 def _sign(fd: int) -> None:
     owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
     with suppress(OSError):  # a full disk: it is held all the same, and whoever makes room there must get it
@@ -159,8 +175,9 @@ def _sign(fd: int) -> None:
 
 
 def _command() -> str:
+    """Not longer than it is shown: a lock that is read in part would not be known again."""
     program = Path(sys.argv[0] if sys.argv else "").name
-    return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])
+    return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MOST_LETTERS]
 
 
 def _signature(fd: int) -> str:
@@ -169,13 +186,16 @@ def _signature(fd: int) -> str:
 
 
 def _owner(signature: bytes) -> Owner | None:
-    """It may be anybody's, and ends on a terminal."""
+    """It may be anybody's, and ends on a terminal. None also where there may be more of it than was read."""
+    if len(signature) >= _MOST_BYTES:
+        return None
     try:
-        told = json.loads(signature)
-        uid = told.get("uid")
-        return Owner(
-            int(told["pid"]), _line(told["command"]), _line(told["since"]), uid if isinstance(uid, int) else None
-        )
+        told = parse_json(signature)
+        pid, uid = int(told["pid"]), told.get("uid")
+        if not 0 < pid <= _MOST_NUMBER:
+            return None
+        known = uid if isinstance(uid, int) and 0 <= uid <= _MOST_NUMBER else None
+        return Owner(pid, _line(told["command"]), _line(told["since"]), known)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 

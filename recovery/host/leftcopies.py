@@ -12,6 +12,7 @@ from recovery.host.copies import copies_in, copy_in, remove_copy
 from recovery.host.datadir import lock_of
 from recovery.host.loopdisk import attached_images, image_of
 from recovery.host.orphans import SERVERS, end_servers_in
+from recovery.ownership import why_not_trusted
 
 
 def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
@@ -20,7 +21,9 @@ def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
     The lock of the data directory tells whether a run is dead. Yields each directory, and why its copy could not be
     removed or None."""
     for folder in sorted({*copies_in(data), *_mounted()}):
-        lock = flock.take(lock_of(folder), mode=0o644) if flock.is_ours(lock_of(folder)) else None
+        if why_not_trusted(folder) is not None or not flock.is_ours(lock_of(folder)):
+            continue
+        lock = flock.take(lock_of(folder), mode=0o644)
         if lock is None:
             continue
         try:

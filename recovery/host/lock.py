@@ -24,7 +24,7 @@ def host_lock() -> Iterator[None]:
     except OSError as error:
         raise HostUnfitError(
             f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
-            "remove that file, or name another in RECOVERY_HOST_LOCK",
+            "name another file in RECOVERY_HOST_LOCK, or remove that one",
         ) from error
     if lock is None:
         who = flock.holder(path) or "another process"

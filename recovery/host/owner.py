@@ -8,6 +8,7 @@ from pathlib import Path
 
 _PREFIX = "mysql-recovery-"
 _NAME = re.compile(rf"{_PREFIX}(.+)-\d+")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _AFTER_NAME_START = 19
 """starttime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
 
@@ -22,7 +23,7 @@ def is_gone(made_by: str) -> bool:
     boot, _, rest = made_by.partition(".")
     namespace, _, rest = rest.partition(".")
     pid, _, began = rest.partition(".")
-    if not pid.isdigit():
+    if not _NUMBER.fullmatch(pid):
         return False
     if boot != boot_id():
         return True

@@ -12,12 +12,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError
-from recovery.files import sync_folder, write_atomically
+from recovery.files import read_strange, sync_folder, write_atomically
 from recovery.paths import default_data_dir
+from recovery.readback import parse_json
 
 FORMAT = 1
 STATUSES = ("new", "building", "whole", "in_use")
 _FILE = "state.json"
+_MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,11 @@ def load(folder: Path) -> State:
     """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
     hint = removal(folder)
     try:
-        stored = json.loads((folder / _FILE).read_bytes())
+        found = read_strange(folder / _FILE, _MOST_BYTES)
+        stored = parse_json(found[0] if found is not None else b"")
     except FileNotFoundError:
         return NEW
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} cannot be read", hint) from error
     number = stored.get("format") if isinstance(stored, dict) else None
     if isinstance(number, int) and number > FORMAT:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from recovery.files import read_strange
 from recovery.host.owner import is_gone, is_orphan, mark, own_name
+from recovery.ownership import refuse_untrusted
 
 PREFIX = "recovery-"
 _OWNER = "owner"
@@ -28,8 +29,9 @@ _numbers = itertools.count(1)
 
 
 def make(base: str | None = None) -> Path:
-    """Private, with a short name."""
+    """Private, with a short name. HostUnfitError where another user could put a folder of theirs in its place."""
     parent = Path(base or tempfile.gettempdir())
+    refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
     draft = parent / own_name(next(_numbers))
     draft.mkdir(mode=0o700)
     try:

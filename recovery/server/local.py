@@ -12,11 +12,14 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.host.standstill import a_server_was_stopped
-from recovery.ownership import trusted_users, user_called
+from recovery.ownership import refuse_untrusted
 from recovery.server.entering import spawn_in
 from recovery.server.held import HeldProcess
 from recovery.server.launcher import Exit, Launch
 from recovery.server.runfiles import environment, new_log, open_files_limit, write_options
+
+_LOADED_FROM = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
+"""In a server's own folder: libraries that it finds there by itself."""
 
 
 class LocalLife(HeldProcess):
@@ -53,7 +56,7 @@ class LocalLauncher:
     """Starts servers of this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalLife:
-        _refuse_anothers(launch.datadir)
+        _refuse_untrusted(launch)
         options_file = write_options(launch, open_files=open_files_limit())
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         with contextlib.ExitStack() as stack:
@@ -87,17 +90,15 @@ class LocalLauncher:
             ) from error
 
 
-def _refuse_anothers(datadir: Path) -> None:
-    """Root may open them; but what its server is told by files that somebody else can change, root would do. In a
-    container it runs as their owner."""
-    if not datadir.exists():  # the server itself says what it lacks
-        return
-    owner = datadir.stat().st_uid
-    if owner not in trusted_users():
-        raise HostUnfitError(
-            f"{datadir} belongs to {user_called(owner)}, and the server would run as {user_called(os.geteuid())}",
-            f"run it as {user_called(owner)}, or in a container (ENGINE=docker), or give DATA= another folder",
-        )
+def _refuse_untrusted(launch: Launch) -> None:
+    """Refuses to start a server whose files another user can change: what they say, it does as the user of the tool.
+    What root runs nobody else may change either; whose server any other user runs is their own choice."""
+    refuse_untrusted(launch.datadir, "give DATA= a folder that nobody else can change")
+    if os.geteuid() == 0:
+        build = launch.build
+        loaded = (*build.library_dirs, *(build.basedir / place for place in _LOADED_FROM), *launch.preload)
+        for path in filter(None, (build.mysqld, *loaded, build.messages, *build.scripts)):
+            refuse_untrusted(path, "see who owns it and who may write there, or take another server")
 
 
 @contextlib.contextmanager
