@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from recovery.builds import packages
 from recovery.builds.executable import environment
 from recovery.builds.programs import NoAnswerError, answer
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
-from recovery.ownership import made_readable
+from recovery.ownership import made_readable, why_not_trusted
 from recovery.paths import libraries_dir
 
 _MISSING = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
@@ -72,8 +73,11 @@ def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | 
 def _alias(name: str, library: Path) -> Path:
     """Newer distributions renamed libaio.so.1 to libaio.so.1t64; on 64 bits it is the same library."""
     folder = made_readable(libraries_dir() / "renamed")
+    if any(map(why_not_trusted, (folder, *folder.iterdir()))):
+        shutil.rmtree(folder)
+        made_readable(folder)
     link = folder / name
-    if not link.exists():
+    if not link.is_symlink() or link.readlink() != library:
         link.unlink(missing_ok=True)
         link.symlink_to(library)
     return folder

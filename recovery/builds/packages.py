@@ -92,9 +92,14 @@ def _folder(package: str) -> Path:
 
 
 def held(package: str, filename: str) -> Path | None:
-    """The file of a package that was unpacked before."""
-    found = (path for path in sorted(_folder(package).rglob(filename)) if path.is_file())
-    return next((path for path in found if not any(map(why_not_trusted, (_folder(package), path.parent, path)))), None)
+    """The file of a package that was unpacked before; None where others could change it, what lies beside it or what
+    its name leads to."""
+    folder = _folder(package)
+    if any(why_not_trusted(Path(one)) for one, _, _ in os.walk(folder)):
+        return None
+    found = (path for path in sorted(folder.rglob(filename)) if path.is_file())
+    inside = (path for path in found if path.resolve().is_relative_to(folder.resolve()))
+    return next((path for path in inside if not any(map(why_not_trusted, path.parent.iterdir()))), None)
 
 
 def fetch(package: str, filename: str) -> Path:
