@@ -174,6 +174,7 @@ HEADER = 8 << 20
         ([_file("with\0nul")], "no file can be called"),
         ([_link("a", "with\0nul")], "no file can be called"),
         ([_link("a", "with\0nul", tarfile.LNKTYPE)], "no file can be called"),
+        ([_link("a", "")], "no file can be called"),
         ([_file("x" * 256)], "File name too long"),
         ([_file("x/" * 3000 + "x")], "a name of 6001 letters"),
         ([_link("a", "x" * 5000)], "a name of 5000 letters"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from recovery.builds.alone import alone
 from recovery.builds.checksum import remembered
-from recovery.files import on_the_disk, write_atomically
+from recovery.files import on_the_disk, sweep_drafts, write_atomically
 from recovery.host.ailing import CACHE, Folder, blaming
 from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import servers_dir
@@ -159,6 +159,7 @@ def _sum_of_tree(folder: Path) -> str:
 
 def _write_record(folder: Path, told: dict[str, Any]) -> None:
     """For whoever may read the cache, whatever the umask."""
+    sweep_drafts(folder)
     write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
     (folder / _RECORD).chmod(0o644)
 

@@ -74,7 +74,7 @@ _EVERYTHING = Selection()
 def _checked(name: str) -> str:
     if len(name) > _MOST_NAME:
         raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _FOREIGN)
-    if "\0" in name:
+    if not name or "\0" in name:
         raise HostUnfitError(f"the archive holds {name!r}, which no file can be called", _FOREIGN)
     return name
 
