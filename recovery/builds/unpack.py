@@ -40,7 +40,7 @@ _ALWAYS_ALLOWED = 512 << 20
 _MOST_MEMBERS = 100_000
 """Of files, folders and links; MySQL's largest archives have 20,000."""
 _MOST_NAME = 1024
-_MOST_HEADER = 64 << 10
+_MOST_HEADER = 16 << 10
 _MOST_DIRECTORY = 16 << 20
 """Of a zip file. Python's readers keep it, and each header of a tarball, in memory."""
 _KEPT_FREE = 256 << 20
