@@ -1,13 +1,16 @@
 """Is a file that is no mysqld for this host told from one that is?"""
 
+import os
 import platform
 import shutil
+import signal
 import struct
 from pathlib import Path
 
 import pytest
 
-from recovery.builds.executable import basedir_of, check_elf, find_mysqld, version_said
+from recovery.builds import libraries, programs
+from recovery.builds.executable import ask_version, basedir_of, check_elf, find_mysqld, version_said
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Flavor
@@ -116,3 +119,39 @@ def test_what_a_server_says_of_itself(said: str, flavor: Flavor, numbers: tuple[
 @pytest.mark.parametrize("said", ["", "mysql  Ver 14.14 Distrib 5.7.22, for Linux", "ls (GNU coreutils) 9.1"])
 def test_what_no_server_says(said: str) -> None:
     assert version_said(said) is None
+
+
+def _script(path: Path, body: str) -> Path:
+    path.write_text(f"#!/bin/sh\n# ibdata1\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_version_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+    mysqld = _script(tmp_path / "mysqld", f"echo $$ >{tmp_path}/pid; exec yes 'mysqld  Ver 8.0.31'")
+    with pytest.raises(UsageError, match="it prints more than 64 KiB"):
+        ask_version(mysqld, ())
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_who_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_ANSWER_LIMIT_S", 0.2, raising=False)
+    mysqld = _script(tmp_path / "mysqld", "sleep 60 & wait")
+    with pytest.raises(UsageError, match=r"it does not answer within 0\.2 s"):
+        ask_version(mysqld, ())
+
+
+def test_a_child_that_holds_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
+    said = "mysqld  Ver 8.0.31 for Linux on x86_64 (MySQL Community Server - GPL)"
+    mysqld = _script(tmp_path / "mysqld", f"sleep 60 & echo $! >{tmp_path}/pid; echo '{said}'")
+    assert ask_version(mysqld, ()).numbers == (8, 0, 31)
+    # The tests' own process inherits it (conftest.py).
+    _, status = os.waitpid(int((tmp_path / "pid").read_text()), 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def test_libraries_without_end_are_not_read_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _script(tmp_path / "ldd", "exec yes 'libaio.so.1 => not found'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(HostUnfitError, match="it prints more than 64 KiB"):
+        libraries.lacking(tmp_path / "mysqld", ())

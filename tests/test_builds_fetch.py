@@ -2,13 +2,17 @@
 PATH: an environment in which mvn fails, not a stand-in for our own code."""
 
 import hashlib
+import json
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from recovery.builds import catalog, installed
-from recovery.builds.installed import Job, Origin, obtain
+from recovery.builds.checksum import remembered
+from recovery.builds.installed import Installed, Job, Origin, obtain
 from recovery.builds.listing import offers
 from recovery.builds.programs import reason
 from recovery.builds.resolve import Sources, resolve
@@ -157,3 +161,105 @@ def test_what_a_killed_process_left_is_no_server() -> None:
     assert not half.exists()
     (server.folder / "server.json").write_text("{")
     assert installed.every() == ()
+
+
+def _tree(part: Path) -> Origin:
+    (part / "tree/share").mkdir(parents=True)
+    (part / "tree/share/a.sql").write_text("statements")
+    (part / "tree/share/b.sql").symlink_to("a.sql")
+    return _origin(part)
+
+
+def _pinned(part: Path) -> Origin:
+    _tree(part)
+    row = next(row for row in catalog.rows() if str(row.version) == "5.7.22")
+    return Origin("catalog", "5.7.22", row.source, row.artifact, row.sha256, row.bytes, "bin/mysqld")
+
+
+def _cut_short(tree: Path) -> None:
+    os.truncate(tree / "bin/mysqld", 0)
+
+
+def _same_size_and_time(tree: Path) -> None:
+    before = (tree / "bin/mysqld").stat()
+    (tree / "bin/mysqld").write_text("y")
+    os.utime(tree / "bin/mysqld", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _removed(tree: Path) -> None:
+    (tree / "share/a.sql").unlink()
+
+
+def _added(tree: Path) -> None:
+    (tree / "bin/libaio.so.1").touch()
+
+
+def _another_link(tree: Path) -> None:
+    (tree / "share/b.sql").unlink()
+    (tree / "share/b.sql").symlink_to("../bin/mysqld")
+
+
+def _a_pipe(tree: Path) -> None:
+    (tree / "share/a.sql").unlink()
+    os.mkfifo(tree / "share/a.sql")
+
+
+changes = pytest.mark.parametrize("change", [_cut_short, _same_size_and_time, _removed, _added, _another_link, _a_pipe])
+
+
+@changes
+def test_a_server_that_was_changed_is_fetched_again(change: Callable[[Path], None]) -> None:
+    said: list[str] = []
+    job = Job("x", lambda origin: origin.where == "x", _tree)
+    server = obtain(job, said.append)
+    assert obtain(job, said.append) == server
+    assert said == []
+    change(server.folder / "tree")
+    assert installed.every() == ()
+    assert obtain(job, said.append) == server
+    assert said == [f"{server.folder} is not used: its files were changed after it was installed"]
+    assert server.mysqld.read_text() == "x"
+    assert installed.every() == (server,)
+
+
+def test_a_server_that_was_changed_is_not_run_offline() -> None:
+    server = obtain(Job("x", lambda _: True, _pinned), lambda _: None)
+    _cut_short(server.folder / "tree")
+    assert not next(offer.cached for offer in offers() if offer.version == "5.7.22")
+    with pytest.raises(HostUnfitError, match=r"5\.7\.22 was changed in the cache") as caught:
+        resolve("5.7.22", Sources(offline=True), lambda _: None)
+    assert "--offline" in caught.value.hint
+    assert str(server.folder) in caught.value.message
+
+
+def _forget_sum(server: Installed) -> None:
+    """As an earlier version of the tool wrote the record."""
+    record = server.folder / "server.json"
+    told = json.loads(record.read_text())
+    del told["tree_sha256"]
+    record.write_text(json.dumps(told | {"more": 1}))
+
+
+@changes
+def test_a_server_of_an_earlier_version_must_not_change_any_more(change: Callable[[Path], None]) -> None:
+    server = obtain(Job("x", lambda _: True, _tree), lambda _: None)
+    _forget_sum(server)
+    assert installed.find(lambda _: True) == server
+    assert json.loads((server.folder / "server.json").read_text())["more"] == 1
+    change(server.folder / "tree")
+    assert installed.find(lambda _: True) is None
+
+
+def test_a_cached_server_that_does_not_run_can_be_removed() -> None:
+    server = obtain(Job("x", lambda _: True, _pinned), lambda _: None)
+    with pytest.raises(HostUnfitError, match="the server in the cache cannot be used") as caught:
+        resolve("5.7.22", Sources(offline=True), lambda _: None)
+    assert caught.value.hint == f"remove it, and it is fetched again: rm -r {server.folder}"
+
+
+def test_a_file_that_keeps_its_size_and_time_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mysqld").write_text("x")
+    remembered(tmp_path / "bin/mysqld", tmp_path / "memo.json")
+    _same_size_and_time(tmp_path)
+    assert remembered(tmp_path / "bin/mysqld", tmp_path / "memo.json") == hashlib.sha256(b"y").hexdigest()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds import installed
+from recovery.builds import installed, libraries, packages
 from recovery.builds.checksum import remembered
 from recovery.builds.installed import Installed, Job, Origin, obtain
 from recovery.errors import RecoveryError
@@ -173,3 +173,68 @@ def test_the_command_leaves_nothing_for_everybody_to_write() -> None:
             [sys.executable, "-c", code, "--version", umask], capture_output=True, text=True, check=True
         )
         assert done.stdout.split()[-1] == then
+
+
+LIBRARY = "usr/lib/x86_64-linux-gnu/libaio.so.1"
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """One that was unpacked: the library's name is a link to the file."""
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    folder = made_readable(tmp_path / "cache/libraries/libaio1")
+    (folder / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    closed_to_writers(folder)
+    for name in ("libaio.so.1.0.2", "libz.so.1"):
+        (folder / LIBRARY).with_name(name).touch(0o644)
+    (folder / LIBRARY).symlink_to("libaio.so.1.0.2")
+    (folder / "usr/masked.service").symlink_to("/dev/null")
+    return folder
+
+
+def test_a_package_that_is_ours_alone_is_used(package: Path) -> None:
+    assert packages.held("libaio1", "libaio.so.1") == package / LIBRARY
+
+
+@pytest.mark.parametrize("place", [".", "usr", "usr/lib", "usr/lib/x86_64-linux-gnu", LIBRARY, f"{LIBRARY}.0.2"])
+def test_no_library_is_used_that_others_could_change(place: str, package: Path) -> None:
+    (package / place).chmod(0o777)
+    assert packages.held("libaio1", "libaio.so.1") is None
+
+
+def test_no_library_is_used_beside_one_that_others_could_change(package: Path) -> None:
+    (package / LIBRARY).with_name("libz.so.1").chmod(0o666)
+    assert packages.held("libaio1", "libaio.so.1") is None
+
+
+@pytest.mark.parametrize("place", ["", "folder"])
+def test_no_library_is_used_that_lies_elsewhere(place: str, package: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside" / place
+    outside.mkdir(parents=True)
+    (tmp_path / "outside").chmod(0o777)
+    (outside / "libaio.so.1").touch(0o644)
+    (package / LIBRARY).unlink()
+    (package / LIBRARY).symlink_to(outside / "libaio.so.1")
+    assert packages.held("libaio1", "libaio.so.1") is None
+
+
+@pytest.mark.parametrize("spoil", ["folder", "other", "link", "file"])
+def test_a_folder_of_renamed_libraries_that_others_could_change_is_made_again(
+    spoil: str, package: Path, tmp_path: Path
+) -> None:
+    library, evil = (package / LIBRARY).with_name("libaio.so.1.0.2"), tmp_path / "evil.so"
+    evil.touch(0o644)
+    folder = libraries._alias("libaio.so.1", library)
+    if spoil == "folder":
+        (folder / "libc.so.6").touch(0o644)
+        folder.chmod(0o777)
+    elif spoil == "other":
+        (folder / "libc.so.6").touch()
+        (folder / "libc.so.6").chmod(0o666)
+    else:
+        (folder / "libaio.so.1").unlink()
+        (folder / "libaio.so.1").symlink_to(evil) if spoil == "link" else (folder / "libaio.so.1").touch(0o644)
+    assert libraries._alias("libaio.so.1", library) == folder
+    assert [path.name for path in folder.iterdir()] == ["libaio.so.1"]
+    assert (folder / "libaio.so.1").readlink() == library
+    assert mode(folder) == 0o755

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from recovery.builds.programs import NoAnswerError, answer
 from recovery.errors import HostUnfitError, UsageError
 from recovery.model import Flavor, Version
 
@@ -20,7 +20,6 @@ _PLACES = tuple(
 _MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
 _VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
-_ASK_LIMIT_S = 30
 
 
 def find_mysqld(folder: Path) -> Path:
@@ -82,14 +81,9 @@ _GIVE = "give the server's own executable, its unpacked folder or its tarball"
 def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
     """What the server says of itself."""
     try:
-        done = subprocess.run(
-            (mysqld, "--no-defaults", "--version"),
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_LIMIT_S, check=False,
-            env=environment(library_dirs),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{mysqld} is no mysqld: asked for its version it does not answer", _GIVE) from None
-    said = (done.stdout + done.stderr).decode(errors="replace").strip()
+        said = answer(mysqld, "--no-defaults", "--version", environment=environment(library_dirs))
+    except NoAnswerError as error:
+        raise UsageError(f"{mysqld} is no mysqld: asked for its version, {error.message}", _GIVE) from None
     version = version_said(said)
     if version is None or not _is_server(mysqld):
         first_line = said.partition("\n")[0][:160] or "nothing"

@@ -8,17 +8,20 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from recovery.builds.alone import alone
-from recovery.files import on_the_disk, write_atomically
+from recovery.builds.checksum import remembered
+from recovery.files import on_the_disk, sweep_drafts, write_atomically
 from recovery.host.ailing import CACHE, Folder, blaming
 from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
 from recovery.paths import servers_dir
 from recovery.readback import parse_json
 
-_RECORD = "server.json"
+_RECORD, _TREE = "server.json", "tree_sha256"
 FORMAT = 1
 """Of the record; without a word it is that of the first tools."""
 
@@ -50,10 +53,19 @@ class Origin:
 class Installed:
     folder: Path
     origin: Origin
+    tree_sha256: str | None = None
+    """Of all its files, when it was installed; None where an earlier version of this tool installed it."""
 
     @property
     def mysqld(self) -> Path:
         return self.folder / "tree" / self.origin.mysqld
+
+    def is_altered(self) -> bool:
+        """Whether a file was changed, cut short, added or removed since it was installed."""
+        try:
+            return self.tree_sha256 is not None and _sum_of_tree(self.folder) != self.tree_sha256
+        except OSError:
+            return True
 
     @property
     def memo(self) -> Path:
@@ -67,16 +79,27 @@ class Installed:
 
 
 def every() -> tuple[Installed, ...]:
-    """Those that are whole, and may be run: the record is there, and so is the executable."""
+    """Those that are whole, and may be run: the record is there, and every file is as it was installed."""
+    return tuple(server for server in _ours() if not server.is_altered())
+
+
+def altered() -> Iterator[Installed]:
+    """Those that are not as they were installed: they are not run, and fetched again where they are asked for."""
+    return (server for server in _ours() if server.is_altered())
+
+
+def _ours() -> Iterator[Installed]:
     found = ((_load(folder), folder) for folder in _folders())
-    return tuple(server for server, folder in found if server is not None and _why_not_ours(folder) is None)
+    return (server for server, folder in found if server is not None and _why_not_ours(folder) is None)
 
 
 def set_aside() -> Iterator[tuple[Path, str]]:
-    """Whole ones that are not used, and why: they stay as they are."""
+    """Whole ones that are not used, and why."""
     for folder in _folders():
         if (why := _why_not_ours(folder)) is not None:
             yield folder, why
+    for server in altered():
+        yield server.folder, "its files were changed after it was installed"
 
 
 def _folders() -> list[Path]:
@@ -89,7 +112,8 @@ def _load(folder: Path) -> Installed | None:
     try:
         told = parse_json((folder / _RECORD).read_bytes())
         told["warnings"] = tuple(told.get("warnings", ()))
-        server = Installed(folder, Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)}))
+        origin = Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)})
+        server = Installed(folder, origin, told.get(_TREE))
         place = PurePosixPath(server.origin.mysqld)
         inside = not place.is_absolute() and ".." not in place.parts
         return server if inside and server.mysqld.is_file() else None
@@ -116,7 +140,26 @@ def _format_of(folder: Path) -> int:
 
 
 def find(accept: Callable[[Origin], bool]) -> Installed | None:
-    return next((server for server in every() if accept(server.origin)), None)
+    """The first that is accepted, and as it was installed. One that an earlier version of this tool installed is taken
+    to be, and its files must not change from now on."""
+    found = next((server for server in _ours() if accept(server.origin) and not server.is_altered()), None)
+    if found is None or found.tree_sha256 is not None:
+        return found
+    with suppress(OSError, ValueError):  # a cache of root's, which others may read
+        told = json.loads((found.folder / _RECORD).read_text(encoding="utf-8"))
+        _write_record(found.folder, told | {_TREE: _sum_of_tree(found.folder)})
+    return _load(found.folder)
+
+
+def _sum_of_tree(folder: Path) -> str:
+    return remembered(folder / "tree", folder / "tree.sha256.json")
+
+
+def _write_record(folder: Path, told: dict[str, Any]) -> None:
+    """For whoever may read the cache, whatever the umask."""
+    sweep_drafts(folder)
+    write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
+    (folder / _RECORD).chmod(0o644)
 
 
 @dataclass(frozen=True)
@@ -161,9 +204,8 @@ def _filled(job: Job, part: Path) -> Origin:
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
     closed_to_writers(whole / "tree")
-    write_atomically(whole / _RECORD, json.dumps(dataclasses.asdict(origin), indent=1).encode())
-    # For whoever may read the cache, whatever the umask.
-    (whole / _RECORD).chmod(0o644)
+    _write_record(whole, dataclasses.asdict(origin) | {_TREE: _sum_of_tree(whole)})
+    # Whatever the umask, like the record.
     whole.chmod(0o755)
     return origin
 
@@ -173,7 +215,7 @@ def _put_in_place(origin: Origin, part: Path, root: Path) -> Installed:
     if target.exists():  # damaged, or the same archive from another place
         target.rename(part / "old")
     (part / "whole").rename(target)
-    return Installed(target, origin)
+    return Installed(target, origin, _sum_of_tree(target))
 
 
 def _places(first: Path) -> Iterator[Path]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from recovery.builds import packages
 from recovery.builds.executable import environment
+from recovery.builds.programs import NoAnswerError, answer
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
-from recovery.ownership import made_readable
+from recovery.ownership import made_readable, why_not_trusted
 from recovery.paths import libraries_dir
 
 _MISSING = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
@@ -38,14 +39,15 @@ def provide(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], 
 def lacking(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
     """Names such as libaio.so.1 that the loader does not find."""
     try:
-        done = subprocess.run(
-            ("ldd", mysqld), stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment(folders)
-        )
+        said = answer("ldd", mysqld, environment=environment(folders))
+    except NoAnswerError as error:
+        raise HostUnfitError(
+            f"ldd does not list the libraries of {mysqld}: {error.message}", "give another build of this version"
+        ) from None
     except FileNotFoundError:
         raise HostUnfitError(
             "ldd is missing, which tells a server's libraries", "install it: apt-get install libc-bin"
         ) from None
-    said = (done.stdout + done.stderr).decode(errors="replace")
     if (old := _TOO_OLD.search(said)) is not None:
         raise HostUnfitError(
             f"{mysqld.name} needs {old[1]}, which this host's libraries are too old for",
@@ -71,8 +73,11 @@ def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | 
 def _alias(name: str, library: Path) -> Path:
     """Newer distributions renamed libaio.so.1 to libaio.so.1t64; on 64 bits it is the same library."""
     folder = made_readable(libraries_dir() / "renamed")
+    if any(map(why_not_trusted, (folder, *folder.iterdir()))):
+        shutil.rmtree(folder)
+        made_readable(folder)
     link = folder / name
-    if not link.exists():
+    if not link.is_symlink() or link.readlink() != library:
         link.unlink(missing_ok=True)
         link.symlink_to(library)
     return folder

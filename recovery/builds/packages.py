@@ -92,9 +92,11 @@ def _folder(package: str) -> Path:
 
 
 def held(package: str, filename: str) -> Path | None:
-    """The file of a package that was unpacked before."""
-    found = (path for path in sorted(_folder(package).rglob(filename)) if path.is_file())
-    return next((path for path in found if why_not_trusted(path) is None), None)
+    """Return the file of a package that was unpacked before; None where others could change what its folder holds."""
+    folder = _folder(package)
+    found = (path for path in sorted(folder.rglob(filename)) if path.is_file())
+    inside = (path for path in found if path.resolve().is_relative_to(folder.resolve()))
+    return next((path for path in inside if not any(map(why_not_trusted, path.parent.iterdir()))), None)
 
 
 def fetch(package: str, filename: str) -> Path:

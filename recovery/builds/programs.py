@@ -1,16 +1,23 @@
-"""How is a client program run that fetches something, and what was its reason if it failed?"""
+"""How is a client program run that fetches something, and what was its reason if it failed? What does a program
+answer that nobody here knows?"""
 
 from __future__ import annotations
 
 import os
 import re
+import select
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from recovery.errors import RecoveryError
 
 _LIMIT_S = 3600
+_ANSWER_LIMIT_S = 30
+_LONGEST_ANSWER = 64 << 10
 
 # Advice that the clients print after the reason, and notes that are none.
 _BOILERPLATE = re.compile(
@@ -39,6 +46,49 @@ def run(*command: str, folder: Path, environment: Mapping[str, str] | None = Non
     if done.returncode != 0:
         said = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
         raise ClientFailedError(reason(said), "check the network")
+
+
+class NoAnswerError(RecoveryError):
+    """The message is what the program does instead."""
+
+
+def answer(*command: str | Path, environment: Mapping[str, str]) -> str:
+    """What the program prints, on both of its outputs, until it ends; NoAnswerError where it takes too long or prints
+    too much. Nothing of its process group is left running."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+        start_new_session=True,
+    )  # fmt: skip
+    with process:
+        try:
+            return _printed(process).decode(errors="replace").strip()
+        finally:
+            # It is not waited for before: until then nobody else gets its number.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _printed(process: subprocess.Popen[bytes]) -> bytes:
+    """Ends with the process, too: one that it started may hold the pipe open."""
+    assert process.stdout is not None
+    pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
+    try:
+        poller = select.poll()
+        poller.register(pipe, select.POLLIN)
+        poller.register(ended, select.POLLIN)
+        give_up = time.monotonic() + _ANSWER_LIMIT_S
+        printed = b""
+        while len(printed) <= _LONGEST_ANSWER:
+            ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
+            if not ready or time.monotonic() > give_up:
+                raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
+            piece = os.read(pipe, _LONGEST_ANSWER) if pipe in ready else b""
+            if not piece:
+                return printed
+            printed += piece
+        raise NoAnswerError(f"it prints more than {_LONGEST_ANSWER >> 10} KiB")
+    finally:
+        os.close(ended)
 
 
 def reason(output: str) -> str:

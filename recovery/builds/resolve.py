@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.builds import catalog, clients, download, executable, libraries, own, pinned, vendor
+from recovery.builds import catalog, clients, download, executable, installed, libraries, own, pinned, vendor
 from recovery.builds.checksum import remembered
 from recovery.builds.image_names import DEBIAN_NAMES, Wanted, parse_wanted
 from recovery.builds.installed import Installed
@@ -96,7 +96,7 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
     if row is not None and not takes_mirror:
         found = pinned.cached(row) or (vendor.cached(wanted, None) if sources.offline else None)
         if found is None and sources.offline:
-            raise _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+            raise _not_cached(wanted)
         return found or _pinned_or_archived(wanted, row, sources, say)
     return _from_archive(wanted, row, sources, say)
 
@@ -122,7 +122,7 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
     if found is not None:
         return found
     if sources.offline:
-        raise _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+        raise _not_cached(wanted)
     try:
         url = vendor.locate(wanted, sources.archive)
     except download.UnreachableError as error:
@@ -138,6 +138,16 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
     return pinned.cached(row) or pinned.obtain(row, say)
 
 
+def _not_cached(wanted: Version) -> RecoveryError:
+    for server in installed.altered():
+        if server.origin.version == str(wanted):
+            return HostUnfitError(
+                f"{wanted} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
+                "leave --offline out, and it is fetched again",
+            )
+    return _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+
+
 def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
     return UsageError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; {others}")
@@ -145,7 +155,13 @@ def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> Recover
 
 def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:
     found = own.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
-    build = _assemble(found, offline=sources.offline, say=say)
+    try:
+        build = _assemble(found, offline=sources.offline, say=say)
+    except UsageError as error:  # of the user's own server, as its hint says
+        raise HostUnfitError(
+            f"the server in the cache cannot be used: {error.message}",
+            f"remove it, and it is fetched again: rm -r {server.folder}",
+        ) from error
     if not _agree(wanted, build.version):
         server.remove()
         vendor.forget(server.origin.where)

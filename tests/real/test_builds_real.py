@@ -212,6 +212,17 @@ def test_a_recorded_checksum_holds_later(tarball: Path, mirror: Mirror, fresh_ca
     resolve("5.7.22", Sources(archive=mirror.base), _quiet)
 
 
+def test_a_server_that_was_cut_short_is_fetched_again(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
+    mirror.publish(TRUE_NAME, tarball)
+    build = resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    os.truncate(build.mysqld, build.mysqld.stat().st_size // 2)
+    with pytest.raises(HostUnfitError, match="was changed in the cache"):
+        resolve("5.7.22", Sources(archive=mirror.base, offline=True), _quiet)
+    said: list[str] = []
+    assert resolve("5.7.22", Sources(archive=mirror.base), said.append) == build
+    assert "is not used: its files were changed" in said[0]
+
+
 def test_a_wrongly_named_server(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
     mirror.publish(FALSE_NAME, tarball)
     with pytest.raises(RecoveryError, match=r"is 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
