@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recovery.clashes import refuse_size_of_files
+from recovery.clashes import given_options, refuse_size_of_files, refuse_unknown
 from recovery.engines import Engine, Say
 from recovery.host.dropping import Dropper
 from recovery.host.machine import Fact
@@ -28,6 +28,16 @@ def resolve_builds(request: Request, engine: Engine, say: Say) -> tuple[Build, .
         for warning in build.warnings:
             say(f"warning: {build.version}: {warning}")
     return builds
+
+
+def check_options(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> None:
+    """UsageError for an option of the user's that a server does not list."""
+    if not given_options(request):
+        return
+    listed = {build.version: engine.options(build) for build in builds}
+    for version in (version for version, names in listed.items() if not names):
+        say(f"warning: {version} does not list its options: their names are not checked")
+    refuse_unknown(request, listed)
 
 
 def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:

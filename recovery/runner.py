@@ -26,7 +26,7 @@ from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
 from recovery.loop import Loop
 from recovery.plan import NOTHING_YET, places_for
-from recovery.prepared import Prepared, dropper_of, prepare, resolve_builds
+from recovery.prepared import Prepared, check_options, dropper_of, prepare, resolve_builds
 from recovery.request import Request
 from recovery.resumed import Resumed, taken_up
 from recovery.scenarios import find_scenario
@@ -119,6 +119,7 @@ def _prepared(
     tidy(request.results)
     narrator.doing("getting the servers")
     builds = resolve_builds(request, engine, narrator.warn)
+    check_options(request, engine, builds, narrator.warn)
     dropper = dropper_of(request, engine, builds, narrator.warn)
     at_work = find_scenario(request.scenario).programs
     programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)

@@ -21,7 +21,7 @@ from recovery.experiments.literature import publications
 from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
 from recovery.host.lock import host_lock
-from recovery.prepared import resolve_builds
+from recovery.prepared import check_options, resolve_builds
 from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130
@@ -37,7 +37,10 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
     programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
         # Each session finds them, and then says what there is to be warned of.
-        resolve_builds(requests[0], choose(requests[0], say), lambda _: None)
+        engine = choose(requests[0], say)
+        builds = resolve_builds(requests[0], engine, lambda _: None)
+        for request in requests:
+            check_options(request, engine, builds, lambda _: None)
         for name in programs:
             with suppress(RecoveryError):
                 provide(name, offline=requests[0].offline, say=say)
