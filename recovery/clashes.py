@@ -5,14 +5,14 @@ make two cells of one, or a cell of something else, and no figure would tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recovery.errors import ClashError
+from recovery.errors import ClashError, UsageError
 from recovery.model import Named, Version, Work
 from recovery.request import Request
 from recovery.scenarios.pools import POOL_OPTIONS
-from recovery.server.options import REDO, REDO_FILES, as_known, bare
+from recovery.server.options import REDO, REDO_FILES, as_known, bare, hint_if_unknown
 from recovery.versions import can
 from recovery.work import QUESTION, Load
 
@@ -39,8 +39,7 @@ def refuse_clashes(request: Request) -> None:
     options = _of_options(request)
     _refuse_two_of_one(request, options)
     own = {bare(one.name): one.told for one in options}
-    settings = (_Given(name, value, "--set ") for name, value in request.settings)
-    for one in (*settings, *_of_variants(request.variants)):
+    for one in (*_of_settings(request), *_of_variants(request.variants)):
         if bare(one.name) in own:
             raise ClashError(
                 f"{one.told}: {own[bare(one.name)]} says at which values it is measured", "leave out one of the two"
@@ -64,6 +63,30 @@ def refuse_size_of_files(versions: Iterable[Version], request: Request) -> None:
                 f"{given[0].told} makes no difference to {version}: its redo log is as large as {REDO} says",
                 f"vary {REDO} instead, the size of the whole log: servers before 8.0.30 are told of it by their files'",
             )
+
+
+def given_options(request: Request) -> tuple[_Given, ...]:
+    """All options of the server that the user gave."""
+    return (*_of_settings(request), *_of_variants(request.variants), *_of_options(request))
+
+
+def refuse_unknown(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
+    """UsageError for the first option that a server does not list; a server that lists none is not checked."""
+    for one in given_options(request):
+        hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
+        lacking = [version for version, hint in hints.items() if hint]
+        if lacking:
+            raise UsageError(f"{one.told}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
+
+
+def _hint(given: _Given, version: Version, listed: Collection[str]) -> str:
+    """What to write instead; empty if the server has the option, or what it gets in its place."""
+    names = [name for value in given.value.split(",") for name in as_known(version, {given.name: value})]
+    return next(filter(None, (hint_if_unknown(name, listed) for name in names)), "")
+
+
+def _of_settings(request: Request) -> tuple[_Given, ...]:
+    return tuple(_Given(name, value, "--set ") for name, value in request.settings)
 
 
 def _of_options(request: Request) -> tuple[_Given, ...]:

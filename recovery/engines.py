@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import cache
 
 import docker
 import requests
 from docker.errors import DockerException
 
+from recovery.builds import executable, image_look
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError, RecoveryError
@@ -37,6 +39,8 @@ class Engine:
     launcher: Launcher
     dropper: Callable[[Sequence[Build]], Dropper | None]
     """Who may drop the host's caches, once the servers are there; None is nobody."""
+    options: Callable[[Build], frozenset[str]]
+    """The names of all options that a server lists; none if it does not answer."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """For the report's description of the host."""
 
@@ -125,6 +129,7 @@ def _local(request: Request, say: Say) -> Engine:
         lambda version: resolve(version, sources, say),
         LocalLauncher(),
         lambda _: own_dropper() or _any_dropper(),
+        cache(executable.ask_options),
     )
 
 
@@ -149,5 +154,6 @@ def _docker(request: Request, say: Say, client: docker.DockerClient, at: engine.
         lambda version: resolve_image(version, sources, say, client),
         ContainerLauncher(at.url),
         dropper,
+        cache(lambda build: image_look.ask_options(client, build)),
         engine.facts(client, at),
     )

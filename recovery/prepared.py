@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recovery.clashes import refuse_size_of_files
+from recovery.clashes import given_options, refuse_size_of_files, refuse_unknown
 from recovery.engines import Engine, Say
 from recovery.host.dropping import Dropper
 from recovery.host.machine import Fact
@@ -19,6 +19,16 @@ from recovery.rootsteps import RootStep
 from recovery.scenarios import find_scenario
 from recovery.scenarios.scenario import Scenario
 from recovery.stages import Stage, check_beside, check_room, may_alternate, survey
+
+
+def check_options(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> None:
+    """UsageError for an option of the user's that a server does not list."""
+    if not given_options(request):
+        return
+    listed = {build.version: engine.options(build) for build in builds}
+    for version in (version for version, names in listed.items() if not names):
+        say(f"warning: {version} does not list its options: their names are not checked")
+    refuse_unknown(request, listed)
 
 
 def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:

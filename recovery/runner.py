@@ -26,7 +26,7 @@ from recovery.load.insert import insert_statements
 from recovery.load.schema import check_template
 from recovery.loop import Loop
 from recovery.plan import NOTHING_YET, places_for
-from recovery.prepared import Prepared, dropper_of, prepare
+from recovery.prepared import Prepared, check_options, dropper_of, prepare
 from recovery.request import Request
 from recovery.resumed import Resumed, taken_up
 from recovery.scenarios import find_scenario
@@ -122,6 +122,7 @@ def _prepared(
     for build in builds:
         for warning in build.warnings:
             narrator.warn(f"warning: {build.version}: {warning}")
+    check_options(request, engine, builds, narrator.warn)
     dropper = dropper_of(request, engine, builds, narrator.warn)
     at_work = find_scenario(request.scenario).programs
     programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)

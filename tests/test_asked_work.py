@@ -226,7 +226,7 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ),
         ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
         ({"options": ("table_open_cache=,",)}, "names no values"),
-        ({"options": ("datadir=/x",)}, "is set by the tool itself"),
+        ({"options": ("datadir=/x",)}, "is reserved for the tool itself"),
         ({"memory_ratio": "-2"}, "MEMORY_RATIO=-2 makes no sense"),
         ({"memory_ratio": "nan"}, "MEMORY_RATIO=nan makes no sense"),
         ({"load_tables": "4"}, "LOAD_TABLES=4 is more than there are tables (3)"),

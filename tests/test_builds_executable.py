@@ -10,10 +10,19 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import libraries, programs
-from recovery.builds.executable import ask_version, basedir_of, check_elf, find_mysqld, version_said
+from recovery.builds.executable import (
+    ask_options,
+    ask_version,
+    basedir_of,
+    check_elf,
+    find_mysqld,
+    options_said,
+    version_said,
+)
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.model import Flavor
+from recovery.model import Build, Flavor
+from recovery.versions import parse_version
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +164,35 @@ def test_libraries_without_end_are_not_read_to_the_end(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(HostUnfitError, match="it prints more than 64 KiB"):
         libraries.lacking(tmp_path / "mysqld", ())
+
+
+HELP = """mysqld  Ver 5.6.24 for Linux
+--print-defaults        Print the program argument list and exit.
+
+  --abort-slave-event-count=#
+                      Option used by mysql-test. See
+                      --no-such-option.
+  -a, --ansi          Use ANSI SQL syntax.
+  -#, --debug[=name]  Write a log.
+  --Skip-name_resolve Don't resolve names.
+
+Variables (--variable-name=value)
+and boolean options {FALSE|TRUE}  Value (after reading options)
+--------------------------------- -----------------------------
+version-comment                   Source
+"""
+
+
+def test_the_options_that_a_server_lists() -> None:
+    assert options_said(HELP) == {"abort_slave_event_count", "ansi", "debug", "skip_name_resolve"}
+    assert options_said(HELP.partition("-----")[0]) == frozenset(), "it is cut off"
+
+
+@pytest.mark.parametrize("program", ["exec yes", "exec sleep 600", "exit 1", None])
+def test_a_server_that_does_not_list_them(program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a server is ended: conftest sees to it that none is left."""
+    monkeypatch.setattr(programs, "_ANSWER_LIMIT_S", 0.2 if program == "exec sleep 600" else 600)
+    path = tmp_path / "mysqld"
+    if program is not None:
+        _program(path, f"#!/bin/sh\n{program}\n".encode())
+    assert ask_options(Build(parse_version("5.6.24"), path, tmp_path, "f", "own")) == frozenset()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from test_asked_work import asked, refused
 
 from recovery.cli import run
+from recovery.engines import Engine
 from recovery.errors import UsageError
 from recovery.model import Build
-from recovery.prepared import prepare
+from recovery.prepared import check_options, prepare
 from recovery.request import Request
 from recovery.versions import parse_version
 
@@ -161,6 +163,65 @@ def test_a_server_that_tells_its_version_late_is_refused_then() -> None:
     build = Build(parse_version("8.0.31"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match="makes no difference to 8"):
         prepare(request, (build,))
+
+
+NAMES = {
+    "5.7.22": {"innodb_io_capacity", "innodb_log_file_size", "innodb_doublewrite", "table_open_cache"},
+    "8.0.31": {"innodb_io_capacity", "innodb_redo_log_capacity", "innodb_doublewrite", "innodb_log_spin_cpu_abs_lwm"},
+}
+
+
+def checked(listed: dict[str, set[str]], scenario: str = "crash-recovery", **given: Any) -> list[str]:
+    """What is said while the options are checked against what these servers list."""
+    request = asked(scenario, **{**(STARTS if scenario == "crash-recovery" else {}), "versions": BOTH, **given})
+    builds = [Build(parse_version(version), Path("mysqld"), Path(), version, "own") for version in listed]
+    engine = SimpleNamespace(options=lambda build: frozenset(listed[str(build.version)]))
+    said: list[str] = []
+    check_options(request, cast(Engine, engine), builds, said.append)
+    return said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"settings": ("innodb-io-capacity=9", "skip_innodb_doublewrite", "loose_log_spin=1")},
+        {"settings": ("innodb_redo_log_capacity=128M",)},
+        {"variants": ("a:loose_innodb_log_spin_cpu_abs_lwm=4", "b:innodb_redo_log_capacity=1G")},
+        {"scenario": "metadata", "options": ("innodb_redo_log_capacity=128M,1G", "innodb_io_capacity=1,2")},
+    ],
+)
+def test_options_that_every_server_lists_are_accepted(given: dict[str, Any]) -> None:
+    assert checked(NAMES, **given) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "to_do"),
+    [
+        ({"settings": ("innodb_io_capcity=9",)},
+         "--set innodb_io_capcity=9: no such option in 5.7.22, 8.0.31", "did you mean innodb_io_capacity"),
+        ({"settings": ("innodb_log_spin_cpu_abs_lwm=9",)},
+         "--set innodb_log_spin_cpu_abs_lwm=9: no such option in 5.7.22", "loose_innodb_log_spin_cpu_abs_lwm"),
+        ({"variants": ("a:innodb_io_cap=9", "b:")}, "--variant a:innodb_io_cap=9: no such option in 5.7.22, 8.0.31",
+         "write the full name: innodb_io_capacity"),
+        ({"scenario": "metadata", "options": ("loose_innodb_double=1,0",)},
+         "--option loose_innodb_double=1,0: no such option in 5.7.22, 8.0.31", "the full name: innodb_doublewrite"),
+    ],
+)  # fmt: skip
+def test_an_option_that_a_server_does_not_list_is_refused(given: dict[str, Any], what: str, to_do: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        checked(NAMES, **given)
+    assert refusal.value.message == what
+    assert to_do in refusal.value.hint
+
+
+def test_a_server_that_lists_nothing_is_not_checked() -> None:
+    silent = {**NAMES, "5.7.22": set[str]()}
+    assert checked(silent) == []
+    (said,) = checked(silent, settings=("innodb_log_spin_cpu_abs_lwm=9",))
+    assert said == "warning: 5.7.22 does not list its options: their names are not checked"
+    with pytest.raises(UsageError, match="no such option in 8"):
+        checked(silent, settings=("table_open_cache=9",))
 
 
 def test_the_experiments_together_are_refused_or_keep_to_what_can_be_measured(

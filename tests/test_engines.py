@@ -29,7 +29,7 @@ def engine(name: str, found: Build | RecoveryError) -> Engine:
             raise found
         return found
 
-    return Engine(name, resolve, FakeLauncher([]), lambda _: None)
+    return Engine(name, resolve, FakeLauncher([]), lambda _: None, lambda _: frozenset())
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from recovery.server.options import (
     check_user_settings,
     compressed_settings,
     counting_settings,
+    hint_if_unknown,
     key_settings,
     merge,
     render_cnf,
@@ -153,8 +154,73 @@ def test_however_an_option_is_spelled_it_is_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])
 def test_what_the_tool_decides_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="set by the tool"):
+    with pytest.raises(UsageError, match="reserved for the tool"):
         check_user_settings({name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "skip_skip_networkin", "skip_networkin", "loose_skip_networkin", "enable_skip_networking", "skip-networking",
+        "loose_loose_por", "maximum_port", "disable_por", "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
+        "wsrep_provide", "skip_innodb", "verbose", "skip_",
+    ],
+)  # fmt: skip
+def test_no_other_spelling_of_a_reserved_option_is_accepted(name: str) -> None:
+    """Servers accept abbreviations, stacked prefixes, and anything with a dot before a name."""
+    with pytest.raises(UsageError):
+        check_user_settings({name: "1"})
+
+
+@pytest.mark.parametrize("name", ["innodb_force_recover", "loose_innodb_force_r", "enable_innodb_force_recovery"])
+def test_no_other_spelling_of_what_can_damage_the_files(name: str) -> None:
+    with pytest.raises(UsageError, match="is another spelling of innodb_force_recovery"):
+        check_user_settings({name: "6"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["skip_skip_name_resolve", "disable_skip_name_resolve", "skip_loose_ssl", "loose_loose_ssl", "maximum_sort_buffer",
+     "loose_maximum_sort_buffer", "enable_maximum_sort_buffer"],
+)  # fmt: skip
+def test_prefixes_are_not_stacked(name: str) -> None:
+    with pytest.raises(UsageError, match="has a prefix too many"):
+        check_user_settings({name: "1"})
+
+
+LISTED = frozenset(
+    {"innodb_io_capacity", "innodb_io_capacity_max", "skip_name_resolve", "ssl", "ssl_ca", "sort_buffer_size"}
+    | {"partition", "disable_partition_engine_check"}
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["innodb_io_capacity", "loose_innodb_io_capacity", "skip_name_resolve", "skip_ssl", "loose_skip_ssl", "enable_ssl",
+     "loose_rocksdb_block_size", "loose_skip_rocksdb", "disable_partition_engine_check"],
+)  # fmt: skip
+def test_the_full_name_of_an_option_is_accepted(name: str) -> None:
+    assert check_user_settings({name: "1"})
+    assert hint_if_unknown(name, LISTED) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("innodb_io_cap", "write the full name: innodb_io_capacity or innodb_io_capacity_max"),
+        ("loose_innodb_io_capacity_m", "write the full name: innodb_io_capacity_max"),
+        ("skip_name", "write the full name: skip_name_resolve"),
+        ("loose_skip_sort_buffer", "write the full name: skip_sort_buffer_size"),
+        ("disable_partition", "write the full name: disable_partition_engine_check"),
+        ("innodb_io_capcity", "did you mean innodb_io_capacity?"),
+        ("skip_nam_resolve", "did you mean skip_name_resolve?"),
+        ("rocksdb_block_size", "write loose_rocksdb_block_size if it belongs to a plugin"),
+    ],
+)
+def test_any_other_name_is_not(name: str, hint: str) -> None:
+    found = hint_if_unknown(name, LISTED)
+    assert found is not None
+    assert found.startswith(hint)
 
 
 @pytest.mark.parametrize(

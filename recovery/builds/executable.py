@@ -10,7 +10,8 @@ from pathlib import Path
 
 from recovery.builds.programs import NoAnswerError, answer
 from recovery.errors import HostUnfitError, UsageError
-from recovery.model import Flavor, Version
+from recovery.host import tempfolders
+from recovery.model import Build, Flavor, Version
 
 _PLACES = tuple(
     f"{folder}{name}"
@@ -20,6 +21,9 @@ _PLACES = tuple(
 _MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
 _VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
+_OPTION = re.compile(r"^  (?:-., )?--([\w-]+)", re.MULTILINE)
+MOST_LISTED = 4 << 20
+"""Bytes of a server's list of options: 200 kB are usual."""
 
 
 def find_mysqld(folder: Path) -> Path:
@@ -101,6 +105,29 @@ def version_said(text: str) -> Version | None:
         if other.value in text[match.start() :].lower():
             flavor = other
     return Version(flavor, (int(match[2]), int(match[3]), int(match[4])), match["text"])
+
+
+def ask_options(build: Build) -> frozenset[str]:
+    """The names of all options that the server lists; none if it does not answer."""
+    try:
+        with tempfolders.folder() as folder:
+            words, known = (*listing_command(build), f"--datadir={folder}"), environment(build.library_dirs)
+            return options_said(answer(*words, environment=known, folder=folder, longest=MOST_LISTED))
+    except (NoAnswerError, OSError):
+        return frozenset()
+
+
+def listing_command(build: Build) -> tuple[str, ...]:
+    """What makes a server list its options and exit. MariaDB 10.2 does not answer without its messages."""
+    messages = () if build.messages is None else (f"--lc-messages-dir={build.messages}",)
+    return (str(build.mysqld), "--no-defaults", "--user=root", *messages, "--verbose", "--help")
+
+
+def options_said(said: str) -> frozenset[str]:
+    """The names of options from the answer to --verbose --help, with underscores; none if the answer is cut off. A
+    line of dashes ends them; the values of variables come after it."""
+    options, line, _ = said.partition("\n-----")
+    return frozenset(name.replace("-", "_").lower() for name in _OPTION.findall(options)) if line else frozenset()
 
 
 def _is_server(path: Path) -> bool:

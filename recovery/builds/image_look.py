@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import docker
-from docker.errors import APIError
+import requests
+from docker.errors import APIError, DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
-from recovery.builds.executable import version_said
+from recovery.builds.executable import MOST_LISTED, listing_command, options_said, version_said
 from recovery.builds.image_files import read_file, read_folder, real_path, status_of, throw_away
 from recovery.builds.libraries import eatmydata
 from recovery.errors import HostUnfitError, UsageError
@@ -89,6 +90,22 @@ def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> tuple[s
         last = said.splitlines()[-1][:200] if said else "nothing"
         raise HostUnfitError(f"{mysqld} of the image, asked for its version, says: {last}", _OTHER)
     return said, version
+
+
+def ask_options(client: docker.DockerClient, build: Build) -> frozenset[str]:
+    """The names of all options that the server of an image lists; none if it does not answer."""
+    said = b""
+    with (
+        suppress(DockerException, requests.RequestException),
+        throw_away(client, str(build.image), list(listing_command(build))) as container,
+    ):
+        container.start()
+        container.wait(timeout=_ANSWER_S)
+        for chunk in container.logs(stderr=False, stream=True):
+            said += chunk
+            if len(said) > MOST_LISTED:
+                break
+    return options_said(said.decode(errors="replace"))
 
 
 def _find(container: Container, image: str) -> str:

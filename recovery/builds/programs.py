@@ -52,23 +52,26 @@ class NoAnswerError(RecoveryError):
     """The message is what the program does instead."""
 
 
-def answer(*command: str | Path, environment: Mapping[str, str]) -> str:
-    """What the program prints, on both of its outputs, until it ends; NoAnswerError where it takes too long or prints
-    too much. Nothing of its process group is left running."""
+def answer(
+    *command: str | Path, environment: Mapping[str, str], folder: Path | None = None, longest: int = _LONGEST_ANSWER
+) -> str:
+    """Return what the program prints, on both of its outputs, until it ends.
+
+    NoAnswerError where it takes too long or prints too much. Nothing of its process group is left running."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-        start_new_session=True,
+        start_new_session=True, cwd=folder,
     )  # fmt: skip
     with process:
         try:
-            return _printed(process).decode(errors="replace").strip()
+            return _printed(process, longest).decode(errors="replace").strip()
         finally:
             # It is not waited for before: until then nobody else gets its number.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _printed(process: subprocess.Popen[bytes]) -> bytes:
+def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
     """Ends with the process, too: one that it started may hold the pipe open."""
     assert process.stdout is not None
     pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
@@ -78,15 +81,15 @@ def _printed(process: subprocess.Popen[bytes]) -> bytes:
         poller.register(ended, select.POLLIN)
         give_up = time.monotonic() + _ANSWER_LIMIT_S
         printed = b""
-        while len(printed) <= _LONGEST_ANSWER:
+        while len(printed) <= longest:
             ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
             if not ready or time.monotonic() > give_up:
                 raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
-            piece = os.read(pipe, _LONGEST_ANSWER) if pipe in ready else b""
+            piece = os.read(pipe, 64 << 10) if pipe in ready else b""
             if not piece:
                 return printed
             printed += piece
-        raise NoAnswerError(f"it prints more than {_LONGEST_ANSWER >> 10} KiB")
+        raise NoAnswerError(f"it prints more than {longest >> 10} KiB")
     finally:
         os.close(ended)
 

@@ -21,6 +21,7 @@ from recovery.experiments.literature import publications
 from recovery.experiments.page import write
 from recovery.experiments.told import Journey, Step, create, save
 from recovery.host.lock import host_lock
+from recovery.prepared import check_options
 from recovery.scenarios import find_scenario
 
 _INTERRUPTED = 130
@@ -35,7 +36,9 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
     requests = [one.request for one in found if one.request is not None]
     programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
-        resolve_builds(requests[0], choose(requests[0], say), say)
+        engine, builds = resolve_builds(requests[0], choose(requests[0], say), say)
+        for request in requests:
+            check_options(request, engine, builds, say)
         for name in programs:
             with suppress(RecoveryError):
                 provide(name, offline=requests[0].offline, say=say)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import jinja2
@@ -23,10 +24,12 @@ RESERVED: frozenset[str] = frozenset(
     | {"innodb_log_group_home_dir", "innodb_undo_directory", "lc_messages", "lc_messages_dir", "log_error"}
     | {"log_timestamps", "mysqlx", "open_files_limit", "pid_file", "port", "skip_networking", "socket", "tmpdir"}
     | {"user", "admin_address", "admin_port", "create_admin_listener_thread", "extra_port", "mysqlx_bind_address"}
-    | {"mysqlx_port", "mysqlx_socket", "wsrep_on", "wsrep_provider"}
+    | {"mysqlx_port", "mysqlx_socket", "wsrep_on", "wsrep_provider", "chroot", "feedback", "help"}
+    | {"innodb", "keyring_migration_destination", "language", "log_error_services", "silent_startup"}
+    | {"validate_config", "verbose", "version", "wsrep_recover"}
 )
-"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files; and what
-would have the server listen to the network."""
+"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files; what would
+have the server use the network; and what makes a server print something and exit."""
 
 TIMED_ONLY = frozenset({"innodb_force_recovery"})
 """A server that runs under them takes no inserts, and no clean start is wanted with them."""
@@ -38,8 +41,10 @@ SHAPING: frozenset[str] = frozenset(
 
 
 _LOOSE = "loose_"
-_BEFORE_A_NAME = ("skip_", "disable_", "enable_", "maximum_")
-"""With which servers take an option, too."""
+_SWITCHES = ("skip_", "disable_", "enable_")
+"""Servers accept these before the name of an option."""
+_PREFIXES = (_LOOSE, *_SWITCHES, "maximum_")
+"""Servers accept any number of these."""
 _ONCE_CALLED = {"table_cache": "table_open_cache"}
 """MariaDB 10.11 still knows it by that name."""
 REDO = "innodb_redo_log_capacity"
@@ -187,9 +192,9 @@ def canonical(name: str) -> str:
 
 def bare(name: str) -> str:
     """The option that is meant, however it is spelled: `loose_skip_innodb_doublewrite` is `innodb_doublewrite`."""
-    found = canonical(name).removeprefix(_LOOSE)
-    for prefix in _BEFORE_A_NAME:
-        found = found.removeprefix(prefix)
+    found = canonical(name)
+    while found.startswith(_PREFIXES):
+        found = found.partition("_")[2]
     return _ONCE_CALLED.get(found, found)
 
 
@@ -214,17 +219,62 @@ def lasting(settings: Mapping[str, str]) -> Settings:
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
-    """A user's own options, or UsageError for those that the tool decides."""
+    """A user's own options, or UsageError for those that the tool decides, however they are spelled. Whether a server
+    has them, `hint_if_unknown` finds out."""
     wanted = merge(settings)
     for name, value in wanted.items():
-        if name in RESERVED or bare(name) in RESERVED or f"skip_{bare(name)}" in RESERVED:
-            raise UsageError(f"the option '{name}' is set by the tool itself", "leave it out")
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_.]*", name):
+        # A dot is refused: servers ignore what stands before it, so that `x.port` is `port`.
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
             raise UsageError(
                 f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
+        _refuse_guarded(name)
+        switch, rest = _split(name)
+        if f"{switch}{rest}".startswith("maximum_") or rest.startswith(_PREFIXES):
+            raise UsageError(
+                f"the option '{name}' has a prefix too many",
+                f"write its full name, with at most one of {', '.join(_SWITCHES)} before it, and loose_ before that",
+            )
         quoted_value(name, value)
     return wanted
+
+
+def _refuse_guarded(name: str) -> None:
+    """UsageError for a reserved option, and for every other spelling of one or of `innodb_force_recovery`."""
+    meant = bare(name)
+    full = next((full for full in sorted(RESERVED | TIMED_ONLY) if bare(full).startswith(meant)), None)
+    if full is None or (full in TIMED_ONLY and name.removeprefix(_LOOSE) == full):
+        return
+    if full in TIMED_ONLY:
+        raise UsageError(f"'{name}' is another spelling of {full}", f"write {full}")
+    why = "" if meant == bare(full) else f": servers read it as {full}"
+    raise UsageError(f"the option '{name}' is reserved for the tool itself", f"leave it out{why}")
+
+
+def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
+    """What to write instead of a user's option that is none of those that the server lists; None if it may be used.
+    Servers accept abbreviations, so an option that one of them does not list can still be an option to it."""
+    switch, rest = _split(name)
+    plain = switch + rest
+    longer = sorted({full for full in listed if full != plain and full.startswith(plain)})
+    if plain in listed or (rest in listed and not longer):
+        return None
+    longer += sorted(switch + full for full in listed if switch and full != rest and full.startswith(rest))
+    if longer:
+        return f"write the full name: {' or '.join(longer[:3])}"
+    if name.startswith(_LOOSE):
+        return None
+    loose = f"write {_LOOSE}{plain} if it belongs to a plugin, or if not every server has it"
+    candidates = sorted({*listed, *(switch + full for full in listed)})
+    near = difflib.get_close_matches(plain, candidates, n=1, cutoff=0.8)
+    return f"did you mean {near[0]}? Or {loose}" if near else loose
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The switch before an option's name, and the name: `loose_skip_ssl` is `skip_` and `ssl`."""
+    plain = name.removeprefix(_LOOSE)
+    switch = next((switch for switch in _SWITCHES if plain.startswith(switch)), "")
+    return switch, plain.removeprefix(switch)
 
 
 def render_cnf(settings: Mapping[str, str], template_text: str) -> str:

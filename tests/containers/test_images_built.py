@@ -16,7 +16,7 @@ from waiting import until
 
 from recovery.builds import image_make, image_ours, image_server, packages
 from recovery.builds.image import resolve_image
-from recovery.builds.image_look import ask_version
+from recovery.builds.image_look import ask_options, ask_version
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import BASE, own_name
 from recovery.builds.resolve import Sources, resolve
@@ -50,6 +50,7 @@ def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     assert sums.split()[0] == build.fingerprint, "data directories are kept by it"
     assert run_in(client, build, "test", "-f", f"{build.messages}/english/errmsg.sys") == ""
     assert bool(build.scripts) is not can(build.version, "initialize")
+    assert ask_options(client, build) >= {"innodb_io_capacity", "port", "skip_networking"}
     assert all((folder / "fill_help_tables.sql").is_file() for folder in build.scripts)
 
     preloaded = run_in(client, build, str(build.mysqld), "--no-defaults", "--version", preload="libeatmydata.so")

@@ -14,12 +14,15 @@ from datadirs import empty_datadir
 from otherusers import NOBODY, needs_root
 from sessions import stored
 
+from recovery.builds import catalog
+from recovery.builds.executable import ask_options
+from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.errors import HostUnfitError
 from recovery.host.storage import device_of
 from recovery.server.client import scalar
 from recovery.server.local import LocalLauncher
-from recovery.server.options import build_settings
+from recovery.server.options import RESERVED, build_settings, check_user_settings, hint_if_unknown
 from recovery.server.server import Server
 
 pytestmark = pytest.mark.real
@@ -66,6 +69,61 @@ def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> Non
             )  # fmt: skip
             assert done.stdout.split() == ["refused", "refused"]
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        ("skip_skip_networkin=1", "is reserved for the tool itself"),
+        ("skip_networkin=0", "is reserved for the tool itself"),
+        ("x.port=3306", "is no name of a server option"),
+        ("loose_innodb_io_cap=9", "no such option in 5.6.24, mariadb-10.11.5"),
+        ("innodb_io_capcity=9", "did you mean innodb_io_capacity?"),
+        ("innodb_redo_log_capcity=9", "no such option in 5.6.24, mariadb-10.11.5"),
+    ],
+)
+def test_an_option_is_refused_before_anything_is_built(
+    option: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    servers = ["--version", "5.6.24 mariadb-10.11.5", "--engine", "local", "--set", option]
+    kept = ["--tables", "3", "--runs", "1", "--no-probe", "--data", str(data), "--results", str(tmp_path / "results")]
+    assert run(["cold-recovery", *servers, *kept]) == 2
+    assert what in capsys.readouterr().err
+    assert not data.exists() or not list(data.iterdir())
+
+
+EVERYWHERE = (
+    "innodb_buffer_pool_size", "innodb_doublewrite", "innodb_fast_shutdown", "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method", "innodb_force_recovery", "innodb_io_capacity", "innodb_log_file_size",
+    "innodb_monitor_enable", "innodb_open_files", "innodb_page_size", "innodb_read_io_threads", "init_connect",
+    "loose_innodb_log_file_size", "loose_report_host", "loose_table_cache", "loose_table_open_cache",
+    "performance_schema", "plugin_dir", "skip-innodb-doublewrite", "skip-name-resolve", "skip_ssl", "sync_binlog",
+    "table_definition_cache", "table_open_cache", "table_open_cache_instances", "tmp_table_size",
+    "transaction-isolation", "loose_keyring_file_data", "loose_innodb_lock_schedule_algorithm",
+    "loose_innodb_redo_log_capacity", "loose_innodb_log_spin_cpu_abs_lwm", "loose_innodb_thread_concurrency",
+)  # fmt: skip
+"""What the pages of the tool and its tests give to servers."""
+SOME = {
+    "log_error_verbosity": {"5.7.22", "8.0.15", "8.0.31"},
+    "innodb_redo_log_capacity": {"8.0.31"},
+    "innodb_log_spin_cpu_abs_lwm": {"8.0.15", "8.0.31"},
+    "innodb_log_wait_for_flush_spin_hwm": {"8.0.15", "8.0.31"},
+    "innodb_lock_schedule_algorithm": {"mariadb-10.2.11"},
+    "innodb_thread_concurrency": {"5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11"},
+}
+"""Who has an option that not every server has."""
+
+
+@pytest.mark.parametrize("version", [str(row.version) for row in catalog.rows()])
+def test_a_server_lists_its_options(version: str) -> None:
+    listed = ask_options(resolve(version, Sources(), print))
+    written = {name: next(iter(check_user_settings({name: "1"}))) for name in (*EVERYWHERE, *SOME)}
+    accepted = {name for name, found in written.items() if hint_if_unknown(found, listed) is None}
+    assert accepted == {*EVERYWHERE, *(name for name, versions in SOME.items() if version in versions)}
+    assert listed >= {"port", "skip_networking"}
+    for name in listed - RESERVED:
+        check_user_settings({name: "1"})
 
 
 @needs_root
