@@ -178,4 +178,4 @@ class TestReal:
         tried = [sys.executable, "-c", "from recovery.host.disktrial import no_disk; no_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = [image for image in attached_images() if image.is_relative_to(temporary)]
-        assert tuple(clear_left_trials()) == (left.with_suffix(""),)
+        assert left.with_suffix("") in tuple(clear_left_trials())
