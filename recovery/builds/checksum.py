@@ -37,7 +37,7 @@ def remembered(path: Path, memo: Path) -> str:
         known = json.loads(memo.read_text(encoding="utf-8"))
         if known["file"] == key:
             return str(known["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # no memo, or a damaged one: it is made again
     sha256 = digest(path)
     with suppress(OSError):  # a cache of root's, which others may read

@@ -49,7 +49,7 @@ def look(client: docker.DockerClient, image: str, source: str) -> Build:
     memo = _memory(image).with_suffix(".json")
     try:
         found = _Look(**json.loads(memo.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
+    except (OSError, ValueError, TypeError, RecursionError):  # no memo, or a damaged one: it is made again
         found = _look(client, image)
         made_readable(memo.parent)
         write_atomically(memo, json.dumps(asdict(found)).encode())

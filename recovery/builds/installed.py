@@ -92,7 +92,7 @@ def _load(folder: Path) -> Installed | None:
         place = PurePosixPath(server.origin.mysqld)
         inside = not place.is_absolute() and ".." not in place.parts
         return server if inside and server.mysqld.is_file() else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
@@ -112,7 +112,7 @@ def _why_not_ours(folder: Path) -> str | None:
 def _format_of(folder: Path) -> int:
     try:
         number = json.loads((folder / _RECORD).read_text(encoding="utf-8")).get("format", FORMAT)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return FORMAT
     return number if isinstance(number, int) else FORMAT
 

@@ -176,7 +176,7 @@ def _owner(signature: bytes) -> Owner | None:
         return Owner(
             int(told["pid"]), _line(told["command"]), _line(told["since"]), uid if isinstance(uid, int) else None
         )
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -38,6 +38,7 @@ SHAPING: frozenset[str] = frozenset(
 
 
 _LOOSE = "loose_"
+_MOST_VALUE = 4096
 _BEFORE_A_NAME = ("skip_", "disable_", "enable_", "maximum_")
 """With which servers take an option, too."""
 _ONCE_CALLED = {"table_cache": "table_open_cache"}
@@ -223,6 +224,8 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
             raise UsageError(
                 f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
+        if len(value) > _MOST_VALUE:
+            raise UsageError(f"the value of '{name}' has {len(value):,} characters", f"give {_MOST_VALUE:,} at most")
         quoted_value(name, value)
     return wanted
 
