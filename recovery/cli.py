@@ -21,6 +21,7 @@ from recovery.commands.compare import compare_command
 from recovery.commands.credentials import refuse_credentials
 from recovery.commands.doctor import doctor
 from recovery.commands.experiments import experiments
+from recovery.commands.grids import tell
 from recovery.commands.images import images
 from recovery.commands.options import (
     FROM_ENVIRONMENT,
@@ -154,7 +155,7 @@ def _tell_caller_of_make(arguments: list[str]) -> None:
     """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
     if "MAKELEVEL" in os.environ and arguments and arguments[0] not in measuring_commands():
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
-        click.echo("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
+        tell("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
 
 
 def _is_setting(name: str) -> bool:

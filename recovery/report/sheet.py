@@ -10,13 +10,14 @@ from enum import Enum
 
 from recovery.measured import Around
 from recovery.phases import JOIN, ORDER, in_order, seconds_by_name
+from recovery.report.watching import harmless
 from recovery.stored import Run, Session, Verdict
 
 Cell = str | int | float | None
 _NESTED = frozenset(
     {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients", "told"}
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\n")
 """A spreadsheet would compute what begins so."""
 _EMPTY = Run(0, "", "", "", 0, Verdict.VOID)
 """Has the names of all columns."""
@@ -56,4 +57,6 @@ def _at_work(session: Session, run: Run) -> Iterator[tuple[str, Cell]]:
 def _safe(cell: Cell) -> Cell:
     if isinstance(cell, Enum):
         cell = str(cell.value)
+    if isinstance(cell, str):
+        cell = "\n".join(map(harmless, cell.split("\n")))
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
