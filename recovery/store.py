@@ -26,7 +26,7 @@ from recovery.measures import Between, Held, Middle, between, contrasts, is_work
 from recovery.planned import PLAN, Planned
 from recovery.planned import to_json as plan_to_json
 from recovery.readback import FORMAT, read_back
-from recovery.stored import Finding, Run, Session
+from recovery.stored import Finding, Run, Session, more_than_a_report_shows
 from recovery.summary import Summary, summarised
 
 REPORT = "report.json"
@@ -204,7 +204,16 @@ def _read(folder: Path) -> Session:
     # One that was to be measured again may have been.
     done = session.done
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in done]
-    return replace(session, runs=_in_order({run.number: run for run in (*session.runs, *late)}.values()))
+    session = replace(session, runs=_in_order({run.number: run for run in (*session.runs, *late)}.values()))
+    many = more_than_a_report_shows(
+        runs=len(session.runs),
+        versions=len(session.versions),
+        variants=len(session.variants),
+        names=len({name for run in session.runs for name in (*run.measures, *(phase.name for phase in run.phases))}),
+    )
+    if many:
+        raise RecoveryError(f"{path} is damaged: it holds {many}", "restore the file, or measure again")
+    return session
 
 
 def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
