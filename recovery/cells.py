@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from recovery.stored import Axis, Session
 
@@ -49,21 +49,9 @@ def says_itself(axis: Axis) -> bool:
     )
 
 
-def differing(session: Session, variants: Sequence[str]) -> tuple[Axis, ...]:
-    """The axes on which these have more than one value; what one lacks is none."""
-    found = []
-    for axis in session.axes:
-        had = {session.cells.get(variant, {}).get(axis.name) for variant in variants} - {None}
-        if len(had) > 1:
-            known = tuple(value for value in axis.values if value in had)
-            others = tuple(sorted(value for value in had if value is not None and value not in axis.values))
-            found.append(replace(axis, values=known + others))
-    return tuple(found)
-
-
 def groups(session: Session) -> tuple[Group, ...]:
     """By the first axis, where it says by itself what is measured and its values are each a matter of their own."""
-    whole = differing(session, session.variants)
+    whole = session.differing_axes
     first = whole[0] if whole else None
     if first is not None and says_itself(first):
         parts = tuple(_part(session, first, value) for value in first.values)
@@ -77,7 +65,7 @@ def groups(session: Session) -> tuple[Group, ...]:
 
 def _part(session: Session, axis: Axis, value: str) -> Group:
     variants = tuple(variant for variant in session.variants if session.cells.get(variant, {}).get(axis.name) == value)
-    return Group(value, variants, differing(session, variants), session.figure_of(variants[0]))
+    return Group(value, variants, session.differing_among(variants), session.figure_of(variants[0]))
 
 
 def are_told_apart(session: Session, group: Group) -> bool:
@@ -101,7 +89,7 @@ def _is_scale(axis: Axis) -> bool:
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
     """`point-select, threads 8, poll=on`: by what it differs from others; its name where nothing says it."""
-    axes = [axis for axis in differing(session, session.variants) if axis.name not in without]
+    axes = [axis for axis in session.differing_axes if axis.name not in without]
     cell = session.cells.get(variant, {})
     told = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
     return ", ".join(told) or ("" if without else variant)

@@ -21,6 +21,7 @@ from recovery.commands.compare import compare_command
 from recovery.commands.credentials import refuse_credentials
 from recovery.commands.doctor import doctor
 from recovery.commands.experiments import experiments
+from recovery.commands.grids import tell
 from recovery.commands.images import images
 from recovery.commands.options import (
     FROM_ENVIRONMENT,
@@ -42,6 +43,8 @@ from recovery.selfbench.command import bench
 INTERRUPTED = 130
 _STANDARD_ERROR = 2
 LOG_LINES = 10
+_MOST_LETTERS = 2000
+"""Of a line of an error."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -152,7 +155,7 @@ def _tell_caller_of_make(arguments: list[str]) -> None:
     """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
     if "MAKELEVEL" in os.environ and arguments and arguments[0] not in measuring_commands():
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
-        click.echo("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
+        tell("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
 
 
 def _is_setting(name: str) -> bool:
@@ -167,11 +170,16 @@ def _defaults(config: dict[str, Any]) -> dict[str, object]:
     }
 
 
+def _line(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+
+
 def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
     """A line each, whatever was typed or read: a line end in it, or a sign that a terminal obeys, is none of ours."""
     with suppress(OSError):  # nobody reads it any more: the exit code is still ours
-        click.echo(f"error: {printable(message)}", err=True)
+        click.echo(f"error: {_line(message)}", err=True)
         for line in [line for line in log_tail if line.strip()][-LOG_LINES:]:
-            click.echo(f"  log: {printable(line)}", err=True)
+            click.echo(f"  log: {_line(line)}", err=True)
         if hint:
-            click.echo(f"hint:  {printable(hint)}", err=True)
+            click.echo(f"hint:  {_line(hint)}", err=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, UsageError
 
 _ANY_FILE = r".+\.\w+"
 
@@ -27,6 +27,15 @@ def copy_atomically(source: Path, path: Path) -> None:
     """The same, with what another file holds."""
     with source.open("rb") as content:
         _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
+
+
+def read_limited(path: Path, most_bytes: int) -> bytes:
+    """Returns what the file holds. Raises UsageError if that is more than `most_bytes`."""
+    with path.open("rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise UsageError(f"{path} is larger than {most_bytes:,} bytes", "name another file, or make it smaller")
+    return content
 
 
 def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:

@@ -13,7 +13,7 @@ from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
 from recovery.stored import STARTUP, Axis, Run, Session, Verdict
 from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
-from recovery.summary import baseline_of, mean
+from recovery.summary import baseline_of, cells_of, mean
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,7 @@ def means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
 
 def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
     """All runs by version and variant, counted or not."""
-    cells: dict[tuple[str, str], list[Run]] = {
-        (version, variant): [] for version in session.versions for variant in session.variants
-    }
-    for run in session.runs:
-        if (run.version, run.variant) in cells:
-            cells[run.version, run.variant].append(run)
-    return {key: tuple(runs) for key, runs in cells.items()}
+    return cells_of(session.runs, session.versions, session.variants)
 
 
 def against_baseline(session: Session, name: str | None = None) -> tuple[Middle, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +82,7 @@ def _is_open_to_all(about: os.stat_result) -> bool:
 def trusted_users() -> frozenset[int]:
     """Root has become root by sudo, or in a container, on behalf of somebody who could do all of it themselves."""
     own, behalf = os.geteuid(), os.environ.get("SUDO_UID", "")
-    return frozenset({0, own, *([int(behalf)] if own == 0 and behalf.isdecimal() else [])})
+    return frozenset({0, own, *([int(behalf)] if own == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else [])})
 
 
 def made_private(folder: Path) -> Path:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.errors import UsageError
 from recovery.model import Extra, Layout, Named, Schema, Trial, Variant, Version, Work
 from recovery.server.options import shaping
+from recovery.stored import more_than_a_report_shows
 from recovery.versions import can
 
 UNNAMED = Named("")
@@ -180,6 +182,8 @@ def make_plan(
     steps = [
         (place.version, variant, repeat) for place, repeat in blocks for variant in variants if is_over(variant, place)
     ]
+    if many := more_than_a_report_shows(runs=len(steps), versions=len(versions), variants=len(variants)):
+        raise UsageError(f"these are {many} in a session", "measure fewer, or divide them among several sessions")
     return Plan(
         tuple(
             Trial(number, version, variant, repeat, extra.get(repeat))

@@ -9,8 +9,11 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import RecoveryError
+from recovery.files import read_limited
 
 FORMAT = 1
+_MOST_BYTES = 500_000_000
+"""Twice what a session of many runs takes."""
 _LEAST, _MOST = 1e-30, 1e30
 """Between them lies whatever can be measured, and all that is made of it: beyond, to compute with it would fail."""
 _Stored = TypeVar("_Stored")
@@ -19,7 +22,7 @@ _Stored = TypeVar("_Stored")
 def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
     """Keys that we don't know are a later tool's, and are left alone."""
     try:
-        content = path.read_bytes()
+        content = read_limited(path, _MOST_BYTES)
         stored = json.loads(content, parse_float=_real, parse_int=_whole, parse_constant=_no_figure)
         if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
             raise ValueError("it has no format number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from recovery.measures import Between, Held, Middle, between, contrasts, is_work
 from recovery.planned import PLAN, Planned
 from recovery.planned import to_json as plan_to_json
 from recovery.readback import FORMAT, read_back
-from recovery.stored import Finding, Run, Session
+from recovery.stored import Finding, Run, Session, more_than_a_report_shows
 from recovery.summary import Summary, summarised
 
 REPORT = "report.json"
@@ -39,6 +40,8 @@ LOCK = "running.lock"
 _KILLED = "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
 DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """What is half made in the folder of all sessions, which may hold files of the user's."""
+
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 _SESSION = TypeAdapter(Session)
 _RUN = TypeAdapter(Run)
@@ -201,7 +204,16 @@ def _read(folder: Path) -> Session:
     # One that was to be measured again may have been.
     done = session.done
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, _RUN)).number not in done]
-    return replace(session, runs=_in_order({run.number: run for run in (*session.runs, *late)}.values()))
+    session = replace(session, runs=_in_order({run.number: run for run in (*session.runs, *late)}.values()))
+    many = more_than_a_report_shows(
+        runs=len(session.runs),
+        versions=len(session.versions),
+        variants=len(session.variants),
+        names=len({name for run in session.runs for name in (*run.measures, *(phase.name for phase in run.phases))}),
+    )
+    if many:
+        raise RecoveryError(f"{path} is damaged: it holds {many}", "restore the file, or measure again")
+    return session
 
 
 def _in_order(runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -273,9 +285,14 @@ def _point_latest(results: Path, name: str) -> None:
 
 
 def _json(stored: dict[str, Any]) -> bytes:
-    text = json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
+    text = escaped(json.dumps(stored, indent=2, ensure_ascii=False)) + "\n"
     # A file name that is no UTF-8 must not cost the session its results.
     return text.encode("utf-8", errors="replace")
+
+
+def escaped(text: str) -> str:
+    r"""Returns JSON that means the same, with `\u009b` and the like for each character that a terminal obeys."""
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def session_names(results: Path) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
 from recovery.measured import Around, Chain, Floor, Hot, Phase, Timeline, Wait, Watched
 
@@ -224,6 +226,45 @@ class Session:
 
     def figure_of(self, variant: str) -> str:
         return self.figures.get(variant, self.figure)
+
+    @cached_property
+    def differing_axes(self) -> tuple[Axis, ...]:
+        """The axes by which its variants differ."""
+        return self.differing_among(self.variants)
+
+    def differing_among(self, variants: Sequence[str]) -> tuple[Axis, ...]:
+        """The axes on which these have more than one value; what one lacks is none."""
+        found = []
+        for axis in self.axes:
+            had = {self.cells.get(variant, {}).get(axis.name) for variant in variants} - {None}
+            if len(had) > 1:
+                known = tuple(value for value in axis.values if value in had)
+                others = tuple(sorted(value for value in had if value is not None and value not in axis.values))
+                found.append(replace(axis, values=known + others))
+        return tuple(found)
+
+
+MOST_RUNS = 10_000
+"""Of a session, or it takes a report very long."""
+MOST_VERSIONS = 100
+"""Of a session."""
+MOST_CELLS = 2_000
+"""Of a session: its versions times its variants."""
+
+
+MOST_NAMES = 1_000
+"""Of phases and figures, in a session."""
+
+
+def more_than_a_report_shows(*, runs: int, versions: int, variants: int, names: int = 0) -> str | None:
+    """Returns what a session has too much of, in words, or None."""
+    counts = (
+        (runs, MOST_RUNS, "runs"),
+        (versions, MOST_VERSIONS, "versions"),
+        (versions * variants, MOST_CELLS, "versions times variants"),
+        (names, MOST_NAMES, "names of phases and figures"),
+    )
+    return next((f"{count:,} {what}, and {most:,} are the most" for count, most, what in counts if count > most), None)
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,7 @@ def summarise(
     runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
 ) -> tuple[Summary, ...]:
     """One summary for each version in each variant, in the order given; failed and void runs are only counted."""
-    kept = tuple(runs)
-    cells = {(version, variant): _cell(kept, version, variant) for version in versions for variant in variants}
+    cells = cells_of(runs, versions, variants)
     times = {key: _times(cell) for key, cell in cells.items()}
     base = baseline if baseline in versions else next(iter(versions), None)
     return tuple(
@@ -81,12 +80,8 @@ def summarise(
 def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
     """Version, variant, and the runs that count, in the order of the report; without those that have none."""
     measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
-    cells = (
-        (version, variant, _cell(measured, version, variant))
-        for version in session.versions
-        for variant in session.variants
-    )
-    return tuple(cell for cell in cells if cell[2])
+    cells = cells_of(measured, session.versions, session.variants)
+    return tuple((*key, runs) for key, runs in cells.items() if runs)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -95,8 +90,15 @@ def mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(taken) if taken else None
 
 
-def _cell(runs: Iterable[Run], version: str, variant: str) -> tuple[Run, ...]:
-    return tuple(run for run in runs if (run.version, run.variant) == (version, variant))
+def cells_of(
+    runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]
+) -> dict[tuple[str, str], tuple[Run, ...]]:
+    """Returns the runs of each version in each variant."""
+    cells: dict[tuple[str, str], list[Run]] = {(version, variant): [] for version in versions for variant in variants}
+    for run in runs:
+        if (run.version, run.variant) in cells:
+            cells[run.version, run.variant].append(run)
+    return {key: tuple(found) for key, found in cells.items()}
 
 
 def _times(cell: Iterable[Run]) -> list[float]:

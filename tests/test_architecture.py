@@ -97,7 +97,7 @@ FILE_CALLS = {
     "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
 }  # fmt: skip
 MAY_EXIT_AND_PRINT = {"cli", "__main__"}
-MOST_LINES_OF_A_FILE = 300
+MOST_LINES_OF_A_FILE = 320
 MOST_LINES_OF_A_FUNCTION = 60
 
 # Put together here, so that this file does not name them either.

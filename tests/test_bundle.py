@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from recovery.bundle import sql
 from recovery.bundle.make import make
 from recovery.cli import run
+from recovery.errors import RecoveryError
 from recovery.report import markdown
 from recovery.store import load, to_json
 from recovery.stored import Session
@@ -241,6 +243,34 @@ def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
     assert "create table discovery.table_100000 " in script
     assert script.count("create table") == 199
     assert "99,801 statements are left out" in script
+
+
+@pytest.mark.parametrize("settings", [{"tables": 10**8, "schemas": 10**5}, {"tables": 10**8}, {"rows": 10**8}])
+def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: dict[str, int]) -> None:
+    session = load(STORED)
+    session = replace(session, settings={**session.settings, **settings, "inserts": 10**6})
+    found = sql.scripts(session)
+    assert found["schema.sql"].startswith("-- About ")
+    assert "The first 100 are here" in found["schema.sql"]
+    assert len(found["schema.sql"]) < 5_000_000
+    assert found["inserts.sql"].startswith("-- The first 10,000 of 1,000,000.\n")
+    assert len(found["inserts.sql"].splitlines()) == 10_001
+
+
+def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
+    template = tmp_path / "t.sql"
+    template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")
+    session = load(STORED)
+    session = replace(session, settings={**session.settings, "tables": 10**8, "template": str(template)})
+    assert sql.scripts(session)["schema.sql"] == "-- not rendered: the template makes more than 1,000,000 tables\n"
+    assert sql.first_statements(session) == ()
+
+
+def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
+    session = load(STORED)
+    notes = tuple(f"--host=db{number}x" for number in range(1_100))
+    with pytest.raises(RecoveryError, match="1,000 can be masked"):
+        make(keep(replace(session, notes=notes), tmp_path / "s"))
 
 
 def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:

@@ -158,6 +158,11 @@ def test_the_layers_of_settings(
         ("note = 5", "'note' cannot be 5"),
         ("no_probe = 1", "'no_probe' cannot be 1"),
         ("set = 3", "'set' is no table"),
+        (f"tables = {'9' * 5000}", "no valid TOML: a number in it has too many digits"),
+        (f"tables = 0x{'f' * 5000}", "no valid TOML: a number in it has too many digits"),
+        (f"set = {'[' * 5000}", "no valid TOML: it is nested too deeply"),
+        ("#" * 70_000, "recovery.toml is larger than 65,536 bytes"),
+        (f"{'x' * 5000} = 1", "unknown setting 'xxx"),
     ],
 )
 def test_a_wrong_config(text: str, words: str, in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,6 +170,25 @@ def test_a_wrong_config(text: str, words: str, in_an_empty_folder: Path, capsys:
     code, said = complaint(capsys, "versions")
     assert code == 2
     assert words in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--tables", "9" * 5000],
+        ["--runs", "9" * 5000],
+        ["--set", "innodb_buffer_pool_size=" + "9" * 5000],
+        ["--set", "innodb_redo_log_capacity=" + "9" * 5000],
+        ["--variant", "a:innodb_buffer_pool_size=" + "9" * 5000],
+    ],
+)
+@pytest.mark.parametrize("command", ["cold-recovery", "interference"])
+def test_a_number_of_thousands_of_digits(
+    command: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = complaint(capsys, command, "--dry-run", *arguments)
+    assert code == 2
+    assert all(len(line) < 2100 for line in said.splitlines())
 
 
 def test_a_variable_that_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

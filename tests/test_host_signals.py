@@ -3,29 +3,86 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from recovery.host.signals import end_like_an_interrupt, handled_by, held_back
+from recovery.host.signals import ENDING, end_like_an_interrupt, handled_by, held_back
 
 
 @pytest.fixture(autouse=True)
 def as_they_were() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # Whoever starts the tests with nohup has them ignore one.
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_all_three_are_an_interrupt(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", sorted(ENDING))
+def test_each_is_an_interrupt(number: int) -> None:
     end_like_an_interrupt()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+
+
+ALL_OF_THEM = """
+import os, signal
+from recovery import cli
+
+def killed(number):
+    "Returns how the command line ends, if this signal comes while it runs."
+    child = os.fork()
+    if not child:
+        for one in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(one, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+        def work(_):
+            os.kill(os.getpid(), number)
+            return 7
+
+        cli.run = work
+        try:
+            cli.main()
+        except SystemExit as ended:
+            os._exit(ended.code)
+    status = os.waitpid(child, os.WUNTRACED)[1]
+    if os.WIFSTOPPED(status):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return "stopped"
+    return os.waitstatus_to_exitcode(status)
+
+for number in sorted(signal.valid_signals()):
+    print(number, killed(number))
+"""
+
+
+def test_what_would_end_the_command_ends_it_by_130() -> None:
+    """Whatever the kernel knows: those that are left end nothing, or cannot be handled."""
+    told = subprocess.run([sys.executable, "-c", ALL_OF_THEM], capture_output=True, text=True, check=True).stdout
+    codes = {int(number): code for number, code in map(str.split, told.splitlines())}
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+    ended = {number for number, code in codes.items() if code.startswith("-")}
+    assert ended == {signal.SIGKILL, *faults}
+    assert {number for number, code in codes.items() if code == "130"} == ENDING
+
+
+def test_one_that_comes_while_handlers_change_is_not_lost() -> None:
+    """Those of the outer block get it, or those of the inner one; afterwards it is an interrupt again."""
+    end_like_an_interrupt()
+    came: list[int] = []
+    with handled_by(lambda number, _: came.append(number)):
+        with handled_by(lambda number, _: came.append(-number)):
+            signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGUSR1)
+    assert came == [-signal.SIGUSR1, signal.SIGUSR1]
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGUSR1)
 
 
 def test_what_comes_while_held_back_comes_right_afterwards() -> None:

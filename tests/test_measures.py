@@ -12,7 +12,6 @@ from schema_check import complaints
 from recovery.cells import (
     Group,
     cell_words,
-    differing,
     groups,
     is_numeric,
     is_switch,
@@ -180,7 +179,7 @@ def test_cells_are_called_by_what_differs() -> None:
     assert cell_words(session, "400-on", without=("poll",)) == "table_open_cache=400"
     alone = interference(caches=("400",))
     assert cell_words(alone, "400-on") == "poll=on"
-    assert [axis.name for axis in differing(alone, alone.variants)] == ["poll"]
+    assert [axis.name for axis in alone.differing_axes] == ["poll"]
     assert (
         cell_words(table_cache(), "read-only-16-2-8") == "read-only, table_open_cache_instances=16, tables 2, threads 8"
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, UsageError
 from recovery.host.space import Need
 from recovery.model import Build, Cache, Extra, Flavor, Layout, Named, Schema, Variant, Version, starts
 from recovery.plan import Place, make_plan, places_for, variants_of
@@ -50,6 +50,21 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
     assert [trial.number for trial in plan.trials if plan.is_last(trial)] == [5, 6]
     assert make_plan([OLD, NEW], [COLD], repeats=1, alternating=False).order == "versions run one after the other"
     assert make_plan([OLD], [COLD], repeats=1, alternating=True).order == "one version"
+
+
+@pytest.mark.parametrize(
+    ("versions", "variants", "repeats", "many"),
+    [
+        (1, 2, 5_001, "10,002 runs, and 10,000 are the most"),
+        (101, 1, 1, "101 versions"),
+        (50, 41, 1, "2,050 versions times variants"),
+    ],
+)
+def test_more_than_a_report_shows_is_not_begun(versions: int, variants: int, repeats: int, many: str) -> None:
+    releases = [Version(Flavor.MYSQL, (8, 0, number)) for number in range(versions)]
+    named = [Variant(f"v{number}", Cache.COLD) for number in range(variants)]
+    with pytest.raises(UsageError, match=many):
+        make_plan(releases, named, repeats=repeats, alternating=True)
 
 
 def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None:

@@ -149,3 +149,30 @@ def test_one_blank_between_columns_where_that_saves_a_split() -> None:
 
 def test_control_characters_never_reach_a_terminal() -> None:
     assert layout.printable("a\n b\x1b[31m\ud800\u202ec") == "a b?[31m??c"
+
+
+class Counted(str):
+    """A version that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_report_groups_its_runs_once() -> None:
+    """With 1,000 runs in 1,000 cells, a search of all runs for each cell takes a million comparisons."""
+    versions = tuple(Counted(f"8.0.{number}") for number in range(50))
+    variants = tuple(f"cold-{number}" for number in range(20))
+    cells = [(version, variant) for version in versions for variant in variants]
+    runs = tuple(
+        replace(SESSION.runs[0], number=number, version=version, variant=variant)
+        for number, (version, variant) in enumerate(cells, 1)
+    )
+    session = replace(SESSION, versions=versions, variants=variants, runs=runs, planned_runs=len(runs), servers={})
+    Counted.compared = 0
+    text.render(session)
+    assert Counted.compared < 300_000

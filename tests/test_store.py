@@ -224,6 +224,32 @@ def test_a_damaged_report_is_one_line(store: SessionStore, content: bytes) -> No
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("changes", "many"),
+    [
+        ({"runs": 10_001}, "10,001 runs, and 10,000 are the most"),
+        ({"versions": [f"8.0.{number}" for number in range(101)]}, "101 versions"),
+        ({"variants": [f"v{number}" for number in range(2_001)]}, "2,001 versions times variants"),
+        ({"measures": {f"m{number}": 1.0 for number in range(1_001)}}, "1,002 names of phases and figures"),
+    ],
+)
+def test_more_than_a_report_shows_is_damage(store: SessionStore, changes: dict[str, Any], many: str) -> None:
+    store.append(a_run(1))
+    (run,) = stored(store.folder)["runs"]
+    runs = [{**run, "number": number + 1} for number in range(changes.pop("runs", 1))]
+    runs[0]["measures"] = changes.pop("measures", {})
+    change(store.folder, runs=runs, **changes)
+    with pytest.raises(RecoveryError, match=f"is damaged: it holds {many}"):
+        load(store.folder)
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / REPORT).open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(RecoveryError, match="is larger than"):
+        load(tmp_path)
+
+
 def test_a_verdict_nobody_knows_is_damage(store: SessionStore) -> None:
     store.append(a_run(1))
     change(store.folder, runs=[{**stored(store.folder)["runs"][0], "verdict": "splendid"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
+import re
 import time
 import urllib.error
 import urllib.request
@@ -73,7 +74,7 @@ def download(url: str, target: Path, say: Callable[[str], None]) -> None:
     try:
         with _open(url, "GET", _SILENCE_S) as answer, target.open("wb") as file, _reading(url):
             told = answer.headers.get("Content-Length")
-            total = int(told) if told and told.isdigit() else None
+            total = int(told) if told and re.fullmatch(r"[0-9]{1,18}", told) else None
             done = _copy(answer, file.write, total, say)
     except urllib.error.HTTPError as error:
         raise _refused(url, error) from None

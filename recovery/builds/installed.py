@@ -117,7 +117,7 @@ def _load(folder: Path) -> Installed | None:
         place = PurePosixPath(server.origin.mysqld)
         inside = not place.is_absolute() and ".." not in place.parts
         return server if inside and server.mysqld.is_file() else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

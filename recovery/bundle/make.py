@@ -23,6 +23,7 @@ from recovery.store import REPORT, STACKS, load, to_json
 from recovery.stored import Session
 
 TEXT = "report.txt"
+_MOST_LITERALS = 1_000
 _NAMES = "(names of files)"
 _PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
 
@@ -99,7 +100,13 @@ def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
 def _literals(session: Session, texts: list[str]) -> tuple[literals.Literal, ...]:
     """A name that is seen once, in a path or in a log, is private wherever it stands."""
     found = (*of_host(os.environ), *literals.of_session(session))
-    return literals.kept((*found, *literals.of_names((*_strings(json.loads(to_json(session))), *texts))))
+    kept = literals.kept((*found, *literals.of_names((*_strings(json.loads(to_json(session))), *texts))))
+    if len(kept) > _MOST_LITERALS:
+        raise RecoveryError(
+            f"the session names {len(kept):,} users, hosts and secrets; {_MOST_LITERALS:,} can be masked",
+            "look into its logs: no session of this tool names as many",
+        )
+    return kept
 
 
 def _strings(value: Any) -> list[str]:

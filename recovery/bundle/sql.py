@@ -7,18 +7,22 @@ import shlex
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from recovery.bundle.literals import words_of
 from recovery.errors import RecoveryError, UsageError
 from recovery.load.insert import insert_statements
-from recovery.load.schema import measure_by_rendering, statements
+from recovery.load.schema import measure, measure_by_rendering, statements
 from recovery.model import Layout, Schema
-from recovery.request import DEFAULT_INSERTS, MOST_COLUMNS, MOST_TABLES, parse_layout, parse_variants
+from recovery.request import DEFAULT_INSERTS, MOST_COLUMNS, MOST_INSERTS, MOST_TABLES, parse_layout, parse_variants
 from recovery.stored import Session
 
 MOST_BYTES = 1_000_000
 """Of a script that is put in whole: some 13,000 tables."""
+MOST_STATEMENTS = 1_000_000
+"""Of a script that is rendered as a whole."""
+_SHOWN_INSERTS = 10_000
 _SHOWN = 100
 """Statements of either end of a longer one."""
 
@@ -32,7 +36,9 @@ def scripts(session: Session) -> dict[str, str]:
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
     try:
-        found["inserts.sql"] = "".join(f"{one};\n" for one in inserts(session))
+        asked = _inserts_asked(session)
+        head = f"-- The first {_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _SHOWN_INSERTS else ""
+        found["inserts.sql"] = head + "".join(f"{one};\n" for one in inserts(session))
     except RecoveryError:
         # Its message quotes the file, which may be another by now.
         found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
@@ -67,9 +73,13 @@ def inserts(session: Session) -> tuple[str, ...]:
     template = session.settings.get("insert_template")
     return insert_statements(
         schema_of(session),
-        count=_number(session, "inserts", DEFAULT_INSERTS),
+        count=min(_SHOWN_INSERTS, _inserts_asked(session)),
         template=Path(str(template)) if template else None,
     )
+
+
+def _inserts_asked(session: Session) -> int:
+    return _number(session, "inserts", DEFAULT_INSERTS, most=MOST_INSERTS)
 
 
 def options_file(name: str, options: str) -> str:
@@ -116,6 +126,8 @@ def _check(schema: Schema) -> None:
         return
     if not schema.template.is_file():
         raise UsageError("the template is not here any more")
+    if schema.total_tables > MOST_STATEMENTS:
+        raise UsageError(f"the template makes more than {MOST_STATEMENTS:,} tables")
     try:
         made = measure_by_rendering(schema).tables
     except RecoveryError:
@@ -126,6 +138,9 @@ def _check(schema: Schema) -> None:
 
 def _told(schema: Schema) -> str:
     _check(schema)
+    if (count := measure(replace(schema, template=None)).statements) > MOST_STATEMENTS:
+        first = "".join(f"{one};\n" for one in islice(statements(schema), _SHOWN))
+        return f"-- About {count:,} statements. The first {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
     head: list[str] = []
     ends: deque[str] = deque(maxlen=_SHOWN)
     size = count = 0

@@ -15,6 +15,7 @@ from recovery.phases import named_share, seconds_by_name
 from recovery.report import figures
 from recovery.report.phases import phases_by
 from recovery.report.text import render_table
+from recovery.report.watching import harmless
 from recovery.server.logfile import opened, starts_in
 from recovery.server.starts import Start
 from recovery.stored import Table
@@ -61,7 +62,7 @@ def _stored(start: Start) -> dict[str, object]:
 
 def page(name: str, starts: Sequence[Start]) -> str:
     if not starts:
-        return f"{name}: no start of a server\n"
+        return f"{harmless(name)}: no start of a server\n"
     tables = [_overview(name, starts), _where(starts), _counts(starts)]
     return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from recovery.bundle.make import make, write
+from recovery.commands.grids import tell
 from recovery.commands.look import RESULTS
 from recovery.commands.options import FOLDER
 from recovery.paths import expanded
@@ -27,7 +28,7 @@ def bundle(session: str | None, results: Path, output: Path | None) -> int:
     folder = find(expanded(results), session)
     made = make(folder)
     packed, text = write(made, output and expanded(output))
-    click.echo(f"archive  {packed}")
-    click.echo(f"text     {text}")
-    click.echo(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
+    tell(f"archive  {packed}")
+    tell(f"text     {text}")
+    tell(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
     return 0

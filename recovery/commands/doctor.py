@@ -19,6 +19,7 @@ from recovery.host.facts import environment
 from recovery.host.randomreads import FULL, LEFT_OUT, probe
 from recovery.host.rights import refusing
 from recovery.paths import default_data_dir, expanded
+from recovery.report.watching import harmless
 from recovery.rootsteps import parse_steps
 from recovery.stacks.programs import complaints
 
@@ -47,7 +48,7 @@ def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
         told = {"checks": checks, "environment": {**environment(folder), **tried.facts()}}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(page(found)) + "\n")
+        sys.stdout.write("\n".join(map(harmless, page(found))) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.listing import offers
 from recovery.builds.resolve import Sources, known_version, known_wanted, resolve
+from recovery.commands.grids import cell
 from recovery.engines import IN_CONTAINERS, LOCAL, where
 from recovery.errors import HostUnfitError
 from recovery.estimate import duration_text, seconds_for
@@ -39,7 +39,7 @@ def tell_plan(request: Request, console: Console) -> None:
         programs(request.stacks)
 
     def say(line: str) -> None:
-        console.print(Text(line), soft_wrap=True)
+        console.print(cell(line), soft_wrap=True)
 
     foresee(request, say=say)
     for line in _plan(request):

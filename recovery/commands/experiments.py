@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.text import Text
 
 from recovery.commands.budgeted import Asked, Chosen, asked_versions, chosen, parse_budget, refuse_nothing
+from recovery.commands.grids import cell, tell
 from recovery.commands.journeys import Travel, begun, fetch
 from recovery.commands.options import CONFIG, FOLDER, OPTIONS, PREFIX, repeat_command
 from recovery.commands.work_options import parameters_of, refuse_foreign
@@ -80,7 +80,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
 
     def say(line: str) -> None:
         if not quiet:
-            click.echo(line, err=True)
+            tell(line, err=True)
 
     command = _repeat(asked, given)
     say(f"$ {command}")
@@ -192,13 +192,13 @@ def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:
         "Times are rough: rates seen on a 2-core machine, not measured here; what is built already is faster.",
     ]
     for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(cell(line), soft_wrap=True)
 
 
 def _again(folder: Path) -> int:
     write(folder)
     _show(folder, Page())
-    click.echo(f"written to {folder}; open its {PAGE}", err=True)
+    tell(f"written to {folder}; open its {PAGE}", err=True)
     return 0
 
 
@@ -206,5 +206,5 @@ def _show(folder: Path, console: Console) -> None:
     """On standard output: what shows, question by question."""
     found = pages(chapters(read(folder), folder))
     for page in found:
-        console.print(Text(page.in_short))
+        console.print(cell(page.in_short))
     print_tables((page.answers_table for page in found if page.answers_table is not None), console)

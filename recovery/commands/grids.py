@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import sys
 
+import click
 from rich.console import Console
 from rich.table import Table as Grid
+from rich.text import Text
+
+from recovery.report.watching import harmless
+
+
+def tell(line: str, *, err: bool = False) -> None:
+    """Prints a line without its control characters."""
+    click.echo(harmless(line), err=err)
+
+
+def cell(text: str) -> Text:
+    """Returns the text without its control characters, never taken for markup."""
+    return Text(harmless(text))
 
 
 def grid_of(*headers: str) -> Grid:

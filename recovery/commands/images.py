@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
-from rich.text import Text
 
 from recovery.builds import image_ours
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.commands.grids import grid_of, page, size_text
+from recovery.commands.grids import cell, grid_of, page, size_text, tell
 from recovery.commands.options import NO_ROOT_STEPS, PREFIX
 from recovery.errors import UsageError
 from recovery.host.engine import connect, endpoint
@@ -33,7 +34,7 @@ def _list() -> int:
     grid = grid_of("name", "version", "size", "made here", "source")
     for row in found:
         made = "yes" if row.ours else "no"
-        grid.add_row(Text(row.name), Text(row.version), size_text(row.bytes), made, Text(row.source))
+        grid.add_row(cell(row.name), cell(row.version), size_text(row.bytes), made, cell(row.source))
     console.print(grid)
     console.print("Sizes count the base with every image that stands on it; it is on the disk once.")
     return 0
@@ -68,14 +69,14 @@ def images_build(
         raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
     at = endpoint()
     client = connect(at)
-    click.echo(f"the Docker engine at {at}", err=True)
+    tell(f"the Docker engine at {at}", err=True)
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
     refused = parse_steps(no_root_steps)
     for version in versions or (None,):
         with refusing(refused):
-            build = resolve_image(version, sources, lambda line: click.echo(line, err=True), client)
+            build = resolve_image(version, sources, partial(tell, err=True), client)
         name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
-        click.echo(f"{name}  {build.version} ({build.version.text})")
+        tell(f"{name}  {build.version} ({build.version.text})")
     return 0
 
 
@@ -90,9 +91,9 @@ def images_remove(names: tuple[str, ...], everything: bool) -> int:
     if everything:
         removed, left = image_ours.remove_all(client)
         for name in removed:
-            click.echo(f"removed {name}")
+            tell(f"removed {name}")
         for name in left:
-            click.echo(f"left {name}: in use")
+            tell(f"left {name}: in use")
     for name in names:
-        click.echo(f"removed {image_ours.remove(client, name)}")
+        tell(f"removed {image_ours.remove(client, name)}")
     return 0

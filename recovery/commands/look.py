@@ -9,12 +9,11 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 from rich.console import Console
-from rich.text import Text
 
 from recovery.builds.image_names import DEBIAN_NAMES
 from recovery.builds.listing import offers
 from recovery.commands.asked import asked_schema
-from recovery.commands.grids import grid_of, page, size_text
+from recovery.commands.grids import cell, grid_of, page, size_text, tell
 from recovery.commands.options import FOLDER, PREFIX
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
@@ -38,7 +37,7 @@ def versions() -> int:
     """Which servers can be had, from where, and which are in the cache."""
     grid = grid_of("version", "in cache", "size", "source")
     for offer in offers():
-        grid.add_row(offer.version, "yes" if offer.cached else "no", size_text(offer.bytes), Text(offer.source))
+        grid.add_row(cell(offer.version), "yes" if offer.cached else "no", size_text(offer.bytes), cell(offer.source))
     console = page()
     console.print(grid)
     console.print(
@@ -64,13 +63,13 @@ def _list_datadirs(directories: DataDirs) -> int:
     found = directories.list()
     console = page()
     if not found:
-        console.print(Text(f"no data directories in {directories.root}"), soft_wrap=True)
+        console.print(cell(f"no data directories in {directories.root}"), soft_wrap=True)
         return 0
     grid = grid_of("key", "state", "tables", "size", "used by")
     for info in found:
-        grid.add_row(info.key, info.status, str(info.tables or "-"), size_text(info.bytes), Text(info.busy_by or "-"))
+        grid.add_row(info.key, info.status, str(info.tables or "-"), size_text(info.bytes), cell(info.busy_by or "-"))
     console.print(grid)
-    console.print(Text(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
+    console.print(cell(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
     return 0
 
 
@@ -96,9 +95,9 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
     chosen = keys or tuple(info.key for info in found if info.key not in busy)
     for key in chosen:
         directories.remove(key)
-        click.echo(f"removed {key}")
+        tell(f"removed {key}")
     for key in busy if everything else ():
-        click.echo(f"left {key}: in use by {busy[key]}")
+        tell(f"left {key}: in use by {busy[key]}")
     return 0
 
 
@@ -121,12 +120,12 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
     try:
         write_reports(folder)
     except HostUnfitError as error:
-        click.echo(f"note: {error.message}; the files there stay as they are", err=True)
+        tell(f"note: {error.message}; the files there stay as they are", err=True)
     if wanted:
         # A name of a file that is no UTF-8 must not cost the page.
         sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
-        click.echo(folder / PAGE)
+        tell(str(folder / PAGE))
     else:
         console_report.render(load(folder), Console(highlight=False))
     return 0
@@ -157,7 +156,7 @@ def completion(context: click.Context, shell: str) -> int:
     kind = get_completion_class(shell)
     if kind is None:
         raise RecoveryError(f"no completion for {shell}", "use bash, zsh or fish")
-    click.echo(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source())
+    sys.stdout.write(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source() + "\n")
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from recovery.errors import UsageError
+from recovery.files import read_limited
 from recovery.ownership import why_not_trusted
 from recovery.paths import DEFAULT_RESULTS
 from recovery.rootsteps import ALL, OPTION, RootStep
@@ -21,6 +22,7 @@ from recovery.stacks.programs import AUTO, PROGRAMS
 
 PREFIX = "RECOVERY_"
 CONFIG = "recovery.toml"
+_MOST_BYTES = 65_536
 
 # Settings of the tool itself, which are no options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
@@ -239,12 +241,17 @@ def load_config(path: Path | None = None) -> dict[str, Any]:
     if not named and (why := why_not_trusted(path)):  # it may name a server
         raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no valid TOML: {error}", "correct it, or move it away") from error
+        return _as_defaults(tomllib.loads(read_limited(path, _MOST_BYTES).decode("utf-8")), path)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no valid TOML: {_reason(error)}", "correct it, or move it away") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "see its permissions, or move it away") from error
-    return _as_defaults(content, path)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return str(error)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it has too many digits"
 
 
 def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from recovery.errors import UsageError
+from recovery.files import read_limited
 from recovery.load.statements import split
 
 _NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
+_MOST_BYTES = 1_000_000
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
@@ -41,7 +43,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
 
 def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_limited(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"QUERIES: {path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from recovery.commands.again import request_again
+from recovery.commands.grids import tell
 from recovery.commands.measure import check_json, exit_code, run_and_show
 from recovery.commands.options import FOLDER, PREFIX
 from recovery.compare import not_measured
@@ -53,5 +54,5 @@ def _over(left: Left) -> int:
     write_reports(left.folder)
     lacking = not_measured(left.session)
     told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
-    click.echo(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
+    tell(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
     return 0 if lacking is None else 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 from recovery.findings.doubt import Check, cells, doubt
 from recovery.stored import Finding, Session
@@ -125,7 +125,11 @@ def _change(times: Sequence[float]) -> float:
 
 def _trend(times: Sequence[float]) -> float:
     """Kendall's S over its standard deviation: how sure does one run lie above (or below) those before it?"""
-    rising = sum((later > earlier) - (later < earlier) for earlier, later in combinations(times, 2))
+    rising = 0
+    before: list[float] = []
+    for one in times:
+        rising += bisect_left(before, one) - (len(before) - bisect_right(before, one))
+        insort(before, one)
     count = len(times)
     return abs(rising) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from recovery import phases
 from recovery.curves import Curve, curves, predicted_at
@@ -40,6 +40,17 @@ _DOING = {
 _OVER_TABLESPACES = (phases.DISCOVERY, phases.VALIDATION)
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What all sentences are made of."""
+
+    summaries: tuple[Summary, ...]
+    measured: dict[tuple[str, str], tuple[Run, ...]]
+    """The runs that count, by version and variant."""
+    means: dict[tuple[str, str], dict[str, float]]
+    """Of their phases."""
+
+
 def answers(session: Session) -> tuple[str, ...]:
     """One sentence a version, in the order of the report."""
     if is_work(session):
@@ -47,21 +58,26 @@ def answers(session: Session) -> tuple[str, ...]:
     drawn = curves(session)
     grown = {curve.version for curve in drawn}
     told = []
+    known = _Known(
+        summarised(session),
+        {(version, variant): runs for version, variant, runs in measured_by(session)},
+        phase_means(session),
+    )
     for version in session.versions:
         if version in grown:
             told += [_growth(session, curve) for curve in drawn if curve.version == version]
         else:
-            told.append(_answer(session, version))
+            told.append(_answer(session, version, known))
     return tuple(told)
 
 
-def _answer(session: Session, version: str) -> str:
-    summaries = [one for one in summarised(session) if one.version == version]
+def _answer(session: Session, version: str, known: _Known) -> str:
+    summaries = [one for one in known.summaries if one.version == version]
     runs = [run for run in session.runs if run.version == version]
     measured = [one for one in summaries if one.mean_s is not None]
     if not measured:
         return _nothing(version, runs)
-    clauses = "; ".join(_clauses(session, measured))
+    clauses = "; ".join(_clauses(session, measured, known))
     told = f"{version} needs {_times(measured)}"
     tables = next((f"{run.tables:,}" for run in runs if run.tables), None)
     if tables is not None and tables not in clauses and len({run.tables for run in runs if run.tables}) == 1:
@@ -105,14 +121,13 @@ def about(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 99.95 else f"{seconds:.1f} s" if seconds >= 9.995 else f"{seconds:.2f} s"
 
 
-def _clauses(session: Session, measured: Sequence[Summary]) -> list[str]:
+def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> list[str]:
     """Of the cold start, where there is one."""
     first = next((one for one in measured if Cache.COLD.begins(one.variant)), measured[0])
-    runs = next(
-        runs for version, variant, runs in measured_by(session) if (version, variant) == (first.version, first.variant)
-    )
+    key = (first.version, first.variant)
+    runs = known.measured[key]
     whose = "it" if len(measured) == 1 else f"the {first.variant} start"
-    means = phase_means(session).get((first.version, first.variant), {})
+    means = known.means.get(key, {})
     return [*_phases(means, runs, whose=whose, by_share=first.is_wide), *_floor(session, first)]
 
 

@@ -15,6 +15,7 @@ from recovery.stored import Session, Table
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # An underscore inside a name is no markup, and innodb_page_size stays readable in the source.
+_FILE = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -31,7 +32,7 @@ def render(session: Session) -> str:
     for table in tables(session):
         lines += ["", *table_lines(table)]
     for run in session.runs:
-        if run.stacks:
+        if run.stacks and _FILE.fullmatch(run.stacks):
             lines += ["", f"![Flame graph of run {run.number}]({flame_of(run.stacks)})"]
     return "\n".join(lines) + "\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.report import figures
-from recovery.stored import Run, Session, Table, Verdict
+from recovery.stored import Run, Session, Table
 from recovery.students import LEAST_RUNS
-from recovery.summary import Summary, baseline_of, mean, summarised
+from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
 
 
 def timing_tables(session: Session) -> Iterator[Table]:
@@ -18,10 +18,11 @@ def timing_tables(session: Session) -> Iterator[Table]:
 
 
 def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
+    measured = {(version, variant): runs for version, variant, runs in measured_by(session)}
     return Table(
         title=f"{session.title}, seconds until ready for connections",
         headers=("version", "variant", "runs", "mean", "+-", "median", "min", "max", "stdev", "first query"),
-        rows=tuple(_timing_row(summary, session.runs) for summary in summaries),
+        rows=tuple(_timing_row(summary, measured.get((summary.version, summary.variant), ())) for summary in summaries),
         numeric=(False, False, *(True,) * 8),
         notes=(
             "+-: half of the mean's 95 % interval, by Student's t, from "
@@ -35,13 +36,9 @@ def _timing_row(summary: Summary, runs: tuple[Run, ...]) -> tuple[str, ...]:
     times = (
         *(summary.mean_s, summary.interval_s, summary.median_s),
         *(summary.min_s, summary.max_s, summary.stdev_s),
-        mean(run.first_query_s for run in runs if _counts_in(run, summary)),
+        mean(run.first_query_s for run in runs),
     )
     return (summary.version, summary.variant, figures.count(summary.count), *map(figures.seconds, times))
-
-
-def _counts_in(run: Run, summary: Summary) -> bool:
-    return run.verdict is Verdict.MEASURED and (run.version, run.variant) == (summary.version, summary.variant)
 
 
 def _left_out(summaries: Sequence[Summary]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ _SWITCHES = ("skip_", "disable_", "enable_")
 """Servers accept these before the name of an option."""
 _PREFIXES = (_LOOSE, *_SWITCHES, "maximum_")
 """Servers accept any number of these."""
+_MOST_VALUE = 4096
 _ONCE_CALLED = {"table_cache": "table_open_cache"}
 """MariaDB 10.11 still knows it by that name."""
 REDO = "innodb_redo_log_capacity"
@@ -235,6 +236,8 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
                 f"the option '{name}' has a prefix too many",
                 f"write its full name, with at most one of {', '.join(_SWITCHES)} before it, and loose_ before that",
             )
+        if len(value) > _MOST_VALUE:
+            raise UsageError(f"the value of '{name}' has {len(value):,} characters", f"give {_MOST_VALUE:,} at most")
         quoted_value(name, value)
     return wanted
 

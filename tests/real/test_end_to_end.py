@@ -235,6 +235,18 @@ def test_ctrl_c_keeps_the_finished_runs_and_stops_the_server(at: list[str], tmp_
     assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", *at]) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1, signal.SIGABRT])
+def test_other_signals_that_end_a_process_stop_the_server(number: signal.Signals, at: list[str]) -> None:
+    process = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
+    _read_until(process, "[1/50]")
+    server = next_server(process.pid)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "error: interrupted" in err
+    assert not _is_alive(server)
+
+
 def test_two_timed_runs_do_not_overlap(at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     first = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
     try:

@@ -9,7 +9,7 @@ from statistics import median_low
 
 from markupsafe import Markup
 
-from recovery.cells import cell_words, differing, groups, is_switch, scale_of, value_words
+from recovery.cells import cell_words, groups, is_switch, scale_of, value_words
 from recovery.measured import Watched
 from recovery.measures import figure_value
 from recovery.quantities import quantity
@@ -88,7 +88,7 @@ def _is_last(session: Session, variant: str) -> bool:
 
 
 def _shown(session: Session) -> list[_Shown]:
-    over = next((axis for axis in differing(session, session.variants) if is_switch(axis) and axis.base), None)
+    over = next((axis for axis in session.differing_axes if is_switch(axis) and axis.base), None)
     found: dict[tuple[str, str], list[tuple[str, Run]]] = {}
     for version, variant, runs in measured_by(session):
         run = _median(session, runs)

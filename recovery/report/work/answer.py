@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recovery.cells import cell_words, differing, groups, is_switch, value_words
+from recovery.cells import cell_words, groups, is_switch, value_words
 from recovery.measures import Held, Middle, along, by_cell, middles, taken
 from recovery.quantities import Quantity, quantity
 from recovery.report.work import said
@@ -80,7 +80,7 @@ def _nothing(session: Session, version: str) -> str:
 
 def _switched(session: Session) -> Axis | None:
     """Something that is off, and on beside it: what that costs is the question."""
-    axes = differing(session, session.variants)
+    axes = session.differing_axes
     if len(groups(session)) > 1:
         return None
     return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from recovery.cells import Group, are_told_apart, differing
+from recovery.cells import Group, are_told_apart
 from recovery.report import figures
 from recovery.stored import Session
 
@@ -33,7 +33,7 @@ def numeric(session: Session, group: Group, *, without: Collection[str] = ()) ->
 
 def spelled(session: Session) -> tuple[str, ...]:
     """A note of the names behind heads in words."""
-    names = [axis.name for axis in differing(session, session.variants) if "_" in axis.name]
+    names = [axis.name for axis in session.differing_axes if "_" in axis.name]
     return (f"As the server spells them: {', '.join(names)}.",) if names else ()
 
 
