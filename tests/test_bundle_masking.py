@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,44 @@ def test_a_servers_log_loses_only_what_is_private(log: Path) -> None:
     literals = kept(of_names([text]))
     changed = [(a, b) for a, b in zip(text.splitlines(), Mask(literals).text(text).splitlines(), strict=True) if a != b]
     assert changed == []
+
+
+@pytest.mark.parametrize(
+    ("private", "expected"),
+    [
+        ("pw: hunter2", "pw: [secret]"),
+        ("pw=hunter2, pass: 'a b'", "pw=[secret], pass: [secret]"),
+        ("passwd: hunter2 pwd=x1", "passwd: [secret] pwd=[secret]"),
+        ("PIN: 1234", "PIN: [secret]"),
+        ("paid by 4111 1111 1111 1111", "paid by [secret]"),
+        ("4111-1111-1111-1111, 378282246310005", "[secret], [secret]"),
+        ("runs on db7.prod.example.com", "runs on [host]"),
+        ("runs on db7.prod.internal and db8.lan", "runs on [host] and [host-2]"),
+        ("runs on dbhost7", "runs on [host]"),
+    ],
+)
+def test_what_a_user_writes_is_masked_more(private: str, expected: str) -> None:
+    """In a note, and in the command that repeats it."""
+    literals = kept((("host", "dbhost7"),))
+    stored = {"settings": {"note": private}, "command": shlex.join(["recovery", "--note", private])}
+    masked = Mask(literals).value(stored)
+    assert masked["settings"]["note"] == expected
+    assert shlex.split(masked["command"]) == ["recovery", "--note", expected]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "8.0.31 and 5.7.22-log, mysqld.err ib_logfile0 errmsg.sys my.cnf ibdata1",
+        "4111 1111 1111 1112, 12 disks, 5000 IOPS, 2026-11-22 20:17:04, spin: 4, 1099511627776 bytes",
+    ],
+)
+def test_other_words_of_a_user_stay(words: str) -> None:
+    assert Mask(()).value({"settings": {"note": words}}) == {"settings": {"note": words}}
+
+
+def test_a_position_in_the_redo_log_is_no_card() -> None:
+    assert masked("LSN 4111111111111111, pin: 1") == "LSN 4111111111111111, pin: 1"
 
 
 def test_a_servers_source_file_is_what_a_bug_is_about() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recovery.bundle.literals import NAMING, Literal, identity_kind, is_secret_option, words_of
-from recovery.bundle.patterns import PATTERNS, Pattern, source_file
+from recovery.bundle.patterns import OWN_WORDS, PATTERNS, Pattern, source_file
 
 _NUMBERED = frozenset({"path", "url", "account", "address", "uuid"})
 """Kinds of which there are often several: even the first has a number."""
@@ -44,9 +44,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """What is known, longest first; what has the form; then names, which may be parts of such."""
-        text = self._exact.sub(self._by_spelling, text)
-        for pattern in PATTERNS:
-            text = pattern.found.sub(lambda found, one=pattern: self._by_form(one, found), text)  # type: ignore[misc]
+        text = self._formed(PATTERNS, self._exact.sub(self._by_spelling, text))
         return self._names.sub(self._by_spelling, text)
 
     def value(self, value: Any, *keys: str) -> Any:
@@ -65,6 +63,8 @@ class Mask:
             return self._put(kind, value)
         if key in _SHELL:
             return shlex.join(self._word(word) for word in words_of(value))
+        if keys[:1] == ("settings",):
+            value = self._formed(OWN_WORDS, value)
         return self._options(value) if key == "options" else self.text(value)
 
     def name(self, name: str) -> str:
@@ -77,8 +77,9 @@ class Mask:
 
     def _word(self, word: str) -> str:
         """Of a command: `name=value`, or a variant's `label:name=value,name=value`."""
+        word = self._formed(OWN_WORDS, word)
         label, colon, pairs = word.partition(":")
-        if colon and "=" in pairs and "=" not in label and "/" not in label:
+        if colon and "=" in pairs and not pairs.startswith(" ") and "=" not in label and "/" not in label:
             return self.text(f"{label}:") + ",".join(self._word(pair) for pair in pairs.split(","))
         name, equals, value = word.partition("=")
         if equals and value and is_secret_option(name):
@@ -105,6 +106,11 @@ class Mask:
             # With the domain that it was followed by.
             known = known.rpartition(".")[0]
         return self._put(self._kinds.get(known) or self._kinds.get(known.lower(), "secret"), text)
+
+    def _formed(self, patterns: tuple[Pattern, ...], text: str) -> str:
+        for pattern in patterns:
+            text = pattern.found.sub(lambda found, one=pattern: self._by_form(one, found), text)  # type: ignore[misc]
+        return text
 
     def _by_form(self, pattern: Pattern, found: re.Match[str]) -> str:
         group = found.re.groups
