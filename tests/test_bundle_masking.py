@@ -115,6 +115,7 @@ def test_a_servers_log_loses_only_what_is_private(log: Path) -> None:
         ("runs on db7.prod.example.com", "runs on [host]"),
         ("runs on db7.prod.internal and db8.lan", "runs on [host] and [host-2]"),
         ("runs on dbhost7", "runs on [host]"),
+        ("hostname: zeus, beside host db-prod-03", "hostname: [host], beside host [host-2]"),
     ],
 )
 def test_what_a_user_writes_is_masked_more(private: str, expected: str) -> None:
@@ -130,6 +131,7 @@ def test_what_a_user_writes_is_masked_more(private: str, expected: str) -> None:
     "words",
     [
         "8.0.31 and 5.7.22-log, mysqld.err ib_logfile0 errmsg.sys my.cnf ibdata1",
+        "this host is busy, a server of 8.0, host m4.2xlarge",
         "4111 1111 1111 1112, 12 disks, 5000 IOPS, 2026-11-22 20:17:04, spin: 4, 1099511627776 bytes",
     ],
 )

@@ -173,6 +173,13 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 
 OWN_WORDS: tuple[Pattern, ...] = (
+    *_compiled(
+        "host",
+        (
+            r"(?i)((?<![\w-])host(?:name)?\s*[:=]\s*)([a-z][\w-]*)(?![\w.-])",
+            r"(?i)((?<![\w-])(?:host|server|node|machine)\s+)((?=[a-z_]*[\d-])[a-z][\w-]*)(?![\w.-])",
+        ),
+    ),
     *_compiled("secret", (rf"(?i)((?<![\w-])(?:pw|pass|pin)\s*[:=]\s*)({_MASKED}|{_QUOTED}|[^\s,;'\"\])]+)",)),
     *_compiled("secret", (r"(?<![\w.-])[0-9](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
 )
