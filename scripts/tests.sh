@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests: `tests.sh VENV [PYTEST-ARGUMENT...]`. With arguments pytest runs once, with these. Without any, all tests
-# but those on demand run in three lanes at once, and then those that empty the host's caches, or need them, by themselves.
+# but those on demand run in five lanes at once, and then those that empty the host's caches, or need them, by themselves.
 set -u
 here=$(dirname "$0")
 pytest="$1/bin/python -m pytest"
@@ -53,21 +53,31 @@ if [ $# -gt 0 ]; then
     exit
 fi
 
-lane() { # NAME PREFIX MARKS
-    eval "exec $2 $pytest -m '$3'" 2>&1 &
+lane() { # NAME PREFIX MARKS FILE...
+    name=$1 prefix=$2 marks=$3
+    shift 3
+    eval "exec $prefix $pytest -m '$marks' $*" 2>&1 &
     running="$running $!"
-    eval "$1=$!"
+    eval "pid_$name=$!"
     [ -n "$isolated" ] || wait $!
 }
 
+# Local servers wait more than they compute. What is in neither list is in the third lane.
+loads="tests/real/test_experiments_real.py tests/real/test_write_scaling_real.py tests/real/test_findings_load_real.py
+    tests/real/test_sysbench_real.py"
+builds="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_trace_real.py
+    tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py"
 lane fast "$isolated" "not real and not containers and not alone" >"$folder/fast"
 # What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
 lane containers "" "containers and not alone" >"$folder/containers"
-lane local "$isolated" "real and not containers and not alone"
-wait "$local" || failed=1
-for name in containers fast; do
-    eval "wait \$$name" || failed=1
+local="real and not containers and not alone"
+lane loads "$isolated" "$local" $loads >"$folder/loads"
+lane builds "$isolated" "$local" $builds >"$folder/builds"
+lane rest "$isolated" "$local" $(printf -- '--ignore=%s ' $loads $builds)
+wait "$pid_rest" || failed=1
+for name in loads builds containers fast; do
+    eval "wait \$pid_$name" || failed=1
     printf '\nLane %s:\n' "$name"
     cat "$folder/$name"
 done
@@ -75,5 +85,5 @@ unset TESTS_KEEP_CACHES
 printf '\nTests that run alone:\n'
 running=
 lane alone "" alone
-wait "$alone" || failed=1
+wait "$pid_alone" || failed=1
 exit "$failed"

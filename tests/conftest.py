@@ -35,9 +35,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Whoever starts the tests in the background has them ignore Ctrl-C, and every process that they start with them;
-    some tests press it. Ended by a time-out they clear up, too; and a server whose parent dies becomes our child."""
+    """Handle the signals that a shell has background processes ignore, since tests send them to programs they start.
+    Ended by a time-out the tests clear up, too; and a server whose parent dies becomes our child."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     end_like_an_interrupt()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -128,9 +127,7 @@ class Ended:
 
 
 @contextmanager
-def failing(
-    arguments: list[str], fault: Callable[[], AbstractContextManager[None]], *, once: str, after_s: float = 0
-) -> Iterator[Ended]:
+def failing(arguments: list[str], fault: Callable[[], AbstractContextManager[None]], *, once: str) -> Iterator[Ended]:
     """The command, with the fault from the line on that has these words. It lasts until this is left."""
     command = [sys.executable, "-m", "recovery", *arguments]
     with (
@@ -143,7 +140,6 @@ def failing(
             said.append(line)
             if not begun and once in line:
                 begun = True
-                time.sleep(after_s)
                 faults.enter_context(fault())
         code = program.wait()
         assert begun, "".join(said)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.on_demand("docs")]
 NOWHERE = "http://127.0.0.1:9/v1/query"
 
 

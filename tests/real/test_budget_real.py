@@ -48,6 +48,7 @@ def test_ctrl_c_ends_all_and_what_there_is_is_reported(tmp_path: Path, data: Pat
     assert (folder / "index.html").is_file()
 
 
+@pytest.mark.on_demand("large")
 @pytest.mark.timeout(900)
 def test_all_five(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One of them over the tables that the interrupted one has left, where that has run."""

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.real
 
 SEVERAL_TIMES = "5.7.22"
 CATALOG = [str(row.version) for row in catalog.rows()]
+LARGE = pytest.mark.on_demand("large")
 TABLES = 300
 SHARES_DATA = True
 EVERY_FILE = {
@@ -92,7 +93,9 @@ def test_a_server_of_one_s_own(at: list[str], tmp_path: Path, capsys: pytest.Cap
     assert report["runs"][0]["version"] == "mariadb-10.11.5"
 
 
-@pytest.mark.parametrize("version", ["5.6.24", "5.7.22", "8.0.31", "mariadb-10.11.5"])
+@pytest.mark.parametrize(
+    "version", ["5.7.22", "8.0.31", *(pytest.param(one, marks=LARGE) for one in ("5.6.24", "mariadb-10.11.5"))]
+)
 def test_a_clean_start_proves_that_nothing_was_recovered(version: str, at: list[str], tmp_path: Path) -> None:
     assert run(["clean-start", "--version", version, "--runs", "1", *at]) == 0
     for one in stored(tmp_path)["runs"]:

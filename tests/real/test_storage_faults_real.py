@@ -136,7 +136,7 @@ def test_under_the_results_it_costs_no_run_that_was_kept(disk: Disk, small: Disk
 
 def test_a_directory_that_was_being_built_is_begun_anew(disk: Disk, tmp_path: Path) -> None:
     data = disk.place / "more"
-    with failing(measuring(data, tmp_path / "results"), disk.full, once="building 20 tables", after_s=0.2) as ended:
+    with failing(measuring(data, tmp_path / "results"), disk.full, once="building 20 tables") as ended:
         assert ended.code == 3
         assert "is full" in ended.error
         assert not states(data) & {"whole", "in_use"}

@@ -20,6 +20,7 @@ pytestmark = [
 
 TABLES = 300
 SHARES_DATA = True
+USUAL = ("5.7.22", "8.0.31", "mariadb-10.11.5")
 READS_THE_MODIFIED_ONES = "mariadb-10.11.5"
 """All the others read every file."""
 
@@ -55,7 +56,13 @@ def check(one: dict[str, object], version: str) -> None:
     assert one["resident_after_bytes"] is not None
 
 
-@pytest.mark.parametrize("version", [str(row.version) for row in catalog.rows()])
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(str(row.version), marks=() if str(row.version) in USUAL else pytest.mark.on_demand("large"))
+        for row in catalog.rows()
+    ],
+)
 def test_every_version(version: str, at: list[str], tmp_path: Path) -> None:
     one = traced(tmp_path, "--version", version, *at)
     assert one["traced_by"] == "fanotify"
