@@ -40,6 +40,8 @@ ifneq ($(strip $(unknown)),)
 $(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
+# Not part of `make test`: they take long, or depend on what else the host does.
+ON_DEMAND := docs disturbed browser bench torture large
 .PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status resume \
         test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
@@ -129,20 +131,17 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	sh scripts/tests.sh $(VENV) $(ARGS)
+	$(if $(ARGS),$(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
 
-# Not part of `make test`: they take long, or depend on what else the host does.
-ON_DEMAND := docs disturbed browser bench torture large
 $(ON_DEMAND:%=test-%): test-%: env-test
-	sh scripts/test_programs.sh start $(if $(filter browser,$*),chromium:chromium)
-	$(VENV)/bin/python -m pytest --on-demand $* $(ARGS); code=$$?; sh scripts/test_programs.sh stop; exit $$code
+	sh scripts/tests.sh $(VENV) --on-demand $* $(ARGS)
 
 test-docs: ## run every command of every page, over few tables
 test-disturbed: ## the warnings about busy hosts and loads, which need a host that is otherwise quiet
-test-browser: ## look at the pages in Chromium
+test-browser: ## test the HTML reports in Chromium
 test-bench: ## the benchmark of the tool itself
 test-torture: ## a dozen kills of the tool
-test-large: ## every version where `make test` takes one
+test-large: ## the tests over all server versions
 
 test-fast: env-test ## the pure tests, in seconds
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)

@@ -29,13 +29,8 @@ if [ -x "$venv/bin/recovery" ] && [ "$(cat "$venv/.locked" 2>/dev/null)" = "$wan
 
 say "making the environment in $venv from $lock"
 if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-    # 1, or some steps by name: what the command itself would refuse is not done for it either.
-    case ${RECOVERY_NO_ROOT_STEPS:-} in
-        '' | 0 | no | false) may_install=yes ;;
-        1 | yes | true | all | *install*) may_install=no ;;
-        *) may_install=yes ;;
-    esac
-    if [ "$may_install" = yes ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    . "$(dirname "$0")/may_install.sh"
+    if may_install; then
         say "installing python3-venv"
         { apt-get update -qq && apt-get install -y -qq python3-venv; } >&2
     else

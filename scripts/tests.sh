@@ -1,26 +1,42 @@
 #!/bin/sh
-# Runs the tests: `tests.sh VENV [PYTEST-ARGUMENT...]`. With arguments pytest runs once, with these. Without any, all tests
-# but those on demand run in five lanes at once, and then those that empty the host's caches, or need them, by themselves.
+# Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand GROUP [ARGUMENT...]` those of one group.
+# Programs are installed and an engine is started first. All tests run in five lanes at once; then those run by themselves
+# that empty the host's caches, or need them.
 set -u
 here=$(dirname "$0")
 pytest="$1/bin/python -m pytest"
 shift
 folder=$(mktemp -d)
 running=
+engine=
 failed=0
 
 finish() {
+    if [ -n "$engine" ]; then
+        kill "$engine"
+        wait "$engine" 2>/dev/null
+    fi
     rm -rf "$folder"
-    sh "$here/test_programs.sh" stop
+}
+
+start_engine() {
+    if docker version >/dev/null 2>&1 || [ "$(id -u)" != 0 ] || ! command -v dockerd >/dev/null; then return; fi
+    setsid dockerd >"$folder/engine" 2>&1 &
+    engine=$!
+    for _ in $(seq 60); do
+        if docker version >/dev/null 2>&1; then return; fi
+        kill -0 "$engine" 2>/dev/null || break
+        sleep 1
+    done
+    tail -n 20 "$folder/engine" >&2
+    echo "dockerd does not answer: tests of containers are skipped" >&2
 }
 
 # As root a lane has processes and mounts of its own: what its killed sessions leave behind no other lane clears away.
-# Containers belong to the host's engine, so their lane stays on the host. Without root the lanes run one after the other.
-if [ "$(id -u)" = 0 ]; then
-    isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' lane"
-else
-    isolated=
-fi
+# Containers belong to the host's engine, so their lane stays on the host. Where there are no namespaces, the lanes run
+# one after the other.
+isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' lane"
+unshare --pid --fork --mount-proc true 2>/dev/null || isolated=
 
 children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 
@@ -37,7 +53,7 @@ end_lanes() {
 # Until they have ended: a test of interrupted builds may take the first signal for its own.
 interrupted() {
     trap '' INT TERM HUP
-    { while sleep 20; do end_lanes; done; } 2>/dev/null &
+    { while sleep 20; do end_lanes; done; } >/dev/null 2>&1 &
     repeat=$!
     [ -z "$running" ] || wait $running
     kill -KILL $repeat
@@ -46,44 +62,54 @@ interrupted() {
 trap interrupted INT
 trap 'end_lanes; interrupted' TERM HUP
 trap finish EXIT
-sh "$here/test_programs.sh" start || exit
 
-if [ $# -gt 0 ]; then
-    $pytest "$@"
-    exit
-fi
-
-lane() { # NAME PREFIX MARKS FILE...
-    name=$1 prefix=$2 marks=$3
-    shift 3
-    eval "exec $prefix $pytest -m '$marks' $*" 2>&1 &
+lane() { # NAME PREFIX PYTEST-ARGUMENT...
+    name=$1 prefix=$2
+    shift 2
+    eval "exec $prefix $pytest \"\$@\"" 2>&1 &
     running="$running $!"
     eval "pid_$name=$!"
-    [ -n "$isolated" ] || wait $!
+    [ -n "$isolated" ] || ended "$name"
 }
 
+# Only the first call for a lane waits: a shell forgets the result that it has told.
+ended() { # NAME
+    eval "pid=\$pid_$1 pid_$1="
+    [ -z "$pid" ] || wait "$pid" || failed=1
+}
+
+if [ "${1:-}" = --on-demand ]; then
+    sh "$here/test_programs.sh" $([ "${2:-}" = browser ] && echo chromium:chromium)
+    start_engine
+    lane group "" "$@"
+    ended group
+    exit "$failed"
+fi
+
+sh "$here/test_programs.sh"
+start_engine
 # Local servers wait more than they compute. What is in neither list is in the third lane.
 loads="tests/real/test_experiments_real.py tests/real/test_write_scaling_real.py tests/real/test_findings_load_real.py
     tests/real/test_sysbench_real.py"
 builds="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_trace_real.py
     tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py"
-lane fast "$isolated" "not real and not containers and not alone" >"$folder/fast"
+local="real and not containers and not alone"
+lane fast "$isolated" -m "not real and not containers and not alone" >"$folder/fast"
 # What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
-lane containers "" "containers and not alone" >"$folder/containers"
-local="real and not containers and not alone"
-lane loads "$isolated" "$local" $loads >"$folder/loads"
-lane builds "$isolated" "$local" $builds >"$folder/builds"
-lane rest "$isolated" "$local" $(printf -- '--ignore=%s ' $loads $builds)
-wait "$pid_rest" || failed=1
+lane containers "" -m "containers and not alone" >"$folder/containers"
+lane loads "$isolated" -m "$local" $loads >"$folder/loads"
+lane builds "$isolated" -m "$local" $builds >"$folder/builds"
+lane rest "$isolated" -m "$local" $(printf -- '--ignore=%s ' $loads $builds)
+ended rest
 for name in loads builds containers fast; do
-    eval "wait \$pid_$name" || failed=1
+    ended "$name"
     printf '\nLane %s:\n' "$name"
     cat "$folder/$name"
 done
 unset TESTS_KEEP_CACHES
 printf '\nTests that run alone:\n'
 running=
-lane alone "" alone
-wait "$pid_alone" || failed=1
+lane alone "" -m alone
+ended alone
 exit "$failed"

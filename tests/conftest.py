@@ -19,7 +19,7 @@ ON_DEMAND = "--on-demand"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(ON_DEMAND, metavar="GROUP", help="run the tests on demand of this group, and no others")
+    parser.addoption(ON_DEMAND, metavar="GROUP", help="run only the on-demand tests of GROUP")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = None if mark is None else mark.args[0]
         (chosen if group == config.getoption(ON_DEMAND) else left).append(item)
     if left:
+        if not chosen:
+            raise pytest.UsageError(f"all of these tests run on demand: {ON_DEMAND} GROUP, or make test-GROUP")
         config.hook.pytest_deselected(items=left)
     items[:] = chosen
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "test_programs.sh"
+SCRIPTS = Path(__file__).parent.parent / "scripts"
 PACKAGES = "docker.io docker-registry debootstrap elfutils gdb linux-perf sysbench mariadb-client"
 
 
@@ -18,7 +18,7 @@ def host(tmp_path: Path) -> Path:
     """A folder with the only programs that the script finds; apt-get writes down what it is asked."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("sh", "cat", "rm", "seq", "sleep", "tail", "grep"):
+    for name in ("sh", "dirname"):
         (folder / name).symlink_to(str(shutil.which(name)))
     program(folder, "docker", "exit 1")
     program(folder, "apt-get", f'echo "$*" >>{tmp_path}/asked')
@@ -30,48 +30,67 @@ def program(folder: Path, name: str, body: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def start(host: Path, uid: int, *more: str, **settings: str) -> str:
+def provide(host: Path, uid: int, *more: str, **settings: str) -> str:
     program(host, "id", f"echo {uid}")
-    script = host.parent / "script.sh"  # without the host's own folders of programs
-    script.write_text(SCRIPT.read_text().replace("PATH=$PATH:/usr/sbin:/sbin", ""))
-    done = subprocess.run(
-        ["sh", script, "start", *more], env={"PATH": str(host), "TMPDIR": str(host.parent), **settings},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    for name in ("test_programs.sh", "may_install.sh"):  # without the host's own folders of programs
+        (host.parent / name).write_text((SCRIPTS / name).read_text().replace("PATH=$PATH:/usr/sbin:/sbin", ""))
+    command = ["sh", host.parent / "test_programs.sh", *more]
+    done = subprocess.run(command, env={"PATH": str(host), **settings}, capture_output=True, text=True, check=True)
     return done.stderr
 
 
 def test_as_root_the_missing_programs_are_installed(host: Path, tmp_path: Path) -> None:
     program(host, "sysbench", "")
-    assert "installing for the tests: docker.io" in start(host, 0, "chromium:chromium")
+    assert "installing for the tests: docker.io" in provide(host, 0, "chromium:chromium")
     wanted = PACKAGES.replace("sysbench ", "")
     assert (tmp_path / "asked").read_text().splitlines() == ["update -q", f"install -q -y {wanted} chromium"]
 
 
 @pytest.mark.parametrize(("uid", "settings"), [(1000, {}), (0, {"RECOVERY_NO_ROOT_STEPS": "1"})])
 def test_elsewhere_they_are_named_with_the_command(uid: int, settings: dict[str, str], host: Path) -> None:
-    said = start(host, uid, **settings)
+    said = provide(host, uid, **settings)
     assert (
         said == f"tests of missing programs are skipped; this command installs them: sudo apt-get install {PACKAGES}\n"
     )
     assert not (host.parent / "asked").exists()
 
 
-def test_without_apt_get_they_are_named_too(host: Path) -> None:
+def test_where_nothing_can_be_installed_they_are_named_too(host: Path) -> None:
+    program(host, "apt-get", "exit 100")
+    assert PACKAGES in provide(host, 0)
     (host / "apt-get").unlink()
-    assert PACKAGES in start(host, 0)
+    assert PACKAGES in provide(host, 0)
 
 
-def test_where_an_engine_answers_none_is_installed_or_started(host: Path, tmp_path: Path) -> None:
+def test_where_an_engine_answers_none_is_installed(host: Path, tmp_path: Path) -> None:
     program(host, "docker", "exit 0")
-    program(host, "dockerd", f"touch {tmp_path}/started")
-    assert "docker.io" not in start(host, 0)
+    assert "docker.io" not in provide(host, 0)
     assert "docker.io" not in (tmp_path / "asked").read_text()
-    assert not (tmp_path / "started").exists()
 
 
-def test_ci_and_make_test_run_the_same(tmp_path: Path) -> None:
-    root = SCRIPT.parent.parent
-    assert "make test\n" in (root / ".ci" / "run").read_text()
-    assert os.access(SCRIPT, os.X_OK)
-    assert "test_programs.sh" in (root / "scripts" / "tests.sh").read_text()
+LANE = r"""#!/bin/sh
+echo "lane $*" >>"$TOLD"
+case "$*" in *containers\ and\ not*) exit 1 ;; esac
+"""
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_lane_that_fails_fails_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no namespaces can be had, as without root."""
+    programs, venv = tmp_path / "programs", tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    programs.mkdir()
+    program(venv / "bin", "python", LANE)
+    program(programs, "docker", "exit 0")
+    if not is_allowed:
+        program(programs, "unshare", "exit 1")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    for name in ("tests.sh", "may_install.sh"):
+        shutil.copy(SCRIPTS / name, tmp_path)
+    program(tmp_path, "test_programs.sh", "exit 0")
+    done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert len((tmp_path / "told").read_text().splitlines()) == 6
+    program(venv / "bin", "python", 'echo "lane $*" >>"$TOLD"')
+    assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0
