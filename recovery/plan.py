@@ -183,7 +183,7 @@ def make_plan(
         (place.version, variant, repeat) for place, repeat in blocks for variant in variants if is_over(variant, place)
     ]
     if many := more_than_a_report_shows(runs=len(steps), versions=len(versions), variants=len(variants)):
-        raise UsageError(f"these are {many} in a session", "measure fewer, or divide them among several sessions")
+        raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
     return Plan(
         tuple(
             Trial(number, version, variant, repeat, extra.get(repeat))

@@ -212,7 +212,7 @@ def _read(folder: Path) -> Session:
         names=len({name for run in session.runs for name in (*run.measures, *(phase.name for phase in run.phases))}),
     )
     if many:
-        raise RecoveryError(f"{path} is damaged: it holds {many}", "restore the file, or measure again")
+        raise RecoveryError(f"{path} has {many}", "no report is made of that many; measure fewer in one session")
     return session
 
 

@@ -264,7 +264,7 @@ def more_than_a_report_shows(*, runs: int, versions: int, variants: int, names: 
         (versions * variants, MOST_CELLS, "versions times variants"),
         (names, MOST_NAMES, "names of phases and figures"),
     )
-    return next((f"{count:,} {what}, and {most:,} are the most" for count, most, what in counts if count > most), None)
+    return next((f"{count:,} {what} (the limit is {most:,})" for count, most, what in counts if count > most), None)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,10 @@ def servers_of(tool: int) -> list[psutil.Process]:
     return found
 
 
-def next_server(tool: int) -> psutil.Process:
-    """The next server that this process starts. It has only just begun, so the tool does not end it yet."""
-    before = {one.pid for one in servers_of(tool)}
+def next_server(tool: int, *, of_all: bool = False) -> psutil.Process:
+    """The next server that this process starts. It has only just begun, so the tool does not end it yet. With `of_all`
+    one that it has started already will do."""
+    before = set() if of_all else {one.pid for one in servers_of(tool)}
     return until(lambda: next((one for one in servers_of(tool) if one.pid not in before), None), "the next server")
 
 

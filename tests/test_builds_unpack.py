@@ -171,10 +171,10 @@ HEADER = 8 << 20
         ([_link("a", "a")], "circle"),
         ([_link("a", "b"), _link("b", "a"), _link("a/c", "d")], "circle"),
         ([_link("a", "a"), _link("a/b", "c")], "'a"),
-        ([_file("with\0nul")], "no file can be called"),
-        ([_link("a", "with\0nul")], "no file can be called"),
-        ([_link("a", "with\0nul", tarfile.LNKTYPE)], "no file can be called"),
-        ([_link("a", "")], "no file can be called"),
+        ([_file("with\0nul")], "not a valid file name"),
+        ([_link("a", "with\0nul")], "not a valid file name"),
+        ([_link("a", "with\0nul", tarfile.LNKTYPE)], "not a valid file name"),
+        ([_link("a", "")], "not a valid file name"),
         ([_file("x" * 256)], "File name too long"),
         ([_file("x/" * 3000 + "x")], "a name of 6001 letters"),
         ([_link("a", "x" * 5000)], "a name of 5000 letters"),
@@ -256,7 +256,7 @@ def test_no_more_than_a_server_is_unpacked(kind: str, tmp_path: Path, monkeypatc
     else:
         name = "top/mysql-test/a" if kind == "skipped" else "a"
         archive = _gzipped(tmp_path, _raw(name, tarfile.REGTYPE, 16 << 20, bytes(16 << 20)))
-    assert "than any server" in (message := _refused(archive, monkeypatch).message) or "no server does" in message
+    assert "than any server" in (message := _refused(archive, monkeypatch).message) or "needs" in message
 
 
 def test_no_more_files_than_a_server_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def test_no_other_spelling_of_what_can_damage_the_files(name: str) -> None:
      "loose_maximum_sort_buffer", "enable_maximum_sort_buffer"],
 )  # fmt: skip
 def test_prefixes_are_not_stacked(name: str) -> None:
-    with pytest.raises(UsageError, match="has a prefix too many"):
+    with pytest.raises(UsageError, match="has too many prefixes"):
         check_user_settings({name: "1"})
 
 

@@ -34,7 +34,7 @@ def provide(host: Path, uid: int, *more: str, **settings: str) -> str:
     program(host, "id", f"echo {uid}")
     for name in ("test_programs.sh", "may_install.sh"):  # without the host's own folders of programs
         (host.parent / name).write_text((SCRIPTS / name).read_text().replace("PATH=$PATH:/usr/sbin:/sbin", ""))
-    command = ["sh", host.parent / "test_programs.sh", *more]
+    command = ["sh", str(host.parent / "test_programs.sh"), *more]
     done = subprocess.run(command, env={"PATH": str(host), **settings}, capture_output=True, text=True, check=True)
     return done.stderr
 

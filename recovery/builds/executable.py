@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -112,7 +113,9 @@ def ask_options(build: Build) -> frozenset[str]:
     try:
         with tempfolders.folder() as folder:
             words, known = (*listing_command(build), f"--datadir={folder}"), environment(build.library_dirs)
-            return options_said(answer(*words, environment=known, folder=folder, longest=MOST_LISTED))
+            return options_said(
+                answer(*words, environment=known, folder=folder, longest=MOST_LISTED, errors=subprocess.DEVNULL)
+            )
     except (NoAnswerError, OSError):
         return frozenset()
 

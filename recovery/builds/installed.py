@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ def find(accept: Callable[[Origin], bool]) -> Installed | None:
     """The first that is accepted, and as it was installed. One that an earlier version of this tool installed is taken
     to be, and its files must not change from now on."""
     found = next((server for server in _ours() if accept(server.origin) and not server.is_altered()), None)
-    if found is None or found.tree_sha256 is not None:
+    if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
     with suppress(OSError, ValueError):  # a cache of root's, which others may read
         told = json.loads((found.folder / _RECORD).read_text(encoding="utf-8"))

@@ -53,13 +53,17 @@ class NoAnswerError(RecoveryError):
 
 
 def answer(
-    *command: str | Path, environment: Mapping[str, str], folder: Path | None = None, longest: int = _LONGEST_ANSWER
+    *command: str | Path,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    longest: int = _LONGEST_ANSWER,
+    errors: int = subprocess.STDOUT,
 ) -> str:
-    """Return what the program prints, on both of its outputs, until it ends.
+    """Return what the program prints until it ends, with its errors where these go to standard output.
 
     NoAnswerError where it takes too long or prints too much. Nothing of its process group is left running."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment,
         start_new_session=True, cwd=folder,
     )  # fmt: skip
     with process:
@@ -76,8 +80,9 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
     assert process.stdout is not None
     pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
     try:
-        poller = select.poll()
+        poller, pipe_alone = select.poll(), select.poll()
         poller.register(pipe, select.POLLIN)
+        pipe_alone.register(pipe, select.POLLIN)
         poller.register(ended, select.POLLIN)
         give_up = time.monotonic() + _ANSWER_LIMIT_S
         printed = b""
@@ -85,6 +90,8 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
             ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
             if not ready or time.monotonic() > give_up:
                 raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
+            if pipe not in ready:  # the process has ended: what it printed last may have come since
+                ready = dict(pipe_alone.poll(0))
             piece = os.read(pipe, 64 << 10) if pipe in ready else b""
             if not piece:
                 return printed

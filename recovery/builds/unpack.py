@@ -75,7 +75,7 @@ def _checked(name: str) -> str:
     if len(name) > _MOST_NAME:
         raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _FOREIGN)
     if not name or "\0" in name:
-        raise HostUnfitError(f"the archive holds {name!r}, which no file can be called", _FOREIGN)
+        raise HostUnfitError(f"the archive holds {name!r}, which is not a valid file name", _FOREIGN)
     return name
 
 
@@ -181,7 +181,8 @@ class _Target:
         self._bytes += size
         if self._bytes > self.most_bytes:
             raise HostUnfitError(
-                f"{self._name} unpacks to more than {self.most_bytes / 1e6:.0f} MB, which no server does", _FOREIGN
+                f"{self._name} unpacks to over {self.most_bytes / 1e6:.0f} MB: more than any server needs",
+                _FOREIGN,
             )
         disk = os.statvfs(self.folder)
         kept_free = min(_KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)

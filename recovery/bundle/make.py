@@ -104,7 +104,7 @@ def _literals(session: Session, texts: list[str]) -> tuple[literals.Literal, ...
     if len(kept) > _MOST_LITERALS:
         raise RecoveryError(
             f"the session names {len(kept):,} users, hosts and secrets; {_MOST_LITERALS:,} can be masked",
-            "look into its logs: no session of this tool names as many",
+            "that is not normal: look into its logs",
         )
     return kept
 

@@ -83,7 +83,7 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
                 if not _may_be_signed(fd):
                     os.close(fd)
                     raise HostUnfitError(
-                        f"{path} is no lock of this tool: it holds something else",
+                        f"{path} is not a lock file of this tool",
                         "it is left as it is: move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
                     )
                 _sign(fd)

@@ -28,6 +28,7 @@ _PROGRAMS = ("mkfs.ext4", "mount", "umount")
 _BUSY_S = 60.0
 _RETRY_S = 0.05
 _KEPT_FREE = 64 << 10
+_LEAVE_OUT = "root and loop devices are needed; leave power-loss and full-disk out of QUESTION= without"
 _CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
@@ -127,13 +128,17 @@ def own_mounts() -> Iterator[None]:
             yield
             return
         # Where the host shares its mounts, what others unmount is unmounted here too, and nothing of ours reaches them.
-        libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None)
+        slave = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
         try:
+            if libc.mount(b"none", b"/", None, slave, None) != 0:
+                raise HostUnfitError("mounts of a new namespace cannot be kept from the host", _LEAVE_OUT)
             yield
         finally:
             libc.unshare(_CLONE_FS)  # the threads begun meanwhile would keep this one from going back
             if libc.setns(before, _CLONE_NEWNS) != 0:
-                raise HostUnfitError(f"this process cannot leave its mounts: {os.strerror(ctypes.get_errno())}")
+                raise HostUnfitError(
+                    f"this process cannot leave its mounts: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT
+                )
             os.fchdir(folder)
     finally:
         os.close(folder)
@@ -219,6 +224,4 @@ def _run(*command: str) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         told = " ".join(ran.stderr.split()) or f"code {ran.returncode}"
-        raise HostUnfitError(
-            f"{command[0]} failed: {told[:200]}", "root and loop devices are needed; leave it out of QUESTION= without"
-        )
+        raise HostUnfitError(f"{command[0]} failed: {told[:200]}", _LEAVE_OUT)

@@ -42,15 +42,18 @@ def change_nothing_any_more() -> None:
 
 @contextmanager
 def handled_by(handler: Handler) -> Iterator[None]:
-    """The handler gets these signals for a while. They are the main thread's; in another one nothing changes."""
+    """The handler gets these signals for a while, once `end_like_an_interrupt` was called.
+
+    They are the main thread's; in another one nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _handlers.append(handler)
+    before = len(_handlers)
     try:
+        _handlers.append(handler)
         yield
     finally:
-        _handlers.pop()
+        del _handlers[before:]
 
 
 @contextmanager

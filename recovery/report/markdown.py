@@ -14,8 +14,8 @@ from recovery.report.tables import heading, state, tables
 from recovery.stored import Session, Table
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-# An underscore inside a name is no markup, and innodb_page_size stays readable in the source.
 _FILE = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
+# An underscore inside a name is no markup, and innodb_page_size stays readable in the source.
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 

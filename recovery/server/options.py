@@ -233,7 +233,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
         switch, rest = _split(name)
         if f"{switch}{rest}".startswith("maximum_") or rest.startswith(_PREFIXES):
             raise UsageError(
-                f"the option '{name}' has a prefix too many",
+                f"the option '{name}' has too many prefixes",
                 f"write its full name, with at most one of {', '.join(_SWITCHES)} before it, and loose_ before that",
             )
         if len(value) > _MOST_VALUE:
@@ -244,7 +244,8 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
 
 def _refuse_guarded(name: str) -> None:
     """UsageError for a reserved option, and for every other spelling of one or of `innodb_force_recovery`."""
-    meant = bare(name)
+    if not (meant := bare(name)):
+        raise UsageError(f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000")
     full = next((full for full in sorted(RESERVED | TIMED_ONLY) if bare(full).startswith(meant)), None)
     if full is None or (full in TIMED_ONLY and name.removeprefix(_LOOSE) == full):
         return

@@ -303,7 +303,7 @@ def test_a_server_killed_from_outside_voids_its_trial(at: list[str], tmp_path: P
     assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", *at]) == 0
     process = _command("cold-recovery", "--version", "8.0.31", "--runs", "2", *at)
     _read_until(process, "using the data directory")
-    next_server(process.pid).kill()
+    next_server(process.pid, of_all=True).kill()
     _, err = process.communicate()
     assert process.returncode == 1, err
     first, second = stored(tmp_path)["runs"]
