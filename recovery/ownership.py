@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import re
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
@@ -27,15 +29,14 @@ def user_called(uid: int) -> str:
 def why_not_trusted(path: Path) -> str | None:
     """Returns how another user can change what the path leads to, or None where only this user and root can.
 
-    Every folder above it counts, and every link on the way with the folders above its target. A group's members are its
-    owner's to choose. In a sticky folder everybody may make entries, but change only their own. What does not exist is
-    trusted where the folders above it are."""
+    Every folder above it counts, and every link on the way with the folders above its target. In a sticky folder
+    everybody may make entries, but change only their own. What does not exist is trusted with the folders above it."""
     trusted, path = trusted_users(), path.absolute()
     for one, about in _way_to(path):
         if about.st_uid not in trusted:
             return f"{_named(one, path)} belongs to {user_called(about.st_uid)}"
-        if _is_open_to_all(about):
-            return "everybody may write there" if one == path else f"everybody may write to {one}"
+        if (who := _who_else_may_write(about, trusted)) is not None:
+            return f"{who} may write there" if one == path else f"{who} may write to {one}"
     return None
 
 
@@ -72,11 +73,26 @@ def _way_to(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
             here = entry
 
 
-def _is_open_to_all(about: os.stat_result) -> bool:
-    """Tells whether everybody may write to a file, or replace what is others' in a folder, as they may not in /tmp."""
-    if stat.S_ISLNK(about.st_mode) or not about.st_mode & stat.S_IWOTH:
-        return False
-    return not (stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX)
+def _who_else_may_write(about: os.stat_result, trusted: frozenset[int]) -> str | None:
+    """Returns who else may write to a file, or replace what is others' in a folder, as nobody may in /tmp."""
+    if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX):
+        return None
+    if about.st_mode & stat.S_IWOTH:
+        return "everybody"
+    if about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid()):
+        return next((user_called(uid) for uid in sorted(_members(about.st_gid) - trusted)), None)
+    return None
+
+
+@cache
+def _members(gid: int) -> frozenset[int]:
+    """Returns the users of a group: those it lists, and those whose own group it is. A group that is not known here has
+    the user of the same number."""
+    try:
+        listed = frozenset(grp.getgrgid(gid).gr_mem)
+    except KeyError:
+        return frozenset({gid})
+    return frozenset(one.pw_uid for one in pwd.getpwall() if one.pw_gid == gid or one.pw_name in listed)
 
 
 def trusted_users() -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from recovery.folded import Folded, hottest, read
 from recovery.host import flock
 from recovery.host.ailing import RESULTS, Folder, blamed
 from recovery.measures import Between, Held, Middle, between, contrasts, is_work, stored_measures
+from recovery.ownership import refuse_untrusted
 from recovery.planned import PLAN, Planned
 from recovery.planned import to_json as plan_to_json
 from recovery.readback import FORMAT, read_back
@@ -264,6 +266,8 @@ def find(results: Path, name: str | None) -> Path:
 def check_results_folder(results: Path) -> None:
     """Before hours of work: can anything be kept here? Makes the folder, writes a file, and takes it away again."""
     with keeping_in(results):
+        if os.geteuid() == 0:
+            refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
         results.mkdir(parents=True, exist_ok=True)
         probe = draft_of(results / "probe")
         try:

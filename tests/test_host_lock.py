@@ -88,6 +88,9 @@ IMPORTANT = [
     b'{"pid": 1e999, "command": "x", "since": "y"}',
     b'{"pid": %s, "command": "x", "since": "y"}' % (b"9" * 5000),
     b"[" * 65_000,
+    b'{"pid": 5, "command": "x", "since": "y", "precious": "a setting"}',
+    b'{"pid": true, "command": "x", "since": "y"}',
+    b'{"pid": 5, "command": {"a": ["a setting"]}, "since": "y"}',
 ]
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from otherusers import SOMEBODY, needs_root
 
 from recovery.builds import installed, libraries, packages
 from recovery.builds.checksum import remembered
@@ -22,6 +23,7 @@ from recovery.host.engine import endpoint
 from recovery.host.flock import take
 from recovery.ownership import closed_to_writers, made_private, made_readable, why_not_trusted
 from recovery.server.runfiles import new_log
+from recovery.store import check_results_folder
 
 
 def mode(path: Path) -> int:
@@ -73,6 +75,29 @@ def test_where_everybody_may_rename(tmp_path: Path) -> None:
             found = why_not_trusted(path)
             assert (found is None) if why is None else (why in str(found)), (folder, oct(mode_of_it), path)
         folder.chmod(before)
+
+
+@needs_root
+@pytest.mark.parametrize(("gid", "who"), [(0, None), (SOMEBODY, f"user {SOMEBODY}")])
+def test_a_group_with_somebody_else_in_it(gid: int, who: str | None, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    os.chown(folder, 0, gid)
+    folder.chmod(0o775)
+    assert why_not_trusted(folder) == (who and f"{who} may write there")
+    assert why_not_trusted(folder / "mysqld") == (who and f"{who} may write to {folder}")
+    folder.chmod(0o1775)
+    assert why_not_trusted(folder) is None
+
+
+@needs_root
+def test_root_keeps_no_results_where_another_user_could_put_a_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    os.chown(tmp_path / "theirs", SOMEBODY, SOMEBODY)
+    with pytest.raises(RecoveryError, match="belongs to") as caught:
+        check_results_folder(tmp_path / "theirs" / "results")
+    assert "RESULTS=" in caught.value.hint
+    assert list((tmp_path / "theirs").iterdir()) == []
 
 
 def test_links_that_lead_nowhere(tmp_path: Path) -> None:

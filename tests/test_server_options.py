@@ -162,7 +162,7 @@ def test_what_the_tool_decides_is_refused(name: str) -> None:
     "name",
     [
         "skip_skip_networkin", "skip_networkin", "loose_skip_networkin", "enable_skip_networking", "skip-networking",
-        "loose_loose_por", "maximum_port", "disable_por", "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
+        "loose_loose_por", "maximum_port", "loose_autoset_port", "disable_por", "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
         "wsrep_provide", "skip_innodb", "verbose", "skip_",
     ],
 )  # fmt: skip
@@ -181,7 +181,7 @@ def test_no_other_spelling_of_what_can_damage_the_files(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["skip_skip_name_resolve", "disable_skip_name_resolve", "skip_loose_ssl", "loose_loose_ssl", "maximum_sort_buffer",
-     "loose_maximum_sort_buffer", "enable_maximum_sort_buffer"],
+     "loose_maximum_sort_buffer", "loose_autoset_sort_buffer", "enable_maximum_sort_buffer"],
 )  # fmt: skip
 def test_prefixes_are_not_stacked(name: str) -> None:
     with pytest.raises(UsageError, match="has too many prefixes"):

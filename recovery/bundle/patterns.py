@@ -172,6 +172,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
+_SAID = rf"{_MASKED}|{_QUOTED}|[^\s,;'\"\])]+"
 OWN_WORDS: tuple[Pattern, ...] = (
     *_compiled(
         "host",
@@ -180,8 +181,14 @@ OWN_WORDS: tuple[Pattern, ...] = (
             r"(?i)((?<![\w-])(?:host|server|node|machine)\s+)((?=[a-z_]*[\d-])[a-z][\w-]*)(?![\w.-])",
         ),
     ),
-    *_compiled("secret", (rf"(?i)((?<![\w-])(?:pw|pass|pin)\s*[:=]\s*)({_MASKED}|{_QUOTED}|[^\s,;'\"\])]+)",)),
-    *_compiled("secret", (r"(?<![\w.-])[0-9](?:[ -]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
+    *_compiled(
+        "secret",
+        (
+            rf"(?i)((?<![\w-])(?:pw|pass|pin|api[ _-]?key)['\"]?\s*(?:[:=]\s*|-\s+))({_SAID})",
+            rf"(?i)((?<![\w-])(?:pw|pwd|password|passwd)['\"]?\s+(?:is\s+|[:=-]\s*)?)({_SAID})",
+        ),
+    ),
+    *_compiled("secret", (r"(?<![0-9.-])[0-9](?:[ .-]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
 )
 """Private in the user's own words. In a server's log a number of 13 to 19 digits is a position of the redo log, and one
 in ten of them looks like a card's."""

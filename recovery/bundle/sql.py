@@ -138,7 +138,8 @@ def _check(schema: Schema) -> None:
 
 def _told(schema: Schema) -> str:
     _check(schema)
-    if (count := measure(replace(schema, template=None)).statements) > MOST_STATEMENTS:
+    count = measure(replace(schema, template=None)).statements
+    if count * max(1, schema.columns) > MOST_STATEMENTS:
         first = "".join(f"{one};\n" for one in islice(statements(schema), _SHOWN))
         return f"-- About {count:,} statements. The first {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
     head: list[str] = []

@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -190,15 +190,16 @@ def _owner(signature: bytes) -> Owner | None:
     if len(signature) >= _MOST_BYTES:
         return None
     try:
-        told = parse_json(signature)
-        pid, uid = int(told["pid"]), told.get("uid")
-        if not 0 < pid <= _MOST_NUMBER:
-            return None
-        known = uid if isinstance(uid, int) and 0 <= uid <= _MOST_NUMBER else None
-        return Owner(pid, _line(told["command"]), _line(told["since"]), known)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        owner = Owner(**parse_json(signature))
+    except (ValueError, TypeError):  # no JSON, or with other names
         return None
+    texts, numbers = (owner.command, owner.since), (owner.pid, 0 if owner.uid is None else owner.uid)
+    if not all(isinstance(one, str) for one in texts) or not all(type(one) is int for one in numbers):
+        return None
+    if owner.pid < 1 or not all(0 <= one <= _MOST_NUMBER for one in numbers):
+        return None
+    return replace(owner, command=_line(owner.command), since=_line(owner.since))
 
 
-def _line(text: object) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:_MOST_LETTERS])
+def _line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])

@@ -43,7 +43,7 @@ SHAPING: frozenset[str] = frozenset(
 _LOOSE = "loose_"
 _SWITCHES = ("skip_", "disable_", "enable_")
 """Servers accept these before the name of an option."""
-_PREFIXES = (_LOOSE, *_SWITCHES, "maximum_")
+_PREFIXES = (_LOOSE, *_SWITCHES, "maximum_", "autoset_")
 """Servers accept any number of these."""
 _MOST_VALUE = 4096
 _ONCE_CALLED = {"table_cache": "table_open_cache"}
@@ -231,7 +231,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
             )
         _refuse_guarded(name)
         switch, rest = _split(name)
-        if f"{switch}{rest}".startswith("maximum_") or rest.startswith(_PREFIXES):
+        if f"{switch}{rest}".startswith(("maximum_", "autoset_")) or rest.startswith(_PREFIXES):
             raise UsageError(
                 f"the option '{name}' has too many prefixes",
                 f"write its full name, with at most one of {', '.join(_SWITCHES)} before it, and loose_ before that",
