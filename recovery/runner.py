@@ -13,7 +13,6 @@ from recovery.forecast import ahead_of
 from recovery.foreseen import foresee
 from recovery.host import tempfolders
 from recovery.host.datadir import DataDirs
-from recovery.host.disktrial import clear_left_trials
 from recovery.host.leftcopies import clear_left_copies
 from recovery.host.limits import limited
 from recovery.host.lock import host_lock
@@ -102,8 +101,6 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
         narrator.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in end_left_servers():
         narrator.say(f"ended server {pid}, which a killed run had left behind")
-    for place in clear_left_trials():
-        narrator.say(f"unmounted {place}, which a killed run had left behind")
     for folder, why_not in clear_left_copies(data):
         told = f"the copy beside {folder.name}, which a killed run had left behind"
         if why_not is None:

@@ -162,7 +162,8 @@ def test_what_the_tool_decides_is_refused(name: str) -> None:
     "name",
     [
         "skip_skip_networkin", "skip_networkin", "loose_skip_networkin", "enable_skip_networking", "skip-networking",
-        "loose_loose_por", "maximum_port", "loose_autoset_port", "disable_por", "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
+        "loose_loose_por", "maximum_port", "loose_autoset_port", "disable_por",
+        "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
         "wsrep_provide", "skip_innodb", "verbose", "skip_",
     ],
 )  # fmt: skip

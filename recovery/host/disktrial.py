@@ -5,14 +5,13 @@ That root may mount something is not told by any file: a container may lack the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from recovery.errors import RecoveryError
-from recovery.host import loopdisk, tempfolders
-from recovery.host.loopdisk import attached_images, image_of, loop_disk
+from recovery.host import tempfolders
+from recovery.host.loopdisk import loop_disk
 from recovery.host.rights import is_refused, refusal
 from recovery.host.signals import held_back
 from recovery.rootsteps import RootStep
@@ -61,7 +60,7 @@ def _tried() -> _Tried:
             told = error.message if isinstance(error, RecoveryError) else str(error)
             return _Tried(told.replace(f"{folder}/", ""))
         finally:
-            if not os.path.ismount(place):  # else the next session's clearing up takes both
+            if not os.path.ismount(place):
                 tempfolders.remove(folder)
 
 
@@ -72,16 +71,3 @@ def _on_one(place: Path) -> _Tried:
         except RecoveryError as error:
             return _Tried(power=error.message)
     return _Tried()
-
-
-def clear_left_trials() -> Iterator[Path]:
-    """Of processes that were killed meanwhile: what they had mounted, and no more is."""
-    for image in attached_images():
-        place = image.parent / _NAME
-        if image == image_of(place) and tempfolders.is_left(place.parent):
-            try:
-                loopdisk.remove(place)
-            except (RecoveryError, OSError):  # refused, or busy
-                continue
-            tempfolders.remove(place.parent)
-            yield place

@@ -120,13 +120,12 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
 @contextmanager
 def own_mounts() -> Iterator[None]:
     """Give this thread, and the processes it starts, a mount namespace of their own: no container that is created
-    meanwhile can hold what they mount, and it is unmounted when they end. Without the right to it nothing changes."""
+    meanwhile can hold what they mount, and it is unmounted when they end, however they end."""
     libc = ctypes.CDLL(None, use_errno=True)
     folder, before = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (".", "/proc/thread-self/ns/mnt"))
     try:
         if libc.unshare(_CLONE_NEWNS) != 0:
-            yield
-            return
+            raise HostUnfitError(f"no mount namespace can be had: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT)
         # Where the host shares its mounts, what others unmount is unmounted here too, and nothing of ours reaches them.
         slave = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
         try:

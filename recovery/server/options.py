@@ -26,7 +26,7 @@ RESERVED: frozenset[str] = frozenset(
     | {"user", "admin_address", "admin_port", "create_admin_listener_thread", "extra_port", "mysqlx_bind_address"}
     | {"mysqlx_port", "mysqlx_socket", "wsrep_on", "wsrep_provider", "chroot", "feedback", "help"}
     | {"innodb", "keyring_migration_destination", "language", "log_error_services", "silent_startup"}
-    | {"validate_config", "verbose", "version", "wsrep_recover"}
+    | {"validate_config", "verbose", "wsrep_recover"}
 )
 """What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files; what would
 have the server use the network; and what makes a server print something and exit."""

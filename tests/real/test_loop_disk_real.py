@@ -17,7 +17,7 @@ from sessions import need_disks
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.host import loopdisk
-from recovery.host.loopdisk import LoopDisk, loop_disk, own_mounts, unmount
+from recovery.host.loopdisk import LoopDisk, loop_disk, unmount
 
 pytestmark = pytest.mark.real
 SIZE = 16 << 20
@@ -89,12 +89,15 @@ def test_only_this_process_sees_a_disk_that_no_container_needs(tmp_path: Path) -
     assert (Path("/proc/self/ns/mnt").readlink(), Path.cwd()) == (namespace, folder)
 
 
-def test_without_the_right_to_a_namespace_mounts_are_the_host_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_right_to_a_namespace_there_is_no_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Refuses:
         def unshare(self, _: int) -> int:
             return -1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Refuses())
-    before = Path("/proc/self/ns/mnt").readlink()
-    with own_mounts():
-        assert Path("/proc/self/ns/mnt").readlink() == before
+    with (
+        pytest.raises(HostUnfitError, match="no mount namespace can be had"),
+        loop_disk(tmp_path / "d", size_bytes=SIZE),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
