@@ -90,9 +90,10 @@ sh "$here/test_programs.sh"
 start_engine
 # Local servers wait more than they compute. What is in neither list is in the third lane.
 loads="tests/real/test_experiments_real.py tests/real/test_write_scaling_real.py tests/real/test_findings_load_real.py
-    tests/real/test_sysbench_real.py"
+    tests/real/test_sysbench_real.py tests/real/test_sampler_real.py"
 builds="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_trace_real.py
-    tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py"
+    tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py
+    tests/real/test_limits_real.py"
 local="real and not containers and not alone"
 lane fast "$isolated" -m "not real and not containers and not alone" >"$folder/fast"
 # What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
