@@ -9,15 +9,17 @@ import sys
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 from sessions import need_disks
+from waiting import until
 
 from recovery.cli import run
 from recovery.crash.witnesses import Journalled
 from recovery.host.copies import remove_copy
 from recovery.host.datadir import DataDirs
 from recovery.host.leftcopies import clear_left_copies
-from recovery.host.loopdisk import image_of, loop_disk
+from recovery.host.loopdisk import attached_images, image_of, loop_disk
 from recovery.host.rights import refusing
 from recovery.rootsteps import RootStep
 from recovery.scenarios import killing
@@ -207,6 +209,37 @@ def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path:
         living.communicate(b"\n")
     assert str(tmp_path) not in Path("/proc/mounts").read_text(encoding="utf-8")
     assert not list(tmp_path.glob("*/*/copy*"))
+
+
+LEAVES_A_SERVER = """
+import os, shutil, signal, subprocess, sys
+from pathlib import Path
+from recovery.host.copies import copied
+from recovery.host.datadir import DataDirs
+directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
+directory.mysql.mkdir()
+with copied(directory.mysql, directory.path, on_a_disk=True) as copy:
+    shutil.copy(shutil.which("sleep"), copy.mysql / "mysqld")
+    server = subprocess.Popen([copy.mysql / "mysqld", "600"], cwd=copy.mysql, stdout=subprocess.DEVNULL)
+    print(server.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("disks")
+def test_a_server_that_a_dead_run_has_left_on_a_disk_of_its_own_is_ended(tmp_path: Path) -> None:
+    """Nobody else sees that disk, and it is there for as long as the server is."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    dead = subprocess.run([sys.executable, "-c", LEAVES_A_SERVER, str(data)], stdout=subprocess.PIPE, check=False)
+    assert dead.returncode == -signal.SIGKILL
+    server, left = psutil.Process(int(dead.stdout)), data / "5.7.22-d-5-0123abcd"
+    assert not os.path.ismount(left / "copy")
+    assert image_of(left / "copy") in attached_images()
+    assert dict(clear_left_copies(data)) == {left: None}
+    until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "the end of the server")
+    until(lambda: image_of(left / "copy") not in attached_images(), "the end of the disk")
+    assert not list(left.glob("copy*"))
 
 
 def test_a_kill_that_comes_too_late_is_tried_again(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
