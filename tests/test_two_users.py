@@ -241,7 +241,7 @@ def test_what_is_started_is_looked_at_right_before(shared: Path) -> None:
             with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
                 LocalLauncher().launch(launch)
             assert not launch.rundir.exists(), "nothing was made for it"
-        assert LocalLauncher().launch(dataclasses.replace(plain, build=build)).wait(10) == Exit(code=0, signal=None)
+        assert LocalLauncher().launch(dataclasses.replace(plain, build=build)).wait(60) == Exit(code=0, signal=None)
 
 
 def test_no_status_of_another_is_believed(shared: Path) -> None:

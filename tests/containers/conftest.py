@@ -22,8 +22,8 @@ from recovery.host.engine import MADE, connect
 
 REGISTRY_PROGRAM = "docker-registry"
 _ADMINS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-_START_S = 20
-_GONE_S = 20
+_START_S = 60
+_GONE_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +74,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:

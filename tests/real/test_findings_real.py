@@ -81,7 +81,7 @@ def hold_up(bench: Bench, seconds: float) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(seconds)], stdin=subprocess.PIPE, text=True)
 
     def hold() -> None:
-        deadline, found = time.monotonic() + 30, None
+        deadline, found = time.monotonic() + 60, None
         while found is None and time.monotonic() < deadline:
             time.sleep(0.005)
             found = next((child.pid for child in psutil.Process().children() if is_new(child)), None)
