@@ -134,7 +134,7 @@ test: env-test ## every check and test; real servers are fetched, booted, killed
 	$(if $(ARGS),$(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
 
 $(ON_DEMAND:%=test-%): test-%: env-test
-	sh scripts/tests.sh $(VENV) --on-demand $* $(ARGS)
+	sh scripts/tests.sh $(VENV) --on-demand=$* $(ARGS)
 
 test-docs: ## run every command of every page, over few tables
 test-disturbed: ## the warnings about busy hosts and loads, which need a host that is otherwise quiet

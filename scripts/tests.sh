@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand GROUP [ARGUMENT...]` those of one group.
+# Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand=GROUP` those of one group.
 # Programs are installed and an engine is started first. All tests run in five lanes at once; then those run by themselves
 # that empty the host's caches, or need them.
 set -u
@@ -78,13 +78,15 @@ ended() { # NAME
     [ -z "$pid" ] || wait "$pid" || failed=1
 }
 
-if [ "${1:-}" = --on-demand ]; then
-    sh "$here/test_programs.sh" $([ "${2:-}" = browser ] && echo chromium:chromium)
-    start_engine
-    lane group "" "$@"
-    ended group
-    exit "$failed"
-fi
+case ${1:-} in
+    --on-demand=*)
+        sh "$here/test_programs.sh" $([ "$1" != --on-demand=browser ] || echo chromium:chromium)
+        start_engine
+        lane group "" "$@"
+        ended group
+        exit "$failed"
+        ;;
+esac
 
 sh "$here/test_programs.sh"
 start_engine

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if group == config.getoption(ON_DEMAND) else left).append(item)
     if left:
         if not chosen:
-            raise pytest.UsageError(f"all of these tests run on demand: {ON_DEMAND} GROUP, or make test-GROUP")
+            raise pytest.UsageError(f"all of these tests run on demand: {ON_DEMAND}=GROUP, or make test-GROUP")
         config.hook.pytest_deselected(items=left)
     items[:] = chosen
 
