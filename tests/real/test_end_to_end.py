@@ -18,6 +18,7 @@ from recovery.builds.resolve import Sources, resolve
 from recovery.cli import run
 from recovery.host.datadir import DataDirs
 from recovery.host.space import Need
+from recovery.phases import JOIN
 from recovery.versions import can, parse_version
 
 pytestmark = pytest.mark.real
@@ -32,7 +33,7 @@ EVERY_FILE = {
     "5.7.22": {"validation"},
     "8.0.15": {"discovery", "validation"},
     "8.0.31": {"discovery", "validation"},
-    "mariadb-10.2.11": {"redo apply + validation"},
+    "mariadb-10.2.11": {"redo apply", "validation"},
     "mariadb-10.11.5": set(),
 }
 """The phases in which a server goes over all files at a crash start."""
@@ -55,9 +56,10 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
         assert one["rows_found"] == one["rows_expected"]
         assert one["rows_found"] >= 100 * (number + 1), "what the runs before it wrote is counted, too"
         assert 0 < one["startup_s"] <= one["first_query_s"]
-        names = {phase["name"] for phase in one["phases"]}
+        # Lines that a busy host has the server write at once join their phases.
+        names = {name for phase in one["phases"] for name in phase["name"].split(JOIN)}
         assert EVERY_FILE[version] <= names
-        assert EVERY_FILE[version] or not {"discovery", "validation", "redo apply + validation"} & names
+        assert EVERY_FILE[version] or not {"discovery", "validation"} & names
         ends = [phase["end_s"] for phase in one["phases"]]
         assert [phase["start_s"] for phase in one["phases"]] == [0.0, *ends[:-1]]
         assert ends[-2:] == [one["startup_s"], one["first_query_s"]]
