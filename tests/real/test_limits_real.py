@@ -78,7 +78,7 @@ def test_read_iops_bites_in_the_server_and_in_the_floor(at: list[str], tmp_path:
     (floor,) = report["floors"]
     assert floor["files"] == TABLES
     for seconds in (floor["one_thread_s"], floor["many_threads_s"]):
-        assert seconds >= 0.8 * TABLES / READ_IOPS, "a read for every file"
+        assert seconds >= 0.5 * TABLES / READ_IOPS, "no faster than the limit lets it, bursts aside"
 
 
 def test_read_bps_bites(at: list[str], tmp_path: Path) -> None:
