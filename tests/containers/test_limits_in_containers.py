@@ -49,7 +49,7 @@ def test_a_container_is_held_to_its_limits(asked: list[str], tmp_path: Path) -> 
     (only,) = stored(tmp_path)["runs"]
     assert only["verdict"] == "measured", only["reason"]
     assert only["read_requests"] > TABLES
-    assert 0 < only["reads_per_s"] <= 1.1 * READ_IOPS + 100
+    assert 0 < only["reads_per_s"] <= 1.5 * READ_IOPS + 100
     assert groups_of(os.getpid()) == set()
 
 

@@ -66,7 +66,7 @@ def test_read_iops_bites_in_the_server_and_in_the_floor(at: list[str], tmp_path:
     assert free["group_memory_bytes"] is None
     held = measured(tmp_path, "cold-recovery", "--floor", "--read-iops", str(READ_IOPS), *at)
     assert held["read_requests"] > TABLES, "a page or more of every table"
-    assert held["reads_per_s"] <= 1.1 * READ_IOPS + 100
+    assert held["reads_per_s"] <= 1.5 * READ_IOPS + 100
     assert held["reads_per_s"] == pytest.approx(held["read_requests"] / held["first_query_s"], rel=0.01)
     report = stored(tmp_path)
     assert report["settings"]["read_iops"] == READ_IOPS
@@ -84,7 +84,7 @@ def test_read_iops_bites_in_the_server_and_in_the_floor(at: list[str], tmp_path:
 def test_read_bps_bites(at: list[str], tmp_path: Path) -> None:
     held = measured(tmp_path, "cold-recovery", "--read-bps", "20m", *at)
     rate = held["read_bytes"] / held["first_query_s"]
-    assert 0 < rate <= 1.1 * (20 << 20) + (2 << 20)
+    assert 0 < rate <= 1.5 * (20 << 20) + (2 << 20)
 
 
 def test_memory_bites_and_the_cache_is_in_it(at: list[str], data: Path, tmp_path: Path) -> None:
