@@ -289,12 +289,12 @@ def _point_latest(results: Path, name: str) -> None:
 
 
 def _json(stored: dict[str, Any]) -> bytes:
-    text = escaped(json.dumps(stored, indent=2, ensure_ascii=False)) + "\n"
+    text = escape_control_characters(json.dumps(stored, indent=2, ensure_ascii=False)) + "\n"
     # A file name that is no UTF-8 must not cost the session its results.
     return text.encode("utf-8", errors="replace")
 
 
-def escaped(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Returns JSON that means the same, with `\u009b` and the like for each character that a terminal obeys."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -38,7 +38,7 @@ def remembered(path: Path, memo: Path) -> str:
         known = parse_json(memo.read_bytes())
         if known["file"] == key:
             return str(known["sha256"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         pass  # no memo, or a damaged one: it is made again
     sha256 = _digest_below(path) if path.is_dir() else digest(path)
     with suppress(OSError):  # a cache of root's, which others may read

@@ -118,7 +118,7 @@ def _load(folder: Path) -> Installed | None:
         place = PurePosixPath(server.origin.mysqld)
         inside = not place.is_absolute() and ".." not in place.parts
         return server if inside and server.mysqld.is_file() else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -147,7 +147,7 @@ def find(accept: Callable[[Origin], bool]) -> Installed | None:
     if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
     with suppress(OSError, ValueError):  # a cache of root's, which others may read
-        told = json.loads((found.folder / _RECORD).read_text(encoding="utf-8"))
+        told = parse_json((found.folder / _RECORD).read_bytes())
         _write_record(found.folder, told | {_TREE: _sum_of_tree(found.folder)})
     return _load(found.folder)
 

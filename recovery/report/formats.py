@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recovery.report import hyperfine, markdown, picture, sheet, text
 from recovery.report.html.page import PAGE
-from recovery.store import REPORT, escaped, load
+from recovery.store import REPORT, escape_control_characters, load
 from recovery.stored import Session
 
 RENDERED: dict[str, Callable[[Session], str]] = {
@@ -24,5 +24,5 @@ FORMATS = (*RENDERED, *STORED)
 
 def rendered(folder: Path, name: str) -> str:
     if name in STORED:
-        return escaped((folder / STORED[name]).read_text(encoding="utf-8"))
+        return escape_control_characters((folder / STORED[name]).read_text(encoding="utf-8"))
     return RENDERED[name](load(folder))

@@ -11,7 +11,7 @@ from recovery.curves import curves
 from recovery.errors import UsageError
 from recovery.measures import is_work, taken, value_of
 from recovery.quantities import quantity
-from recovery.store import escaped
+from recovery.store import escape_control_characters
 from recovery.stored import STARTUP, Run, Session
 from recovery.summary import measured_by
 
@@ -35,7 +35,7 @@ def render(session: Session) -> str:
         if (timed := tuple(run for run in runs if value_of(run, session.figure) is not None))
     ]
     told = {"primary_metric": "time_wall_clock", "results": results}
-    return escaped(json.dumps(told, indent=2, ensure_ascii=False)) + "\n"
+    return escape_control_characters(json.dumps(told, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _parameters(session: Session, run: Run, tables: int | None) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import docker
 import pytest
 from sessions import left_out
+from waiting import until
 
 from recovery.builds.image_make import id_of
 from recovery.builds.image_names import BASE
@@ -23,7 +24,6 @@ from recovery.host.engine import MADE, connect
 REGISTRY_PROGRAM = "docker-registry"
 _ADMINS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _START_S = 60
-_GONE_S = 60
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +42,7 @@ def client() -> Iterator[docker.DockerClient]:
 def nothing_left_in_the_engine(client: docker.DockerClient) -> Iterator[None]:
     """What another session makes at the same time is soon gone; what was left behind is not."""
     yield
-    deadline = time.monotonic() + _GONE_S
-    while (left := _left(client)) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert not left, "looked-at containers are thrown away, and parts of images cleared up"
+    until(lambda: not _left(client), "the end of looked-at containers and of parts of images")
 
 
 def _left(client: docker.DockerClient) -> list[str]:
