@@ -1,17 +1,22 @@
-"""Is one session slower, or worse, than another, by more than noise, and were both measured alike? Pure."""
+"""Is one side slower, or worse, than the other, significantly, and were both measured alike? A side is one session or
+several. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from recovery.measures import Middle, figures_taken, is_work, middles
 from recovery.quantities import quantity
 from recovery.stored import STARTUP, Session
-from recovery.students import ratio_95
-from recovery.summary import Summary, baseline_of, measured_by, summarised
+from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
+from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
 
-_PASSING = frozenset({"load_1m", "tool_peak_memory_bytes", "python"})
+_PASSING = frozenset(
+    {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
+)
 """Facts of a host that differ from one session to the next and say nothing of it. So do the figures of its probe."""
 _PROBED = "probe_"
 _NOT_ASKED_OF_THE_SERVER = frozenset(
@@ -38,53 +43,116 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The same variant in both sessions; `ratio` is the second's mean over the first's, None where either has none."""
+class OfSession:
+    """What one session of a side came to."""
+
+    mean: float | None
+    interval: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Pair(Compared):
+    """The same variant on both sides, the second compared with the first. With several sessions on a side its mean and
+    interval are those of the sessions' means, and the rest is of all their runs."""
 
     variant: str
     one: Summary | Middle
     other: Summary | Middle
-    ratio: float | None = None
-    error: float | None = None
-    differs: bool | None = None
+    one_sessions: tuple[OfSession, ...] = ()
+    other_sessions: tuple[OfSession, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        """What both came to."""
+        return self.one.name if isinstance(self.one, Middle) else STARTUP
 
 
 @dataclass(frozen=True)
 class Comparison:
-    pairs: tuple[Compared, ...]
+    pairs: tuple[Pair, ...]
     differences: tuple[Difference, ...]
 
 
-def compare(one: Session, other: Session) -> Comparison:
-    return Comparison(tuple(_pairs(one, other)), tuple(_differences(one, other)))
+Side = Sequence[Session]
+"""Its sessions are of the same figure and scenario."""
 
 
-def _pairs(one: Session, other: Session) -> Iterator[Compared]:
-    """The same version in both; where each session has but one, these two, whatever they are."""
-    if one.figure != other.figure:
+def compare(one: Side, other: Side) -> Comparison:
+    first, *rest = (*one, *other)
+    differences = dict.fromkeys(each for session in rest for each in _differences(first, session))
+    return Comparison(tuple(_pairs(one, other)), tuple(differences))
+
+
+def _pairs(one: Side, other: Side) -> Iterator[Pair]:
+    """The same version on both; where each side has but one, these two, whatever they are."""
+    first, second = one[0], other[0]
+    if first.figure != second.figure:
         return
-    found = [_middles(session) for session in (one, other)]
-    times = [_times(session) for session in (one, other)]
-    alone = len(one.versions) == len(other.versions) == 1
-    for version, variant in found[0]:
-        its = (other.versions[0] if alone else version, variant)
-        if its not in found[1] or one.figure_of(variant) != other.figure_of(variant):
+    alone = all(len(session.versions) == 1 for session in (*one, *other))
+    several = len(one) > 1 or len(other) > 1
+    sides = [_measured(side, alone=alone) for side in (one, other)]
+    for (version, variant), ones in sides[0].items():
+        others = sides[1].get((version, variant))
+        if not others or first.figure_of(variant) != second.figure_of(variant):
             continue
-        pair = Compared(variant, found[0][version, variant], found[1][its])
-        values, to = times[1].get(its, []), times[0].get((version, variant), [])
-        ratio = ratio_95(values, to) if any(values) else None
-        if ratio is not None:
-            pair = replace(pair, ratio=ratio.value, error=ratio.error, differs=ratio.differs)
-        yield pair
+        # Runs of one session share what that session met: between several sessions their means are the sample.
+        values = [[found.mean for found in side] if several else side[0].values for side in (ones, others)]
+        known = [[value for value in side if value is not None] for side in values]
+        of_sessions = [
+            tuple(OfSession(found.mean, found.interval, len(found.values)) for found in side) for side in (ones, others)
+        ]
+        yield Pair(
+            variant, _joined(ones), _joined(others), *(of_sessions if several else ()),
+            **stored_effect(effect_95(known[1], known[0])),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Found:
+    summary: Summary | Middle
+    values: Sequence[float]
+
+    @property
+    def mean(self) -> float | None:
+        return self.summary.mean if isinstance(self.summary, Middle) else self.summary.mean_s
+
+    @property
+    def interval(self) -> float | None:
+        return self.summary.interval if isinstance(self.summary, Middle) else self.summary.interval_s
+
+
+def _measured(side: Side, *, alone: bool) -> dict[tuple[str, str], list[_Found]]:
+    """By version and variant what each session has of it."""
+    found: dict[tuple[str, str], list[_Found]] = {}
+    for session in side:
+        times = {(version, variant): figures_taken(session, runs) for version, variant, runs in measured_by(session)}
+        for key, summary in _middles(session).items():
+            found.setdefault(("" if alone else key[0], key[1]), []).append(_Found(summary, times.get(key, [])))
+    return found
+
+
+def _joined(found: Sequence[_Found]) -> Summary | Middle:
+    """Of several sessions: all runs, but for mean, deviation and interval, which are those of the sessions' means."""
+    first = found[0].summary
+    if len(found) == 1:
+        return first
+    means = [one.mean for one in found if one.mean is not None]
+    values = [value for one in found for value in one.values]
+    counted = {name: sum(getattr(one.summary, name) for one in found) for name in ("count", "failed", "void")}
+    figures: dict[str, Any] = {
+        "mean": mean(means), "median": statistics.median(values) if values else None,
+        "min": min(values, default=None), "max": max(values, default=None),
+        "stdev": statistics.stdev(means) if len(means) > 1 else None,
+        "interval": half_interval_95(means) if len(means) >= LEAST_RUNS else None,
+    }  # fmt: skip
+    unit = "" if isinstance(first, Middle) else "_s"
+    return replace(first, **counted, **{name + unit: value for name, value in figures.items()})
 
 
 def _middles(session: Session) -> dict[tuple[str, str], Summary | Middle]:
     found = middles(session) if is_work(session) else summarised(session)
     return {(each.version, each.variant): each for each in found}
-
-
-def _times(session: Session) -> dict[tuple[str, str], list[float]]:
-    return {(version, variant): figures_taken(session, runs) for version, variant, runs in measured_by(session)}
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
@@ -141,17 +209,12 @@ def not_measured(session: Session) -> str | None:
     return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
 
 
-def slower(ratio: float | None, *, differs: bool | None, allowed: float) -> bool:
-    """More than is allowed, and not by chance as far as can be told: of too few runs nobody can tell."""
-    return ratio is not None and ratio > 1 + allowed and differs is not False
-
-
-def worse(figure: str, ratio: float | None, *, differs: bool | None, allowed: float) -> bool:
-    """As `slower`, of any figure: where more is better, less is worse; where neither is, nothing can be worse."""
-    if not quantity(figure).more_is_better:
-        judged = figure == STARTUP or quantity(figure).more_is_better is False
-        return judged and slower(ratio, differs=differs, allowed=allowed)
-    return ratio is not None and ratio < 1 - allowed and differs is not False
+def worse(figure: str, found: Compared, allowed: float) -> bool:
+    """By more than is allowed, and significantly. Where neither more nor less is better nothing can be worse."""
+    more_is_better = False if figure == STARTUP else quantity(figure).more_is_better
+    if found.ratio is None or not found.differs or more_is_better is None:
+        return False
+    return found.ratio < 1 - allowed if more_is_better else found.ratio > 1 + allowed
 
 
 def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
@@ -161,22 +224,18 @@ def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
         too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=figure)
         for each in _middles(session).values()
         for figure in [session.figure_of(each.variant)]
-        if each.version != base and worse(figure, each.ratio, differs=each.differs, allowed=allowed)
+        if each.version != base and worse(figure, each, allowed)
     )
 
 
 def slower_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
     return tuple(
-        too_slow(f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, figure=figure)
+        too_slow(
+            f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, figure=pair.figure
+        )
         for pair in found.pairs
-        for figure in [figure_of(pair)]
-        if worse(figure, pair.ratio, differs=pair.differs, allowed=allowed)
+        if worse(pair.figure, pair, allowed)
     )
-
-
-def figure_of(pair: Compared) -> str:
-    """What both came to."""
-    return pair.one.name if isinstance(pair.one, Middle) else STARTUP
 
 
 def too_slow(what: str, ratio: float, base: str, allowed: float, *, figure: str = STARTUP) -> str:

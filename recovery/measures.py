@@ -12,12 +12,12 @@ from recovery.chance import stand_out
 from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
 from recovery.stored import STARTUP, Axis, Run, Session, Verdict
-from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
+from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
 from recovery.summary import baseline_of, cells_of, mean
 
 
 @dataclass(frozen=True)
-class Middle:
+class Middle(Compared):
     """One figure of one version in one variant."""
 
     version: str
@@ -42,12 +42,6 @@ class Middle:
     """Standard deviation of a sample; None under two runs."""
     interval: float | None = None
     """Half of the mean's 95 % interval, by Student's t; None under three runs."""
-    ratio: float | None = None
-    """Mean over the mean of the baseline in the same variant."""
-    ratio_error: float | None = None
-    """Half of its 95 % interval; None for the baseline itself, and under three runs of either."""
-    differs: bool | None = None
-    """From the baseline by more than noise: 1 is outside the ratio's interval."""
     failed: int = 0
     """Runs that failed."""
     void: int = 0
@@ -55,7 +49,7 @@ class Middle:
 
 
 @dataclass(frozen=True)
-class Held:
+class Held(Compared):
     """The figure of one variant over that of another, which differs along one axis alone."""
 
     axis: str
@@ -66,20 +60,14 @@ class Held:
     """As in its `variants`."""
     base_variant: str
     """The one that has the axis' base value."""
-    ratio: float
-    """Mean over the mean of the base variant."""
-    ratio_error: float | None = None
-    """Half of its 95 % interval; None under three runs of either."""
-    differs: bool | None = None
-    """By more than noise: 1 is outside the ratio's interval."""
     luck: float | None = None
-    """How likely noise alone is to bring a ratio as far from 1; None under three runs of either."""
+    """The probability of an effect as large where there is none; None under three runs of either."""
     stands_out: bool | None = None
-    """By more than noise also where all along this axis are taken together: Holm's correction, 5 % in all."""
+    """Significant also when all comparisons along this axis are taken together: Holm's correction, 5 % in all."""
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Compared):
     """The figure of one version over that of another, in the same variant."""
 
     version: str
@@ -88,12 +76,6 @@ class Between:
     """The one that it is held against: rather an earlier one in the order of the report."""
     variant: str
     """Of both, as in its `variants`."""
-    ratio: float
-    """Mean over the mean of the base version."""
-    ratio_error: float | None = None
-    """Half of its 95 % interval; None under three runs of either."""
-    differs: bool | None = None
-    """By more than noise: 1 is outside the ratio's interval."""
 
 
 LEAST_TO_PAIR = 3
@@ -157,10 +139,11 @@ def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
     cells = by_cell(session)
     called = {variant: name or session.figure_of(variant) for variant in session.variants}
     values = {key: taken(runs, called[key[1]]) for key, runs in cells.items()}
-    return tuple(
-        _against(_middle(key, called[key[1]], runs), _ratio(values[key], values[base, key[1]]), base)
-        for key, runs in cells.items()
-    )
+    found = []
+    for key, runs in cells.items():
+        effect = effect_95(values[key], values[base, key[1]])
+        found.append(replace(_middle(key, called[key[1]], runs), **stored_effect(effect, is_base=key[0] == base)))
+    return tuple(found)
 
 
 def means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
@@ -174,9 +157,10 @@ def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
 
 
 def against_baseline(session: Session, name: str | None = None) -> tuple[Middle, ...]:
-    """Of every version but the baseline, where there is something to hold it against."""
+    """Of every version but the baseline, where both have figures."""
     base = baseline_of(session)
-    return tuple(one for one in middles(session, name) if one.version != base and one.ratio is not None)
+    found = (one for one in middles(session, name) if one.version != base)
+    return tuple(one for one in found if one.ratio is not None or one.difference is not None)
 
 
 def along(session: Session, axis: Axis) -> tuple[Held, ...]:
@@ -189,13 +173,11 @@ def along(session: Session, axis: Axis) -> tuple[Held, ...]:
         for variant, base in pairs:
             if are_one(session, version, (variant, base)):
                 continue
-            ratio = _ratio(*(figures_taken(session, cells[version, each]) for each in (variant, base)))
-            if ratio is not None:
-                held = Held(axis.name, version, variant, base, ratio.value, ratio.error, ratio.differs, ratio.luck)
-                found.append(held)
+            effect = effect_95(*(figures_taken(session, cells[version, each]) for each in (variant, base)))
+            if effect is not None:
+                found.append(Held(axis.name, version, variant, base, luck=effect.luck, **stored_effect(effect)))
     standing = stand_out([one.luck for one in found])
-    # Not without an interval that leaves out 1: its t is rounded.
-    return tuple(replace(one, stands_out=one.differs and stands) for one, stands in zip(found, standing, strict=True))
+    return tuple(replace(one, stands_out=stands) for one, stands in zip(found, standing, strict=True))
 
 
 def contrasts(session: Session) -> tuple[Held, ...]:
@@ -217,9 +199,9 @@ def between(session: Session) -> tuple[Between, ...]:
     found = []
     for variant in session.variants:
         for version, base in version_pairs(session.versions):
-            ratio = _ratio(*(figures_taken(session, cells[each, variant]) for each in (version, base)))
-            if ratio is not None:
-                found.append(Between(version, base, variant, ratio.value, ratio.error, ratio.differs))
+            effect = effect_95(*(figures_taken(session, cells[each, variant]) for each in (version, base)))
+            if effect is not None:
+                found.append(Between(version, base, variant, **stored_effect(effect)))
     return tuple(found)
 
 
@@ -264,16 +246,3 @@ def _middle(key: tuple[str, str], name: str, runs: Sequence[Run]) -> Middle:
         failed=sum(run.verdict is Verdict.FAILED for run in runs),
         void=sum(run.verdict is Verdict.VOID for run in runs),
     )
-
-
-def _ratio(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
-    """Of figures that may be zero, as errors are: over nothing, or of nothing, there is no ratio with an error."""
-    return ratio_95(values, to) if values and any(values) else None
-
-
-def _against(middle: Middle, found: Ratio | None, base: str) -> Middle:
-    if found is None:
-        return middle
-    if middle.version == base:
-        return replace(middle, ratio=found.value)
-    return replace(middle, ratio=found.value, ratio_error=found.error, differs=found.differs)

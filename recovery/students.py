@@ -1,49 +1,75 @@
-"""How far can a mean be from what it would be after many more runs? Student's t, from two small tables."""
+"""Intervals and significance: Student's t for means, and for the ratio or the difference of two means (Welch)."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 LEAST_RUNS = 3
-"""Of fewer no interval is told: the t of two runs is 12.7, and their spread a matter of luck."""
-
-# 95th percentiles by degrees of freedom; between two rows the smaller number of degrees is the safe one.
-_T95 = {
-    1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 12: 1.782,
-    15: 1.753, 20: 1.725, 25: 1.708, 30: 1.697, 40: 1.684, 60: 1.671, 120: 1.658,
-}  # fmt: skip
-
-# And the 97.5th, for both sides.
-_T975 = {
-    1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 12: 2.179,
-    15: 2.131, 20: 2.086, 25: 2.060, 30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980,
-}  # fmt: skip
+"""With fewer no interval is given: the t of two runs is 12.7, and their spread a matter of chance."""
+_LEVEL = 0.05
 
 
-def t95(degrees: int) -> float:
-    """One-sided."""
-    return _read(_T95, degrees)
+@lru_cache(maxsize=1 << 14)
+def t975(degrees: float) -> float:
+    """Returns the t that bounds 95 % on both sides; degrees of freedom need not be whole."""
+    return _solve(lambda t: both_tails(t, degrees) - _LEVEL)
 
 
-def t975(degrees: int) -> float:
-    """Of 95 %, two-sided."""
-    return _read(_T975, degrees)
+@lru_cache(maxsize=1 << 14)
+def t95(degrees: float) -> float:
+    """Returns the t that bounds 95 % on one side."""
+    return _solve(lambda t: both_tails(t, degrees) - 2 * _LEVEL)
 
 
-def _read(table: Mapping[int, float], degrees: int) -> float:
-    return table[_row(table, degrees)]
+def both_tails(t: float, degrees: float) -> float:
+    """Returns the probability that Student's t is as far from 0, on either side."""
+    return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
-def _row(table: Mapping[int, float], degrees: int) -> int:
-    return max(known for known in table if known <= degrees)
+def _solve(falling: Callable[[float], float]) -> float:
+    """Returns where a function that falls from 0 on crosses zero."""
+    low, high = 0.0, 1.0
+    while falling(high) > 0:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
+
+
+def beta_share(x: float, a: float, b: float) -> float:
+    """Returns the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
+    if x <= 0 or x >= 1:
+        return min(1.0, max(0.0, x))
+    if x > (a + 1) / (a + b + 2):
+        return 1.0 - beta_share(1 - x, b, a)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )  # fmt: skip
+    c, d = 1.0, 1 / _apart(1 - (a + b) * x / (a + 1))
+    fraction = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            c, d = _apart(1 + term / c), 1 / _apart(1 + term * d)
+            fraction *= c * d
+        if abs(c * d - 1) < 1e-15:
+            break
+    return front * fraction / a
+
+
+def _apart(value: float) -> float:
+    return value if abs(value) > 1e-300 else 1e-300
 
 
 def upper_bound_95(values: Sequence[float]) -> float:
-    """One-sided."""
+    """Returns the one-sided bound of the mean."""
     return statistics.mean(values) + t95(len(values) - 1) * _error(values)
 
 
@@ -58,49 +84,105 @@ def half_interval_95(values: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Of two means."""
+class Effect:
+    """The mean of one side compared with that of another: their ratio, or their difference where one mean is zero."""
 
     value: float
-    error: float | None
-    """Half of its 95 % interval; None where either has too few runs."""
+    low: float | None = None
+    """The lower end of its 95 % interval; None where either side has too few runs."""
+    high: float | None = None
+    """The upper end."""
     luck: float | None = None
-    """How likely noise alone is to bring one as far from 1; None where there is no interval."""
+    """The probability of an effect as large where there is none; None without an interval."""
+    is_ratio: bool = True
 
     @property
     def differs(self) -> bool | None:
-        """More than noise explains: no change at all lies outside the interval."""
-        return None if self.error is None else abs(self.value - 1) > self.error
+        """Significant: no effect lies outside the interval. None where that is not known."""
+        if self.low is None or self.high is None:
+            return None
+        return not self.low <= self.none <= self.high
+
+    @property
+    def none(self) -> float:
+        """The value of no effect."""
+        return 1.0 if self.is_ratio else 0.0
+
+    @property
+    def error(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-def ratio_95(values: Sequence[float], to: Sequence[float]) -> Ratio | None:
-    """The relative errors of both means add up as squares; degrees of freedom by Welch and Satterthwaite, since neither
-    the numbers nor the spreads of runs need be alike. None where one side has no run, or takes no time."""
-    if not values or not to or not statistics.fmean(values) or not statistics.fmean(to):
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The keys that are stored of an effect. Those of a ratio are None where a mean is zero."""
+
+    ratio: float | None = None
+    """Mean over the mean of what it is compared with."""
+    ratio_low: float | None = None
+    """The lower end of its 95 % interval; None for the baseline itself, and under three runs of either."""
+    ratio_high: float | None = None
+    """The upper end."""
+    ratio_error: float | None = None
+    """Half the width of that interval."""
+    difference: float | None = None
+    """Mean less the mean of what it is compared with, where one of the two is zero: then there is no ratio."""
+    difference_error: float | None = None
+    """Half the width of its 95 % interval; None under three runs of either."""
+    differs: bool | None = None
+    """Significant: no effect (a ratio of 1, a difference of 0) lies outside the interval. None where there is none."""
+
+
+def stored_effect(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
+    """Returns the keys of `Compared`; of the baseline, which is compared with itself, its ratio of 1 alone."""
+    if found is None:
+        return {}
+    if is_base:
+        return {"ratio": 1.0} if found.is_ratio else {}
+    if not found.is_ratio:
+        return {"difference": found.value, "difference_error": found.error, "differs": found.differs}
+    ends = {"ratio_low": found.low, "ratio_high": found.high, "ratio_error": found.error}
+    return {"ratio": found.value, **ends, "differs": found.differs}
+
+
+def effect_95(values: Sequence[float], to: Sequence[float]) -> Effect | None:
+    """Compares the means of two sides. None where one has no value.
+
+    A ratio's interval is taken on its logarithm: the relative standard errors of both means add up as squares (delta
+    method), with the degrees of freedom of Welch and Satterthwaite. So it is asymmetric, never below 0, and the verdict
+    is the same when the sides are exchanged."""
+    if not values or not to:
         return None
-    ratio = statistics.fmean(values) / statistics.fmean(to)
-    if min(len(values), len(to)) < LEAST_RUNS:
-        return Ratio(ratio, None)
-    parts = [((_error(side) / statistics.fmean(side)) ** 2, len(side) - 1) for side in (values, to)]
+    means = (statistics.fmean(values), statistics.fmean(to))
+    if min(means) <= 0:
+        return difference_95(values, to)
+    return _effect((values, to), math.log(means[0] / means[1]), scales=means, told=math.exp, is_ratio=True)
+
+
+def difference_95(values: Sequence[float], to: Sequence[float]) -> Effect:
+    shift = statistics.fmean(values) - statistics.fmean(to)
+    return _effect((values, to), shift, scales=(1.0, 1.0), told=float, is_ratio=False)
+
+
+def _effect(
+    sides: tuple[Sequence[float], Sequence[float]],
+    shift: float,
+    *,
+    scales: tuple[float, float],
+    told: Callable[[float], float],
+    is_ratio: bool,
+) -> Effect:
+    if min(map(len, sides)) < LEAST_RUNS:
+        return Effect(told(shift), is_ratio=is_ratio)
+    parts = [((_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
     square = sum(part for part, _ in parts)
     if not square:
-        return Ratio(ratio, 0.0, 1.0 if ratio == 1 else 0.0)
-    degrees = int(square**2 / sum(part**2 / degrees for part, degrees in parts))
-    error = ratio * math.sqrt(square)
-    return Ratio(ratio, t975(degrees) * error, both_tails(abs(ratio - 1) / error, _row(_T975, degrees)))
-
-
-def both_tails(t: float, degrees: int) -> float:
-    """How likely Student's t is to be as far from 0, on either side: the finite sums for whole degrees of freedom."""
-    angle = math.atan(abs(t) / math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    term = cosine if degrees % 2 else 1.0
-    within = term if degrees > 1 else 0.0
-    for each in range(3 if degrees % 2 else 2, degrees - 1, 2):
-        term *= cosine**2 * (each - 1) / each
-        within += term
-    inside = 2 / math.pi * (angle + sine * within) if degrees % 2 else sine * within
-    return max(0.0, 1.0 - inside)
+        return Effect(told(shift), told(shift), told(shift), 0.0 if shift else 1.0, is_ratio)
+    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
+    error = math.sqrt(square)
+    half = t975(degrees) * error
+    return Effect(told(shift), told(shift - half), told(shift + half), both_tails(shift / error, degrees), is_ratio)
 
 
 def _error(values: Sequence[float]) -> float:

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.stored import Run, Session, Verdict
-from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
-
-WIDE = 0.3
-"""Of the median, from the fastest run to the slowest: then the mean is no middle, and the median is told."""
+from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Compared):
     version: str
     """As in the session's `versions`."""
     variant: str
@@ -33,25 +30,10 @@ class Summary:
     """Standard deviation of a sample; None under two runs."""
     interval_s: float | None = None
     """Half of the mean's 95 % interval, by Student's t; None under three runs."""
-    ratio: float | None = None
-    """Mean over the mean of the baseline in the same variant."""
-    ratio_error: float | None = None
-    """Half of its 95 % interval; None for the baseline itself, and under three runs of either."""
-    differs: bool | None = None
-    """From the baseline by more than noise: 1 is outside the ratio's interval."""
     failed: int = 0
     """Runs in which the server did not come back, or lost something."""
     void: int = 0
     """Runs that measured something else than was asked."""
-
-    @property
-    def is_wide(self) -> bool:
-        return (self.max_s or 0.0) - (self.min_s or 0.0) > WIDE * (self.median_s or 0.0)
-
-    @property
-    def middle_s(self) -> float | None:
-        """What one figure says of all of them: the mean, or the median where they lie far apart."""
-        return self.median_s if self.is_wide else self.mean_s
 
 
 def summarised(session: Session) -> tuple[Summary, ...]:
@@ -71,10 +53,11 @@ def summarise(
     cells = cells_of(runs, versions, variants)
     times = {key: _times(cell) for key, cell in cells.items()}
     base = baseline if baseline in versions else next(iter(versions), None)
-    return tuple(
-        _against(_summary(version, variant, cell), ratio_95(times[version, variant], times[str(base), variant]), base)
-        for (version, variant), cell in cells.items()
-    )
+    found = []
+    for (version, variant), cell in cells.items():
+        effect = effect_95(times[version, variant], times[str(base), variant])
+        found.append(replace(_summary(version, variant, cell), **stored_effect(effect, is_base=version == base)))
+    return tuple(found)
 
 
 def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
@@ -121,11 +104,3 @@ def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
         failed=sum(run.verdict is Verdict.FAILED for run in cell),
         void=sum(run.verdict is Verdict.VOID for run in cell),
     )
-
-
-def _against(summary: Summary, found: Ratio | None, baseline: str | None) -> Summary:
-    if found is None:
-        return summary
-    if summary.version == baseline:
-        return replace(summary, ratio=found.value)
-    return replace(summary, ratio=found.value, ratio_error=found.error, differs=found.differs)

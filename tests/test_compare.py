@@ -8,7 +8,9 @@ import pytest
 
 from recovery.compare import Difference, compare, not_measured, slower_pairs, slower_than_baseline
 from recovery.stored import Run, Session, Verdict
+from recovery.summary import Summary
 
+ENVIRONMENT = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 
 
@@ -21,7 +23,7 @@ def session(times: dict[str, tuple[float, ...]], *, variant: str = "cold", **set
         )
     ]
     return Session(
-        "cold-recovery", "q", "c", "s", {"memory_bytes": 1, "load_1m": 0.5}, {"tables": 10, **settings},
+        "cold-recovery", "q", "c", "s", ENVIRONMENT, {"tables": 10, **settings},
         tuple(times), (variant,), len(runs), runs=tuple(runs), tool_version="1",
     )  # fmt: skip
 
@@ -33,51 +35,55 @@ def times_of(factor: float) -> tuple[float, ...]:
 def test_the_same_version_in_both() -> None:
     one = session({"5.6.24": STEADY, "5.7.22": STEADY})
     other = session({"5.7.22": times_of(1.5)})
-    (pair,) = compare(one, other).pairs
+    (pair,) = compare([one], [other]).pairs
     assert (pair.variant, pair.one.version, pair.other.version) == ("cold", "5.7.22", "5.7.22")
     assert pair.ratio == pytest.approx(1.5)
     assert pair.differs
 
 
 def test_one_version_each_is_held_against_the_other() -> None:
-    (pair,) = compare(session({"5.7.22": STEADY}), session({"5.7.23": times_of(1.2)})).pairs
+    (pair,) = compare([session({"5.7.22": STEADY})], [session({"5.7.23": times_of(1.2)})]).pairs
     assert (pair.one.version, pair.other.version) == ("5.7.22", "5.7.23")
 
 
 def test_of_other_versions_and_variants_nothing_is_compared() -> None:
     one = session({"5.6.24": STEADY, "5.7.22": STEADY})
-    assert compare(one, session({"8.0.15": STEADY, "8.0.31": STEADY})).pairs == ()
-    assert compare(one, session({"5.7.22": STEADY}, variant="warm")).pairs == ()
+    assert compare([one], [session({"8.0.15": STEADY, "8.0.31": STEADY})]).pairs == ()
+    assert compare([one], [session({"5.7.22": STEADY}, variant="warm")]).pairs == ()
 
 
 def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
     one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY}, tables=20, runs=3, trace=1)
-    other = replace(other, environment={"memory_bytes": 2, "load_1m": 0.9, "probe_4k_1_iops": 5.0}, tool_version="2")
-    assert compare(one, other).differences == (
+    other = replace(
+        other,
+        environment={"memory_bytes": 2, "load_1m": 0.9, "inodes_free": 2, "probe_4k_1_iops": 5.0},
+        tool_version="2",
+    )
+    assert compare([one], [other]).differences == (
         Difference("tool", "1", "2"),
         Difference("host: memory bytes", "1", "2"),
         Difference("tables", "10", "20"),
         Difference("trace", "-", "1"),
     )
-    assert compare(one, one).differences == ()
+    assert compare([one], [one]).differences == ()
 
 
 def test_servers_under_other_settings() -> None:
     one = replace(session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "@innodb_open_files": "300"}})
     other = replace(session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "@innodb_open_files": "4000"}})
-    assert compare(one, other).differences == (Difference("server: @innodb open files", "300", "4000"),)
+    assert compare([one], [other]).differences == (Difference("server: @innodb open files", "300", "4000"),)
 
 
 def test_what_was_not_asked_is_a_value_and_what_could_not_be_is_none() -> None:
     one, other = session({"5.7.22": STEADY}, read_iops=None), session({"5.7.22": STEADY}, read_iops=5000, trace=0)
-    assert compare(one, other).differences == (Difference("read iops", "-", "5000"),)
+    assert compare([one], [other]).differences == (Difference("read iops", "-", "5000"),)
 
 
 def test_a_session_that_failed_is_no_fast_one() -> None:
     one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY})
     assert not_measured(other) is None
     failed = replace(other, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in other.runs))
-    (pair,) = compare(one, failed).pairs
+    (pair,) = compare([one], [failed]).pairs
     assert (pair.ratio, pair.other.failed) == (None, 5)
     assert not_measured(failed) == "5 of its 5 runs failed, were void or are missing"
     assert not_measured(replace(other, runs=other.runs[:3])) is not None
@@ -88,20 +94,44 @@ def test_a_session_that_failed_is_no_fast_one() -> None:
     [(1.3, 0.1, True), (1.3, 0.5, False), (1.0, 0.0, False), (0.5, 0.0, False), (1.05, 0.1, False)],
 )
 def test_slower_than_allowed(factor: float, allowed: float, *, told: bool) -> None:
-    found = compare(session({"5.7.22": STEADY}), session({"5.7.22": times_of(factor)}))
+    found = compare([session({"5.7.22": STEADY})], [session({"5.7.22": times_of(factor)})])
     assert bool(slower_pairs(found, allowed)) is told
     assert bool(slower_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is told
 
 
 def test_slower_by_chance_is_allowed() -> None:
     noisy = (5.0, 20.0, 9.0, 18.0, 8.0)
-    assert slower_pairs(compare(session({"5.7.22": STEADY}), session({"5.7.22": noisy})), 0.1) == ()
+    assert slower_pairs(compare([session({"5.7.22": STEADY})], [session({"5.7.22": noisy})]), 0.1) == ()
 
 
-def test_one_run_each_has_to_do() -> None:
-    found = compare(session({"5.7.22": (10.0,)}), session({"5.7.22": (15.0,)}))
+def test_one_run_each_claims_nothing() -> None:
+    found = compare([session({"5.7.22": (10.0,)})], [session({"5.7.22": (15.0,)})])
     assert found.pairs[0].differs is None
-    assert slower_pairs(found, 0.1) == ("5.7.22 cold takes 1.50 times as long as 5.7.22, 1.1 are allowed",)
+    assert slower_pairs(found, 0.1) == ()
+
+
+def test_a_limit_is_judged_by_the_same_interval_both_ways() -> None:
+    """Twice as long with a noise of 25 %: the old interval grew with the ratio, and held 1 as 2.0 but not as 0.5."""
+    slow, fast = session({"5.7.22": (14.0, 20.0, 26.0)}), session({"5.7.22": (7.0, 10.0, 13.0)})
+    (up,), (down,) = compare([fast], [slow]).pairs, compare([slow], [fast]).pairs
+    assert up.differs is down.differs
+    assert up.ratio_low == pytest.approx(1 / (down.ratio_high or 0))
+
+
+def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
+    """Their runs alone would call sessions of one server different."""
+    ones = [session({"5.7.22": times_of(factor)}) for factor in (6.4, 6.53, 8.85)]
+    (alone,) = compare([ones[0]], [ones[2]]).pairs
+    assert alone.differs
+    (pair,) = compare(ones, [session({"5.7.22": times_of(factor)}) for factor in (6.5, 6.6, 8.7)]).pairs
+    assert pair.differs is False
+    assert [round(each.mean or 0, 1) for each in pair.one_sessions] == [64.0, 65.3, 88.5]
+    assert (pair.one.count, pair.other.count) == (15, 15)
+    assert isinstance(pair.one, Summary)
+    assert pair.one.mean_s == pytest.approx((64 + 65.3 + 88.5) / 3)
+    assert (pair.one.interval_s or 0) > 20
+    few = compare(ones[:2], [ones[2]]).pairs[0]
+    assert (few.ratio is not None, few.differs) == (True, None)
 
 
 def test_the_baseline_may_be_any_version() -> None:

@@ -146,7 +146,8 @@ def test_what_comes_from_outside_is_text(tmp_path: Path) -> None:
 
 
 def an_answer(published: float | None, ours: float | None, error: float | None = 0.01) -> Answer:
-    return Answer("x", Word.SHOWS, "x", OLD, published, str(published), ours, error)
+    interval = None if ours is None or error is None else (ours - error, ours + error)
+    return Answer("x", Word.SHOWS, "x", OLD, published, str(published), ours, error, interval=interval)
 
 
 def test_half_and_twice_are_as_far_from_one() -> None:

@@ -37,7 +37,7 @@ def test_the_order_of_reading() -> None:
     titles = [found.title for found in tables(SESSION)]
     assert titles == [
         "Startup after SIGKILL, seconds until ready for connections",
-        "Held against 5.6.24",
+        "Compared with 5.6.24",
         "Every run",
         "Not counted",
         "Settings",

@@ -49,6 +49,7 @@ from recovery.scenarios.experiment import Asked
 from recovery.scenarios.scale import SCALE
 from recovery.scenarios.scenario import Scenario
 from recovery.stacks.programs import PERF
+from recovery.students import LEAST_RUNS
 
 
 def make_request(scenario: str, given: Given) -> Request:
@@ -158,6 +159,10 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+    if request.fail_over is not None and request.runs < LEAST_RUNS:
+        raise UsageError(
+            f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {LEAST_RUNS} or more"
+        )
     if request.fail_over is not None and len(request.versions) < 2:
         raise UsageError(
             "--fail-over holds versions against each other, and here is one",

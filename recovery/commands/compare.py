@@ -1,9 +1,10 @@
-"""`recovery compare A B`: is the second session slower than the first? With a limit it guards a team's image."""
+"""`recovery compare A B`: is B slower than A, each one session or several? With a limit it guards a team's image."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 
 from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
-from recovery.compare import Comparison, compare, not_measured, slower_pairs
+from recovery.compare import Comparison, Pair, compare, not_measured, slower_pairs
 from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.paths import expanded
 from recovery.quantities import quantity
@@ -20,8 +21,9 @@ from recovery.report.console import Page, print_tables
 from recovery.request import parse_share
 from recovery.store import find, load
 from recovery.stored import STARTUP, Session, Verdict
+from recovery.students import LEAST_RUNS
 
-FORMAT = 1
+FORMAT = 2
 
 
 @click.command("compare")
@@ -30,35 +32,59 @@ FORMAT = 1
 @RESULTS
 @click.option(
     "--fail-over", metavar="PERCENT", envvar=PREFIX + "FAIL_OVER",
-    help="Exit with 4 where the second is slower by more than that, and by more than noise.",
+    help="Exit with 4 where the second is slower by more than that, and significantly.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
-    """Is session SECOND slower than FIRST? Each is a name in --results, or a folder."""
+    """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
+    commas."""
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
-    folders = [find(expanded(results), name) for name in (first, second)]
-    one, other = map(load, folders)
-    if one.figure != other.figure:
-        raise UsageError(
-            f"{first} measured {_figure(one)}, {second} {_figure(other)}: neither can be held against the other",
-            "compare sessions of the same question",
-        )
+    folders = [_folders(expanded(results), names) for names in (first, second)]
+    one, other = ([load(folder) for folder in side] for side in folders)
+    for session in (*one, *other):
+        if session.figure != one[0].figure:
+            raise UsageError(
+                f"{first} measured {_figure(one[0])}, {second} {_figure(session)}: they cannot be compared",
+                "compare sessions of the same question",
+            )
     found = compare(one, other)
-    if not any(pair.ratio for pair in found.pairs):
+    compared = [pair for pair in found.pairs if pair.ratio is not None or pair.difference is not None]
+    if not compared:
         raise UsageError(
-            f"nothing in {first} can be held against anything in {second}: {_has(one)}; {_has(other)}",
-            f"compare sessions of the same versions and {'caches' if one.figure == STARTUP else 'variants'}, or of one "
-            "version each",
+            f"{first} and {second} have nothing in common: {_has(one[0])}; {_has(other[0])}",
+            f"compare sessions of the same versions and {'caches' if one[0].figure == STARTUP else 'variants'}, or of "
+            "one version each",
         )
     if as_json:
         sys.stdout.write(to_json(found))
     else:
-        print_tables(comparison_tables(found, (folders[0].name, folders[1].name)), Page())
-    if allowed is not None and (why := not_measured(other)) is not None:
-        raise RecoveryError(f"{second} is no measure of anything: {why}", "see its report, and measure again")
-    if allowed is not None and (told := slower_pairs(found, allowed)):
-        raise TooSlowError("; ".join(told), "the whole of it is in the two sessions; `recovery report` shows each")
+        names = tuple([folder.name for folder in side] for side in folders)
+        print_tables(comparison_tables(found, (names[0], names[1])), Page())
+    if allowed is not None:
+        _judge(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
     return 0
+
+
+def _folders(results: Path, names: str) -> list[Path]:
+    found = [find(results, name) for name in names.split(",")]
+    if len(set(found)) < len(found):
+        raise UsageError(f"{names} names a session twice", "name each session once")
+    return found
+
+
+def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
+    for folder, session in second.items():
+        if (why := not_measured(session)) is not None:
+            raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
+    for pair in compared:
+        if pair.differs is None:
+            what = "sessions" if pair.one_sessions else "measured runs"
+            raise UsageError(
+                f"--fail-over needs {LEAST_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
+                f"measure with RUNS={LEAST_RUNS} or more, or name one session or {LEAST_RUNS} on each side",
+            )
+    if told := slower_pairs(found, allowed):
+        raise TooSlowError("; ".join(told), "`recovery report SESSION` shows each session")
 
 
 def to_json(found: Comparison) -> str:

@@ -149,11 +149,11 @@ OPTIONS: tuple[Decorator, ...] = (
     ),
     click.option(
         "--baseline", metavar="VERSION", envvar=PREFIX + "BASELINE",
-        help="The version that the others are held against. [default: the first]",
+        help="The version that the others are compared with. [default: the first]",
     ),
     click.option(
         "--fail-over", metavar="PERCENT", envvar=PREFIX + "FAIL_OVER",
-        help="Exit with 4 where a version is slower than the baseline by more than that, and by more than noise."
+        help="Exit with 4 where a version is slower than the baseline by more than that, and significantly."
     ),
     click.option(
         "--as-published", is_flag=True, envvar=PREFIX + "AS_PUBLISHED",

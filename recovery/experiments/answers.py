@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from recovery.cells import cell_words
 from recovery.experiments.literature import DIRECTIONS, Claim, Publication
 from recovery.experiments.pairs import VERSION, Pair, pairs, series_measured
-from recovery.experiments.verdicts import Asked, Word, factor, figure_words, of_levels, of_ratio, published
+from recovery.experiments.verdicts import (
+    Asked,
+    Word,
+    figure_words,
+    interval_words,
+    of_levels,
+    of_ratio,
+    published,
+)
 from recovery.limited import limits_of
 from recovery.measures import by_cell, taken
+from recovery.report.work.said import times
 from recovery.stored import Run, Session, Verdict
-from recovery.students import LEAST_RUNS, half_interval_95, ratio_95
+from recovery.students import LEAST_RUNS, effect_95, half_interval_95
 from recovery.summary import mean
 
 
@@ -30,14 +39,23 @@ class Answer:
     published_words: str = ""
     ours: float | None = None
     error: float | None = None
-    """Half of the 95 % interval; None under three runs."""
+    """Half the width of the 95 % interval; None under three runs."""
     ours_words: str = ""
     error_words: str = ""
     is_ratio: bool = True
     levels: tuple[float, float] | None = None
     """Of both sides, where the base is nothing, or so close to it that a ratio would be noise."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of a ratio."""
     few: bool = False
     """It cannot be told for no other reason than that there are too few runs."""
+
+    @property
+    def is_significant(self) -> bool:
+        """A ratio whose interval leaves out 1, or a level with an interval."""
+        if self.is_ratio:
+            return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
+        return self.error is not None
 
 
 def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
@@ -94,11 +112,11 @@ def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str,
     claim = asked.claim
     name = claim.figure or session.figure_of(pair.one[1])
     sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
-    ours = ratio_95(*sides) if all(map(any, sides)) else None
+    ours = effect_95(*sides) if all(map(any, sides)) else None
     least = min(map(len, sides))
     where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
     found = of_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
-    if found and claim.direction and not (ours and ours.differs):
+    if found and claim.direction and not (ours and ours.differs and (ours.error or 0.0) < ours.value):
         return Answer(
             claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
             is_ratio=False, levels=(found.one, found.other), few=few,
@@ -107,8 +125,8 @@ def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str,
     return Answer(
         claim.what, word, text, where,
         claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
-        factor(ours.value) if ours else "", "" if ours is None or ours.error is None else factor(ours.error),
-        few=few and ours is not None,
+        times(ours.value) if ours else "", interval_words(ours), few=few and ours is not None,
+        interval=(ours.low, ours.high) if ours and ours.low is not None and ours.high is not None else None,
     )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from recovery.experiments.answers import Answer
-from recovery.experiments.verdicts import factor
 from recovery.report.html import drawn
 from recovery.report.html.parts import Chart, Mark
+from recovery.report.work.said import times
 
 _NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
 _END = 78.0
@@ -102,7 +102,7 @@ def _axis(answers: Sequence[Answer]) -> Factors:
     values = [1.0]
     for one in answers:
         assert one.ours is not None
-        values += [one.ours, one.ours + (one.error or 0.0), max(one.ours - (one.error or 0.0), one.ours / 2)]
+        values += [one.ours, *(max(end, one.ours / 2) for end in one.interval or ())]
         values += [one.published] if one.published else []
     low, high = min(values) / _ROOM, max(values) * _ROOM
     return Factors(low, max(high, low * 1.2))
@@ -113,9 +113,9 @@ def _both(axis: Factors, answer: Answer, y: float) -> Iterator[tuple[list[Markup
     if answer.published:
         yield _bar(axis, y, answer.published, _PUBLISHED, answer.published_words), _HIGH + _GAP
         y += _HIGH + _GAP
-    drawing = _bar(axis, y, answer.ours, _OURS, factor(answer.ours), beyond=answer.ours + (answer.error or 0.0))
-    if answer.error is not None:
-        low, high = max(answer.ours - answer.error, axis.least), answer.ours + answer.error
+    drawing = _bar(axis, y, answer.ours, _OURS, times(answer.ours), beyond=max(answer.interval or (answer.ours,)))
+    if answer.interval is not None:
+        low, high = max(answer.interval[0], axis.least), answer.interval[1]
         centre = y + _HIGH / 2
         ends = (axis.at(low), axis.at(high))
         drawing.append(drawn.line((ends[0], centre), (ends[1], centre), class_="whisker"))
@@ -135,7 +135,7 @@ def _bar(axis: Factors, y: float, ratio: float, css: str, told: str, *, beyond: 
 
 def _told(answer: Answer) -> str:
     assert answer.ours is not None
-    return f"{answer.what}: {factor(answer.ours)}, published {answer.published_words}"
+    return f"{answer.what}: {times(answer.ours)}, published {answer.published_words}"
 
 
 def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:

@@ -103,16 +103,16 @@ def _short(chapter: Chapter) -> str:
         told += " from so few runs"
     if counted[Word.COMPARED]:
         told += f", {counted[Word.COMPARED]} more compared without a published figure"
-    first = next((one for one in chapter.answers if one.ours_words), None)
+    first = next((one for one in chapter.answers if one.is_significant), None)
     return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
 
 
 def _headline(answer: Answer | None) -> str:
-    """The first that has a figure."""
+    """The first that is significant."""
     if answer is None:
         return ""
     what = f"{answer.what[0].upper()}{answer.what[1:]}"
-    error = f" +- {answer.error_words}" if answer.error_words and answer.is_ratio else ""
+    error = f" ({answer.error_words})" if answer.error_words and answer.is_ratio else ""
     return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
 
 
@@ -230,13 +230,13 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
     )
     notes = []
     if any(one.is_ratio for one in answers):
-        notes.append("A ratio is a mean over a mean; +- is half of its 95 % interval, from three runs of either on.")
-    differ = [abs(one.ours - 1) > one.error for one in answers if one.is_ratio and one.ours and one.error is not None]
+        notes.append("A ratio is a mean over a mean, with its 95 % interval from three runs of either on.")
+    differ = [one.is_significant for one in answers if one.interval]
     planned = "What is asked was known before it was measured, so each is judged by itself."
     notes += [f"{planned} {told}" for told in of_so_many(differ)]
     return Table(
         "Published and here",
-        ("what", "here it", "published", "here", "+-", "servers here"),
+        ("what", "here it", "published", "here", "95 % interval", "servers here"),
         rows,
         (False, False, True, True, True, False),
         notes=tuple(notes),

@@ -10,7 +10,7 @@ from statistics import fmean
 from recovery.experiments.literature import EITHER, Claim
 from recovery.quantities import quantity
 from recovery.report.work.said import number, times, worded
-from recovery.students import LEAST_RUNS, Ratio, half_interval_95
+from recovery.students import LEAST_RUNS, Effect, difference_95
 
 _NOTHING = 0.05
 """A published ratio that is no further from 1 says that nothing changes; so does one of ours."""
@@ -53,14 +53,9 @@ def published(claim: Claim) -> str:
     if claim.published is None:
         return f"{claim.direction} than 1"
     if claim.at_least:
-        return f"at least {factor(claim.published)}"
-    told = factor(claim.published)
-    return f"{told} to {factor(claim.up_to)}" if claim.up_to else told
-
-
-def factor(ratio: float) -> str:
-    """As exact as a reader needs it."""
-    return times(ratio) if ratio < 10 else number(ratio)
+        return f"at least {times(claim.published)}"
+    told = times(claim.published)
+    return f"{told} to {times(claim.up_to)}" if claim.up_to else told
 
 
 def figure_words(claim: Claim, value: float) -> str:
@@ -69,17 +64,17 @@ def figure_words(claim: Claim, value: float) -> str:
     return f"{told} {claim.unit}".strip()
 
 
-def of_ratio(asked: Asked, ours: Ratio | None, *, least: int) -> tuple[Word, str]:
+def of_ratio(asked: Asked, ours: Effect | None, *, least: int) -> tuple[Word, str]:
     theirs = f"published: {published(asked.claim)}"
     if ours is None:
         return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
     told = _times(ours)
-    if ours.error is None:
+    if ours.differs is None:
         runs = "one run" if least == 1 else f"{least} runs"
         return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
     if asked.claim.direction == EITHER:
-        noise = "more" if ours.differs else "no more"
-        return Word.COMPARED, f"No figure was published; here {told}, {noise} than noise."
+        word = "significant" if ours.differs else "not significant"
+        return Word.COMPARED, f"No figure was published; here {told}, {word}."
     word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
     lacks = asked.lacks
     if lacks and word is Word.NOT:
@@ -92,28 +87,29 @@ def _is_nothing(claim: Claim) -> bool:
     return claim.published is not None and abs(claim.published - 1) <= _NOTHING
 
 
-def _nothing_claimed(ours: Ratio) -> tuple[Word, str]:
+def _nothing_claimed(ours: Effect) -> tuple[Word, str]:
     assert ours.error is not None
     if ours.differs and abs(ours.value - 1) > _NOTHING:
-        return Word.NOT, "Does not show here: {ours}, which is more than noise; {theirs}."
+        return Word.NOT, "Does not show here: {ours}, which is significant; {theirs}."
     if ours.error > _COARSE:
         return Word.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
     return Word.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
 
 
-def _effect_claimed(claim: Claim, ours: Ratio) -> tuple[Word, str]:
-    assert ours.error is not None
-    low, high = ours.value - ours.error, ours.value + ours.error
+def _effect_claimed(claim: Claim, ours: Effect) -> tuple[Word, str]:
+    assert ours.low is not None
+    assert ours.high is not None
+    low, high = ours.low, ours.high
     least, most = claim.published, claim.up_to or claim.published
     more = claim.direction == "more" if least is None else least > 1
     if not ours.differs:
         inside = least is not None and low <= least <= high
-        if inside or (least is None and ours.error > _COARSE):
+        if inside or (least is None and (high - low) / 2 > _COARSE):
             return (
                 Word.UNTOLD,
                 "Cannot be told: the interval of {ours} holds what was published and no difference, too; {theirs}.",
             )
-        return Word.NOT, "Does not show here: {ours}, no difference by more than noise; {theirs}."
+        return Word.NOT, "Does not show here: {ours}, no significant difference; {theirs}."
     if (ours.value > 1) != more:
         return Word.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
     if least is None or most is None:
@@ -127,8 +123,15 @@ def _effect_claimed(claim: Claim, ours: Ratio) -> tuple[Word, str]:
     return Word.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
 
 
-def _times(ours: Ratio) -> str:
-    return factor(ours.value) if ours.error is None else f"{factor(ours.value)} +- {factor(ours.error)}"
+def _times(ours: Effect) -> str:
+    return times(ours.value) + (f" ({interval_words(ours)})" if ours.error is not None else "")
+
+
+def interval_words(ours: Effect | None) -> str:
+    """`1.52-1.90`"""
+    if ours is None or ours.low is None or ours.high is None:
+        return ""
+    return f"{times(ours.low)}-{times(ours.high)}"
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,8 @@ def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Leve
 
 
 def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
-    """The 95 % intervals of their means do not meet; or one has none in any run, and the other some in each."""
+    """They differ significantly; or one has none in any run, and the other some in each."""
     less, more = sorted((one, other), key=fmean)
     if not any(less):
         return min(more) > 0
-    return fmean(more) - fmean(less) > half_interval_95(more) + half_interval_95(less)
+    return difference_95(more, less).differs is True

@@ -28,7 +28,7 @@ _WIDE = 0.15
 """Half of the interval over the mean, from which on a mean says little."""
 _WORTH = 0.05
 """A ratio nearer to 1 claims no difference."""
-_AGAIN = "Look at the median, and measure again over the same data directory"
+_AGAIN = "The mean includes it. Measure again over the same data directory"
 
 
 def few_runs(session: Session) -> Iterator[Finding]:
@@ -73,8 +73,7 @@ def outliers(session: Session) -> Iterator[Finding]:
             told = ", ".join(f"run {run.number} ({run.startup_s or 0:.1f} s)" for run in far)
             yield doubt(
                 "outlier", about, f"Far from the median of {middle:.1f} s: {told}.",
-                "The median is not moved by it, the mean is. See what else went on during that run, in its log and its "
-                "timeline.",
+                "The mean includes it. See what else went on during that run, in its log and its timeline.",
             )  # fmt: skip
 
 
@@ -102,8 +101,8 @@ def too_wide(session: Session) -> Iterator[Finding]:
         if summary.differs is False and summary.ratio is not None and abs(summary.ratio - 1) > _WORTH:
             yield doubt(
                 "spread-too-wide", about,
-                f"{summary.ratio:.2f} times {baseline_of(session)} may be chance: the ratio is known to "
-                f"{summary.ratio_error:.2f} only.",
+                f"{summary.ratio:.2f} times {baseline_of(session)} is not significant: the 95 % interval is "
+                f"{summary.ratio_low:.2f} to {summary.ratio_high:.2f}.",
                 f"Claim no difference; {more}",
             )  # fmt: skip
         elif summary.interval_s is not None and summary.mean_s and summary.interval_s > _WIDE * summary.mean_s:

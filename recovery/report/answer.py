@@ -103,7 +103,7 @@ def _counted(counts: tuple[int, int]) -> str:
 
 
 def _times(measured: Sequence[Summary]) -> str:
-    """`41.0 s cold and 6.1 s warm`; of many variants the fastest and the slowest."""
+    """`41.0 +- 1.2 s cold and 6.1 +- 0.3 s warm`; of many variants the fastest and the slowest."""
     if len(measured) > _MOST_VARIANTS:
         middle = sorted(measured, key=lambda one: one.mean_s or 0.0)
         return f"from {_time(middle[0])} to {_time(middle[-1])}, by variant"
@@ -112,13 +112,14 @@ def _times(measured: Sequence[Summary]) -> str:
 
 
 def _time(one: Summary) -> str:
-    told = f"{about(one.middle_s or 0.0)} {one.variant}"
-    return f"{told} (the median; {about(one.min_s or 0.0)} to {about(one.max_s or 0.0)})" if one.is_wide else told
+    return f"{about(one.mean_s or 0.0, one.interval_s)} {one.variant}"
 
 
-def about(seconds: float) -> str:
-    """Three figures are what a sentence bears."""
-    return f"{seconds:.0f} s" if seconds >= 99.95 else f"{seconds:.1f} s" if seconds >= 9.995 else f"{seconds:.2f} s"
+def about(seconds: float, interval_s: float | None = None) -> str:
+    """`64.0 s`, or `64.0 +- 1.4 s`: three figures, and the interval to the same place."""
+    places = 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
+    error = "" if interval_s is None else f" +- {interval_s:.{places}f}"
+    return f"{seconds:.{places}f}{error} s"
 
 
 def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> list[str]:
@@ -128,22 +129,20 @@ def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> li
     runs = known.measured[key]
     whose = "it" if len(measured) == 1 else f"the {first.variant} start"
     means = known.means.get(key, {})
-    return [*_phases(means, runs, whose=whose, by_share=first.is_wide), *_floor(session, first)]
+    return [*_phases(means, runs, whose=whose), *_floor(session, first)]
 
 
-def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str, by_share: bool) -> Iterator[str]:
-    """By shares where the time that is told is no mean, so that both fit each other."""
+def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str) -> Iterator[str]:
     whole = sum(means.values())
     large = sorted((name for name in means if whole and means[name] >= _LARGE * whole), key=lambda name: -means[name])
     told: list[str] = []
     traced = any(run.tablespaces_opened is not None for run in runs)
     counted = False
     for name in large[:_MOST_PHASES]:
-        said = f"{means[name] / whole:.0%}" if by_share else about(means[name])
         doing = _doing(name)
         if name in _OVER_TABLESPACES and not counted:
             doing, counted = doing.replace("tablespaces", _tablespaces(runs), 1), True
-        told.append(f"{said} {'' if told else f'of {whose} '}{doing}")
+        told.append(f"{about(means[name])} {'' if told else f'of {whose} '}{doing}")
     if told:
         yield " and ".join(told)
     if traced and not counted:
@@ -177,6 +176,8 @@ def _floor(session: Session, first: Summary) -> Iterator[str]:
     for one in held(session):
         times, floor = one.over_many, one.floor
         if (floor.version, one.variant) != (first.version, first.variant) or times is None:
+            continue
+        if first.interval_s is None or abs((first.mean_s or 0.0) - floor.many_threads_s) <= first.interval_s:
             continue
         reads = f"the {about(floor.many_threads_s)} that {floor.threads} threads need to read a page of each file"
         if one.is_floor:

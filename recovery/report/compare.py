@@ -1,73 +1,112 @@
-"""Two sessions side by side: how much slower is the second, is that more than noise, and what else was different?"""
+"""Two sides compared: how much slower is the second, is that significant, and what else was different?"""
 
 from __future__ import annotations
 
-from recovery.compare import Compared, Comparison, figure_of
+from collections.abc import Sequence
+
+from recovery.compare import Comparison, Pair
 from recovery.measures import Middle
-from recovery.quantities import Quantity, quantity
+from recovery.quantities import quantity
 from recovery.report import figures
 from recovery.report.work import said
 from recovery.stored import STARTUP, Table
+from recovery.students import LEAST_RUNS
 from recovery.summary import Summary
 
 
-def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table, ...]:
-    about = _about(found)
-    several = len({figure_of(pair) for pair in found.pairs}) > 1
+def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
+    """`names` are those of the sessions of each side."""
+    figures_found = {pair.figure for pair in found.pairs}
+    about = None if figures_found <= {STARTUP} else quantity(found.pairs[0].figure)
+    several = len(figures_found) > 1
     what = "means" if several else f"mean {about.title if about else 'seconds'}"
+    many = any(pair.one_sessions for pair in found.pairs)
+    better = said.which_is_better(about) if about else ""
     pairs = Table(
-        title=f"{names[1]} (second) held against {names[0]} (first), {what}",
+        title=f"{_side_name(names[1])} (second) compared with {_side_name(names[0])} (first), {what}",
         headers=(
             *("variant", "first", "runs", "mean", "+-"),
-            *("second", "runs", "mean", "+-", "ratio", "+-", "more than noise"),
+            *("second", "runs", "mean", "+-", "ratio", "significant"),
         ),
         rows=tuple(_row(pair, told=several) for pair in found.pairs),
-        numeric=(False, False, True, True, True, False, True, True, True, True, True, False),
+        numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
-            "runs: those that count, of all; +-: half of the 95 % interval, from three runs of each on; more than "
-            "noise: 1 is outside the ratio's.",
-            *((f"{said.which_is_better(about)}.",) if about and said.which_is_better(about) else ()),
+            "runs: those that count, of all; +-: half of the mean's 95 % interval; ratio: second over first, with its "
+            f"interval from {LEAST_RUNS} {'sessions' if many else 'runs'} of each on; significant: 1 lies outside.",
+            *((f"{better}.",) if better else ()),
+            _between_sessions(many=many),
         ),
+        keys=2,
     )
-    if not found.differences:
-        return (pairs,)
-    return (pairs, _differences(found))
+    spread = (_sessions(found, names),) if many else ()
+    return (pairs, *spread, *((_differences(found),) if found.differences else ()))
 
 
-def _row(pair: Compared, *, told: bool) -> tuple[str, ...]:
+def _between_sessions(*, many: bool) -> str:
+    if not many:
+        return (
+            "Runs of one session share what that session met. Several sessions of each side, separated by commas, show "
+            "how far sessions lie apart."
+        )
+    return "Means and intervals are of the sessions' means, which are the sample here."
+
+
+def _side_name(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} sessions"
+
+
+def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
     return (
-        f"{pair.variant}, {quantity(figure_of(pair)).title}" if told else pair.variant,
+        f"{pair.variant}, {quantity(pair.figure).title}" if told else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
-        figures.ratio(pair.ratio),
-        figures.ratio(pair.error),
+        said.effect(pair),
         figures.yes_or_no(pair.differs),
     )
 
 
-def _about(found: Comparison) -> Quantity | None:
-    """Of servers at work; None of starts."""
-    name = next((figure_of(pair) for pair in found.pairs), STARTUP)
-    return None if name == STARTUP else quantity(name)
-
-
 def _side(summary: Summary | Middle) -> tuple[str, str, str, str]:
-    if isinstance(summary, Middle):
-        about = quantity(summary.name)
-        values = (said.column(about, summary.mean), said.column(about, summary.interval))
-        return summary.version, _counted(summary), *values
-    times = (figures.seconds(summary.mean_s), figures.seconds(summary.interval_s))
-    return summary.version, _counted(summary), *times
+    mean, interval = (
+        (summary.mean, summary.interval) if isinstance(summary, Middle) else (summary.mean_s, summary.interval_s)
+    )
+    about = quantity(summary.name if isinstance(summary, Middle) else STARTUP)
+    return summary.version, _counted(summary), said.column(about, mean), said.column(about, interval)
 
 
 def _counted(summary: Summary | Middle) -> str:
     return figures.of(summary.count, summary.count + summary.failed + summary.void)
 
 
+def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
+    """Each session's mean, and how far they lie apart."""
+    rows = []
+    for pair in found.pairs:
+        about = quantity(pair.figure)
+        for side, called, sessions in (
+            ("first", names[0], pair.one_sessions),
+            ("second", names[1], pair.other_sessions),
+        ):
+            means = [one.mean for one in sessions if one.mean is not None]
+            spread = f"{max(means) / min(means) - 1:.0%}" if len(means) > 1 and min(means) > 0 else figures.ABSENT
+            for name, one in zip(called, sessions, strict=False):
+                mean, interval = said.column(about, one.mean), said.column(about, one.interval)
+                rows.append((pair.variant, side, name, str(one.count), mean, interval, spread))
+    return Table(
+        title="Spread between sessions",
+        headers=("variant", "side", "session", "runs", "mean", "+-", "spread"),
+        rows=tuple(rows),
+        numeric=(False, False, False, True, True, True, True),
+        notes=(
+            "+-: half of the 95 % interval within the session; spread: from the side's smallest mean to its largest.",
+        ),
+        keys=3,
+    )
+
+
 def _differences(found: Comparison) -> Table:
     return Table(
-        title="Not alike in both",
-        headers=("what", "first", "second"),
+        title="Not alike in all sessions",
+        headers=("what", "first", "other"),
         rows=tuple((each.what, each.one, each.other) for each in found.differences),
         numeric=(False, False, False),
         notes=("A ratio between sessions of unlike hosts or settings measures those as well.",),

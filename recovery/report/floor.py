@@ -9,7 +9,7 @@ from recovery.measured import Floor
 from recovery.model import Cache
 from recovery.report import figures
 from recovery.stored import Run, Session, Table
-from recovery.summary import WIDE, mean, measured_by, summarised
+from recovery.summary import mean, measured_by, summarised
 
 _NEARLY_ALL = 0.99
 """Of the files: who reads so many reads them all, but for one that was dropped or made meanwhile."""
@@ -22,7 +22,7 @@ class Held:
     floor: Floor
     variant: str
     startup_s: float | None
-    """Its middle; None where none was measured."""
+    """The mean; None where none was measured."""
     reads_all: bool | None
     """Each of the files; None where it was not traced."""
 
@@ -46,7 +46,7 @@ class Held:
 
 def held(session: Session) -> Iterator[Held]:
     """One for each cold variant over files whose floor was measured."""
-    middles = {(one.version, one.variant): one.middle_s for one in summarised(session)} if session.floors else {}
+    middles = {(one.version, one.variant): one.mean_s for one in summarised(session)} if session.floors else {}
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
     for floor in session.floors:
         for variant in floor.variants:
@@ -84,7 +84,7 @@ def floor_table(session: Session) -> Table | None:
         notes=(
             "1 thread, many: the first page of every table's file, read once by the order of inodes; opened: each "
             f"merely opened, by one thread. Each was measured {_times(session)}, under the limits of the session. "
-            f"startup: the mean, or the median where the runs lie apart by over {WIDE:.0%} of it; then over either.",
+            "startup: the mean; then its ratio to either.",
             *no_floor(found),
         ),
     )

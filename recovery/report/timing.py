@@ -1,4 +1,4 @@
-"""How long did the starts take? Every version in every variant, and what each is held against."""
+"""How long did the starts take? Every version in every variant, and compared with the baseline."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def _left_out(summaries: Sequence[Summary]) -> tuple[str, ...]:
 
 def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
     return Table(
-        title=f"Held against {baseline}",
-        headers=("version", "variant", "ratio", "+-", "more than noise"),
+        title=f"Compared with {baseline}",
+        headers=("version", "variant", "ratio", "95 % interval", "significant"),
         rows=tuple(_ratio_row(summary) for summary in summaries if summary.version != baseline),
         numeric=(False, False, True, True, False),
         notes=(
-            f"ratio: mean over the mean of {baseline} in the same variant; +-: half of its 95 % interval; more than "
-            "noise: 1 is outside of it.",
+            f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "
+            "interval; significant: 1 lies outside of it.",
         ),
     )
 
@@ -69,6 +69,6 @@ def _ratio_row(summary: Summary) -> tuple[str, ...]:
         summary.version,
         summary.variant,
         figures.ratio(summary.ratio),
-        figures.ratio(summary.ratio_error),
+        figures.interval(summary.ratio_low, summary.ratio_high),
         figures.yes_or_no(summary.differs),
     )

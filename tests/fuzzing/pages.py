@@ -36,9 +36,9 @@ def check(data: bytes) -> None:
                 _check_page(name, rendered(folder, name))
         console.render(session, Console(file=io.StringIO(), width=80))
         for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
-            found = compare(one, other)
+            found = compare([one], [other])
             slower_pairs(found, _ALLOWED)
-            for table in comparison_tables(found, ("one", "other")):
+            for table in comparison_tables(found, (["one"], ["other"])):
                 assert max(map(len, render_table(table).split("\n"))) <= WIDTH
 
 

@@ -1,4 +1,4 @@
-"""Is one version better than another, and what does each axis do? Ratios, their errors, and whether they are noise."""
+"""Is one version better than another, and what does each axis do? Ratios with intervals, and which are significant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSED = (
     "more misses/s: of the table cache, the load's own, without those of who asked beside it; what was lost without "
     "more of them was lost to something else."
 )
-_NOISE = "more than noise: 1 is outside of it"
+_SIGNIFICANT = "significant: 1 is outside of it"
 
 
 def version_tables(session: Session) -> Iterator[Table]:
@@ -50,22 +50,21 @@ def _versions(session: Session, group: Group, rows: Sequence[Middle], means: dic
     about, base = quantity(group.figure), baseline_of(session)
     named = keys.headers(session, group)
     return Table(
-        title=keys.titled(f"Held against {base}: {about.title}", group),
-        headers=(*named, "mean", f"of {base}", "ratio", "+-", "more than noise"),
+        title=keys.titled(f"Compared with {base}: {about.title}", group),
+        headers=(*named, "mean", f"of {base}", "ratio", "significant"),
         rows=tuple(
             (
                 *keys.row(session, group, (one.version, one.variant)),
                 said.column(about, one.mean),
                 said.column(about, means[one.variant]),
-                said.times(one.ratio),
-                said.times(one.ratio_error),
-                said.verdict(about, one.ratio, differs=one.differs),
+                said.effect(one),
+                said.verdict(about, one),
             )
             for one in rows
         ),
-        numeric=(*keys.numeric(session, group), *(True,) * 4, False),
-        notes=(f"ratio: mean over the mean of {base} in the same row{_better(about)}; +-: half of its 95 % "
-               f"interval; {_NOISE}.",),
+        numeric=(*keys.numeric(session, group), *(True,) * 3, False),
+        notes=(f"ratio: mean over the mean of {base} in the same row{_better(about)}, with its 95 % interval; "
+               f"{_SIGNIFICANT}.",),
         keys=len(named),
     )  # fmt: skip
 
@@ -98,7 +97,7 @@ def _of_so_many(axis: Axis, every: Sequence[Held]) -> Iterator[str]:
     """All along the axis, also those in tables of other groups."""
     marked = sum(bool(one.stands_out) for one in every)
     for told in said.of_so_many([one.differs for one in every], along=f" along {axis.name}"):
-        yield f"{told} Of all taken together {marked:,} (*) {said.does(marked)} (Holm's correction, 5 % in all)."
+        yield f"{told} With Holm's correction for all together, {marked:,} (*) {said.are(marked)}."
 
 
 def _star(one: Held) -> str:
@@ -110,8 +109,16 @@ def lost_word(about: Quantity) -> str:
     return "added" if about.more_is_better is False else "lost"
 
 
-def lost_share(about: Quantity, held: Held) -> float:
-    return held.ratio - 1 if about.more_is_better is False else 1 - held.ratio
+def lost_share(about: Quantity, ratio: float | None) -> float | None:
+    if ratio is None:
+        return None
+    return ratio - 1 if about.more_is_better is False else 1 - ratio
+
+
+def lost_interval(about: Quantity, held: Held) -> str:
+    """`12.1 to 20.3 %`"""
+    ends = [share for end in (held.ratio_low, held.ratio_high) if (share := lost_share(about, end)) is not None]
+    return f"{100 * min(ends):.1f} to {100 * max(ends):.1f} %" if ends else figures.ABSENT
 
 
 def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
@@ -125,15 +132,15 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
     why = ("more misses/s",) if missed else ()
     return Table(
         title=keys.titled(f"{word.capitalize()} by {on}: {about.title}", group),
-        headers=(*named, off, on, word, "+-", "more than noise", *why),
+        headers=(*named, off, on, word, "95 % interval", "significant", *why),
         rows=tuple(
             (
                 *keys.row(session, group, (one.version, one.variant), without=(axis.name,)),
                 said.column(about, means[one.version, one.base_variant]),
                 said.column(about, means[one.version, one.variant]),
-                said.percent(lost_share(about, one)),
-                figures.ABSENT if one.ratio_error is None else f"{100 * one.ratio_error:.1f}",
-                said.verdict(about, one.ratio, differs=one.differs) + _star(one),
+                said.percent(lost_share(about, one.ratio)),
+                lost_interval(about, one),
+                said.verdict(about, one) + _star(one),
                 *(said.column(quantity(MISSES), _more(missed, one)) for _ in why),
             )
             for one in held
@@ -141,7 +148,7 @@ def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> T
         numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
             f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
-            "+-: half of its 95 % interval, in percent as well; more than noise: 0 is outside of it.",
+            "significant: 0 is outside of its interval.",
             *((_MISSED,) if missed else ()),
         ),
         keys=len(named),
@@ -174,15 +181,15 @@ def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -
         ),
         numeric=(*keys.numeric(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
         notes=(
-            f"Mean over the mean at {axis.base}{_better(about)}; +-: half of its 95 % interval; where 1 lies inside "
-            "of it, the difference is no more than noise.",
+            f"Mean over the mean at {axis.base}{_better(about)}, with its 95 % interval; where 1 lies inside, the "
+            "difference is not significant.",
         ),
         keys=len(named),
     )
 
 
 def _factor(held: Held | None) -> str:
-    return said.factor(None, None) if held is None else said.factor(held.ratio, held.ratio_error) + _star(held)
+    return said.effect(held) + (_star(held) if held else "")
 
 
 def _means(session: Session) -> dict[tuple[str, str], float | None]:

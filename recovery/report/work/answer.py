@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from recovery.report.work.against import OFF, lost_share
 from recovery.report.work.crashes import about_crashes, crash_answers
 from recovery.report.work.damaged import about_damage, damage_answers
 from recovery.stored import Axis, Session, Verdict
-from recovery.students import Ratio, ratio_95
+from recovery.students import LEAST_RUNS, Compared, effect_95, stored_effect
 from recovery.summary import baseline_of
 
 _MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
@@ -89,9 +90,9 @@ def _switched(session: Session) -> Axis | None:
 def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     """`loses 16.9 % +- 1.2 by poll=on (46,320 to 38,472 queries/s)`, the most first; what is noise together."""
     held = [one for one in along(told.session, axis) if one.version == version]
-    ranked = sorted(held, key=lambda one: -abs(one.ratio - 1))
+    ranked = sorted(held, key=_size, reverse=True)
     noise = [one for one in ranked if one.stands_out is False]
-    more = [one for one in ranked if one.stands_out is not False]
+    more = [one for one in ranked if one.stands_out]
     for number, one in enumerate(more[:_MOST]):
         yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
     if len(more) > _MOST:
@@ -99,13 +100,20 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
     if noise:
         where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
         values = _from_to(told, noise[0]) if len(noise) == 1 else ""
-        what = "takes no longer than noise explains" if told.seconds else "loses nothing that is more than noise"
+        what = "does not take significantly longer" if told.seconds else "does not lose significantly"
         on = "" if more else f" by {value_words(axis, _on(told.session, axis, noise[0]))}"
         yield f"{what}{on}{where}{values}{_together(told, axis, noise)}"
+    yield from _untold(axis, held)
+
+
+def _untold(axis: Axis, held: Sequence[Held]) -> Iterator[str]:
+    """Without an interval no effect is claimed."""
+    if any(one.stands_out is None for one in held):
+        yield f"{axis.name} was not compared: {LEAST_RUNS} runs of each are needed"
 
 
 def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
-    """Said where a table has more than noise, and all together explain it."""
+    """Said where single comparisons are significant, and all together are not."""
     if not any(one.differs for one in noise):
         return ""
     several = sum(one.differs is not None for one in along(told.session, axis))
@@ -113,11 +121,13 @@ def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
 
 
 def _cost(told: _Told, held: Held) -> str:
-    share = lost_share(told.about(held.variant), held)
-    error = "" if held.ratio_error is None else f" +- {100 * held.ratio_error:.1f}"
+    about = told.about(held.variant)
+    shares = [lost_share(about, ratio) or 0.0 for ratio in (held.ratio, held.ratio_low, held.ratio_high)]
+    share, low, high = shares[0], *sorted(map(abs, shares[1:]))
+    told_share = f"{100 * abs(share):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
     if told.seconds:
-        return f"needs {100 * abs(share):.1f} %{error} {'more' if share > 0 else 'less'}"
-    return f"{'loses' if share > 0 else 'gains'} {100 * abs(share):.1f} %{error}"
+        return f"needs {told_share} {'more' if share > 0 else 'less'}"
+    return f"{'loses' if share > 0 else 'gains'} {told_share}"
 
 
 def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
@@ -155,32 +165,36 @@ def _each(told: _Told, version: str) -> Iterator[str]:
 
 
 def _than(told: _Told, one: Middle) -> str:
-    """Held against the baseline, or of two versions against the other; said once, of the larger figure."""
+    """Compared with the baseline, or of two versions with the other; said once, of the larger figure."""
     session, base = told.session, baseline_of(told.session)
     two = len(session.versions) == 2
     other = next((version for version in session.versions if version != one.version), base) if two else base
     if other == one.version:
         return ""
     cells = by_cell(session)
-    ratio = ratio_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
-    if ratio is None or (two and ratio.value < 1):
+    effect = effect_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
+    if effect is None or (two and effect.value < effect.none):
         return ""
-    return f", {_held_words(told.about(one.variant), ratio, other)}"
+    words = _compared_words(told.about(one.variant), Compared(**stored_effect(effect)), other)
+    return f", {words}" if words else ""
 
 
-def _held_words(about: Quantity, ratio: Ratio, other: str) -> str:
-    if ratio.differs is False:
-        return f"no more than noise from {other}"
+def _compared_words(about: Quantity, one: Compared, other: str) -> str:
+    """Nothing without an interval: then no effect is claimed."""
+    if one.differs is None:
+        return ""
+    if not one.differs:
+        return f"not significantly different from {other}"
+    if one.ratio is None:
+        return f"{said.effect(one)} compared with {other}"
     if about.more_is_better is False and about.unit == "s":
-        if ratio.value >= 1:
-            return f"{_times(ratio.value)} as long as {other}"
-        return f"{_times(1 / ratio.value)} as fast as {other}"
-    return f"{_times(ratio.value)} that of {other}"
+        return f"{_times(one)} as long as {other}"
+    return f"{_times(one)} that of {other}"
 
 
-def _times(ratio: float) -> str:
-    told = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
-    return f"{told} times"
+def _times(one: Compared) -> str:
+    """`2.31 (2.05-2.60) times`"""
+    return f"{said.effect(one)} times"
 
 
 def _most(told: _Told, version: str) -> Iterator[str]:
@@ -209,36 +223,38 @@ def _where(session: Session, variant: str, *, without: str = "") -> str:
 
 def _over_base(told: _Told, one: Middle) -> str:
     base = baseline_of(told.session)
-    if one.version == base or one.ratio is None:
-        return ""
-    return f" ({_held_words(told.about(one.variant), Ratio(one.ratio, one.ratio_error), base)})"
+    words = "" if one.version == base else _compared_words(told.about(one.variant), one, base)
+    return f", {words}" if words else ""
 
 
 def _factors(told: _Told, version: str) -> Iterator[str]:
-    """The largest effects along each axis that has a base: of those that are more than noise among all along it, for of
-    many that differ by themselves alone the largest is the luckiest."""
+    """The largest effects along each axis that has a base: of those that are significant among all along it, since of
+    many that are so by themselves the largest is the luckiest."""
     best: list[tuple[float, str]] = []
     for axis in told.session.axes:
         held = [one for one in along(told.session, axis) if one.version == version]
-        sure = [one for one in held if one.stands_out is not False]
+        sure = [one for one in held if one.stands_out]
+        untold = list(_untold(axis, held))
         if sure:
-            most = max(sure, key=_effect)
-            best.append((_effect(most), _factor(told.session, axis, most, alone=len(held) == 1)))
+            most = max(sure, key=_size)
+            best.append((_size(most), _factor(told.session, axis, most, alone=len(held) == 1)))
+        elif untold:
+            best.append((0.0, untold[0]))
         elif held:
-            best.append((1.0, f"{axis.name} changes nothing by more than noise{_together(told, axis, held)}"))
+            best.append((0.0, f"{axis.name} changes nothing significantly{_together(told, axis, held)}"))
     yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
 
 
-def _effect(held: Held) -> float:
-    return max(held.ratio, 1 / held.ratio)
+def _size(held: Held) -> float:
+    """Half of it is as large as twice."""
+    return abs(math.log(held.ratio)) if held.ratio else 0.0
 
 
 def _factor(session: Session, axis: Axis, held: Held, *, alone: bool) -> str:
     where = _where(session, held.variant, without=axis.name)
     named = value_words(axis, _on(session, axis, held))
-    reach = "" if alone else "up to " if held.ratio > 1 else "down to "
-    times = f"{reach}{said.factor(held.ratio, held.ratio_error)}"
-    return f"{named} makes it {times} times that of {axis.base}" + (f" ({where})" if where else "")
+    reach = "" if alone else "up to " if (held.ratio or 0.0) > 1 else "down to "
+    return f"{named} makes it {reach}{_times(held)} that of {axis.base}" + (f" ({where})" if where else "")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""How does each version stand against each other one? Ratios cell by cell, a column for each pair."""
+"""How does each version compare with each other one? Ratios cell by cell, a column for each pair."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _table(session: Session, group: Group, found: dict[tuple[str, str, str], Bet
         ),
         numeric=(*(keys.numeric(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
-            _note(about, errors=any(one.ratio_error is not None for one in found.values())),
+            _note(about, errors=any(one.differs is not None for one in found.values())),
             *said.of_so_many([one.differs for one in found.values()]),
         ),
         keys=len(named),
@@ -48,11 +48,7 @@ def _table(session: Session, group: Group, found: dict[tuple[str, str, str], Bet
 
 def _note(about: Quantity, *, errors: bool) -> str:
     better = "" if about.more_is_better is None else f": {'above' if about.more_is_better else 'below'} 1 is better"
-    told = (
-        "; +-: half of the ratio's 95 % interval; (=): 1 lies inside of it, so the difference is no more than noise"
-        if errors
-        else ""
-    )
+    told = ", with its 95 % interval; (=): not significant, 1 lies inside of it" if errors else ""
     return f"Mean over mean{better}{told}."
 
 
@@ -61,6 +57,4 @@ def _names(session: Session, group: Group, variant: str) -> tuple[str, ...]:
 
 
 def _factor(one: Between | None) -> str:
-    if one is None:
-        return said.factor(None, None)
-    return said.factor(one.ratio, one.ratio_error) + (" (=)" if one.differs is False else "")
+    return said.effect(one) + (" (=)" if one is not None and one.differs is False else "")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from recovery.chance import by_luck
 from recovery.quantities import Quantity
 from recovery.report import figures
+from recovery.students import Compared, Effect, stored_effect
 
 _SHARE = "_share"
 _BYTES = ("B", "B/s")
@@ -59,17 +60,27 @@ def column(about: Quantity, value: float | None) -> str:
     return timed(value) if about.unit == "s" and value is not None else cell(about, value)
 
 
-def factor(ratio: float | None, error: float | None) -> str:
-    """`1.70 +- 0.05`"""
-    if ratio is None:
+def effect(one: Compared | Effect | None) -> str:
+    """`1.70 (1.65-1.75)`: the ratio with its 95 % interval; the difference, `+3.2 +- 0.4`, where a mean is zero."""
+    if isinstance(one, Effect):
+        one = Compared(**stored_effect(one))
+    if one is None or (one.ratio is None and one.difference is None):
         return figures.ABSENT
-    return times(ratio) if error is None else f"{times(ratio)} +- {times(error)}"
+    if one.difference is not None:
+        sign = "+" if one.difference > 0 else "-" if one.difference < 0 else ""
+        error = "" if one.difference_error is None else f" +- {number(one.difference_error)}"
+        return f"{sign}{number(abs(one.difference))}{error}"
+    if one.ratio_low is None or one.ratio_high is None:
+        return times(one.ratio)
+    return f"{times(one.ratio)} ({times(one.ratio_low)}-{times(one.ratio_high)})"
 
 
 def times(ratio: float | None) -> str:
-    """Two decimals; what is far below one has two figures, and no exponent."""
+    """Two decimals below 10, three figures above; what is far below one has two figures, and no exponent."""
     if ratio is None:
         return figures.ABSENT
+    if ratio >= 10:
+        return number(ratio)
     if ratio >= 0.1 or ratio <= 0:
         return f"{ratio:.2f}"
     return _digits(ratio, 2)
@@ -90,25 +101,26 @@ def which_is_better(about: Quantity) -> str:
     return "More is better" if about.more_is_better else "Less is better"
 
 
-def verdict(about: Quantity, ratio: float | None, *, differs: bool | None) -> str:
-    """More than noise, and in which direction."""
-    if differs is None or ratio is None:
+def verdict(about: Quantity, one: Compared) -> str:
+    """Significant, and in which direction."""
+    if one.differs is None:
         return figures.ABSENT
-    if not differs:
+    if not one.differs:
         return "no"
+    more = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
     if about.more_is_better is None:
-        return "yes, more" if ratio > 1 else "yes, less"
-    return "yes, better" if (ratio > 1) == about.more_is_better else "yes, worse"
+        return "yes, more" if more else "yes, less"
+    return "yes, better" if more == about.more_is_better else "yes, worse"
 
 
 def of_so_many(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
-    """What is to be expected of several comparisons; nothing of one, nor where no interval was taken."""
+    """How many of several comparisons are significant, and how many by chance; none for one or without intervals."""
     known = [one for one in differ if one is not None]
     if len(known) < 2:
         return ()
     would, found = by_luck(len(known)), sum(known)
-    return (f"Of {len(known):,} comparisons{along} {would} would differ by chance, at 95 %; {found:,} {does(found)}.",)
+    return (f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {are(found)}.",)
 
 
-def does(count: int) -> str:
-    return "does" if count == 1 else "do"
+def are(count: int) -> str:
+    return "is" if count == 1 else "are"
