@@ -10,7 +10,7 @@ from recovery.compare import Difference, compare, not_measured, slower_pairs, sl
 from recovery.stored import Run, Session, Verdict
 from recovery.summary import Summary
 
-ENVIRONMENT = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
+ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 
 

@@ -1,4 +1,4 @@
-"""How long did each version take, cold and warm? Means, medians, every run, and their range."""
+"""How long did each version take, cold and warm? Means, every run, and their range."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def _legend(session: Session, *, named: bool) -> Iterator[Mark]:
             yield Mark(
                 f"swatch v{number % drawn.COLOURS}{' hatched' if Cache.WARM.begins(name) else ''}", f"{name}, mean"
             )
-    yield Mark("sign-median", "median")
     yield Mark("sign-dot", "one run")
     yield Mark("sign-whisker", "from the fastest to the slowest")
 

@@ -67,4 +67,4 @@ def _legend(session: Session) -> tuple[Mark, ...]:
         Mark(f"swatch v{number % drawn.COLOURS}", f"{version}, mean") for number, version in enumerate(session.versions)
     )
     least, most = Mark("sign-dot", "one run"), Mark("sign-whisker", "from the smallest to the largest")
-    return (*versions, Mark("sign-median", "median"), least, most)
+    return (*versions, least, most)

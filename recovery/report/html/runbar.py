@@ -1,10 +1,9 @@
-"""How is one cell drawn: its mean as a bar, its median, its range, and every run of it?"""
+"""How is one cell drawn: its mean as a bar, its range, and every run of it?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from markupsafe import Markup
 
@@ -40,8 +39,6 @@ def run_bar(scale: Axis, y: float, values: Sequence[tuple[int, float]], look: Lo
         parts.append(drawn.box(sides, rows, fill=drawn.hatched(look.hatch)))
     if len(values) > 1:
         parts += drawn.whisker(scale, centre, low, high)
-        half = scale.at(median(value for _, value in values))
-        parts.append(drawn.line((half, y - 2), (half, y + HIGH + 2), class_="median"))
     for place, (number, value) in enumerate(values):
         told = drawn.element("title", f"run {number}: {look.worded(value)}")
         x, up = drawn.percent(scale.at(value)), centre + _SIDEWAYS[place % len(_SIDEWAYS)]
