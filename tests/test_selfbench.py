@@ -67,6 +67,15 @@ def test_the_first_way_is_the_one_that_is_compared_with() -> None:
     assert "before the exec: median 0.20 s" in page
 
 
+def test_what_was_interrupted_is_left_out() -> None:
+    """The second start of a pair, or the second build."""
+    assert "500 tables, 1 pairs: bare loop 10.000 s, tool 10.100 s" in section("watching", pairs((0.0, 5.0))[:3])
+    assert section("watching", pairs((0.0,))[:1]) == "## Watching\n\n"
+    page = section("building", [*builds(), *builds("8.0.31")[:1]])
+    assert "| 5.7.22 |" in page
+    assert "8.0.31" not in page
+
+
 def test_cold_and_warm_starts_are_told_apart() -> None:
     page = section("engines", [*pairs((0.0,), cache="cold"), *pairs((0.0,))])
     assert page.index("cold crash recovery") < page.index("warm crash recovery")

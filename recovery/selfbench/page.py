@@ -46,6 +46,8 @@ def _building(found: list[Built]) -> str:
         plain, stage = (
             [one for one in found if (one.version, one.way) == (version, way)] for way in ("plain", "stage")
         )
+        if not plain or not stage:  # interrupted
+            continue
         rates = [each[0].tables / _mean(each, _statements_s) for each in (plain, stage)]
         rows.append(
             (
@@ -81,12 +83,14 @@ def _times_as_fast(plain: list[Built], stage: list[Built], what: Callable[[Built
 
 
 def _starts(found: list[Start]) -> str:
-    """Differences within pairs: a drift of the host hits both starts alike."""
-    first, than = found[0], found[0].way
-    way = next(start.way for start in found if start.way != than)
-    base, other = ([start for start in found if start.way == one] for one in (than, way))
-    ready_s = statistics.fmean(start.ready_s for start in base)
-    differences = [one.ready_s - {start.pair: start for start in base}[one.pair].ready_s for one in other]
+    """Differences within pairs: a drift of the host hits both starts alike. One that was interrupted is left out."""
+    ways = {start.way: {other.pair: other for other in found if other.way == start.way} for start in found}
+    whole = [pair for pair in dict.fromkeys(start.pair for start in found) if all(pair in one for one in ways.values())]
+    if len(ways) < 2 or not whole:
+        return ""
+    (than, base), (way, other) = ((way, [starts[pair] for pair in whole]) for way, starts in ways.items())
+    first, ready_s = found[0], statistics.fmean(start.ready_s for start in base)
+    differences = [one.ready_s - start.ready_s for start, one in zip(base, other, strict=True)]
     mean, told = statistics.fmean(differences), "too few pairs for an interval"
     if len(differences) >= LEAST_RUNS:
         low, high = interval_95(differences)
