@@ -34,8 +34,8 @@ def section(part: str, rows: Sequence[Found]) -> str:
 _TITLES = {"watching": "Watching", "tracing": "Tracing", "engines": "In a container"}
 PARTS = ("building", *_TITLES)
 _HEADERS = (
-    *("version", "plain, tables/s", "fast, tables/s", "times as fast"),
-    *("plain, whole, s", "proved stage, s", "times as fast"),
+    *("version", "plain, tables/s", "fast, tables/s", "statement ratio"),
+    *("plain, whole, s", "proved stage, s", "stage ratio"),
 )
 
 
@@ -53,9 +53,9 @@ def _building(found: list[Built]) -> str:
             (
                 version,
                 *(f"{rate:,.0f}" for rate in rates),
-                _times_as_fast(plain, stage, _statements_s),
+                _ratio(plain, stage, _statements_s),
                 *(f"{_mean(each, _whole_s):.1f}" for each in (plain, stage)),
-                _times_as_fast(plain, stage, _whole_s),
+                _ratio(plain, stage, _whole_s),
             )
         )
     runs = max(sum(one.version == each.version and one.way == each.way for one in found) for each in found)
@@ -75,7 +75,7 @@ def _mean(found: list[Built], what: Callable[[Built], float]) -> float:
     return statistics.fmean(map(what, found))
 
 
-def _times_as_fast(plain: list[Built], stage: list[Built], what: Callable[[Built], float]) -> str:
+def _ratio(plain: list[Built], stage: list[Built], what: Callable[[Built], float]) -> str:
     ratio = ratio_95([what(each) for each in plain], [what(each) for each in stage])
     if ratio is None:
         return "-"
