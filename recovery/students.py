@@ -1,4 +1,4 @@
-"""How far can a mean be from what it would be after many more runs? Student's t, from a small table."""
+"""How far can a mean be from what it would be after many more runs? Student's t, from two small tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ from functools import lru_cache
 LEAST_RUNS = 3
 """Of fewer no interval is told: the t of two runs is 12.7, and their spread a matter of luck."""
 
-# 97.5th percentiles by degrees of freedom; between two rows the smaller number of degrees is the safe one.
+# 95th percentiles by degrees of freedom; between two rows the smaller number of degrees is the safe one.
+_T95 = {
+    1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 12: 1.782,
+    15: 1.753, 20: 1.725, 25: 1.708, 30: 1.697, 40: 1.684, 60: 1.671, 120: 1.658,
+}  # fmt: skip
+
+# And the 97.5th, for both sides.
 _T975 = {
     1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 12: 2.179,
     15: 2.131, 20: 2.086, 25: 2.060, 30: 2.042, 40: 2.021, 60: 2.000, 120: 1.980,
 }  # fmt: skip
+
+
+def t95(degrees: int) -> float:
+    """One-sided."""
+    return _read(_T95, degrees)
 
 
 def t975(degrees: int) -> float:
@@ -29,6 +40,11 @@ def _read(table: Mapping[int, float], degrees: int) -> float:
 
 def _row(table: Mapping[int, float], degrees: int) -> int:
     return max(known for known in table if known <= degrees)
+
+
+def upper_bound_95(values: Sequence[float]) -> float:
+    """One-sided."""
+    return statistics.mean(values) + t95(len(values) - 1) * _error(values)
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from recovery.cli import run
 from recovery.selfbench.building import Built
 from recovery.selfbench.page import section
 from recovery.selfbench.starts import BARE, CONTAINER, TOOL, Start
-from recovery.students import interval_95, ratio_95, t975
+from recovery.students import ratio_95
 
 PLAIN_S, STAGE_S = (50.0, 51.0, 52.0), (16.0, 17.0, 18.0)
 
@@ -97,17 +97,3 @@ def test_another_file_is_refused_in_one_line(text: str, tmp_path: Path, capsys: 
     (tmp_path / "other.json").write_text(text, encoding="utf-8")
     assert run(["bench", "--show", str(tmp_path / "other.json")]) == 2
     assert "cannot be read as a bench.json" in capsys.readouterr().err
-
-
-def test_the_interval_of_a_mean() -> None:
-    values = [1.0, 2.0, 3.0, 4.0, 5.0]
-    low, high = interval_95(values)
-    assert low == pytest.approx(3.0 - 2.776 * 0.5**0.5)
-    assert high == pytest.approx(3.0 + 2.776 * 0.5**0.5)
-
-
-def test_t_by_degrees_of_freedom_takes_the_safe_side_between_rows() -> None:
-    assert t975(9) == 2.262
-    assert t975(11) == t975(10)
-    assert t975(1000) == 1.980
-    assert all(t975(one) >= t975(one + 1) for one in range(1, 200))
