@@ -20,12 +20,6 @@ def t975(degrees: float) -> float:
     return _solve(lambda t: both_tails(t, degrees) - _LEVEL)
 
 
-@lru_cache(maxsize=1 << 14)
-def t95(degrees: float) -> float:
-    """Returns the t that bounds 95 % on one side."""
-    return _solve(lambda t: both_tails(t, degrees) - 2 * _LEVEL)
-
-
 def both_tails(t: float, degrees: float) -> float:
     """Returns the probability that Student's t is as far from 0, on either side."""
     return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
@@ -66,11 +60,6 @@ def beta_share(x: float, a: float, b: float) -> float:
 
 def _apart(value: float) -> float:
     return value if abs(value) > 1e-300 else 1e-300
-
-
-def upper_bound_95(values: Sequence[float]) -> float:
-    """Returns the one-sided bound of the mean."""
-    return statistics.mean(values) + t95(len(values) - 1) * _error(values)
 
 
 def interval_95(values: Sequence[float]) -> tuple[float, float]:

@@ -72,7 +72,7 @@ def test_no_shell_reads_what_was_put_together() -> None:
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             assert not any(word.arg == "shell" for word in call.keywords), name
             assert ast.unparse(call.func) not in ("os.system", "os.popen", "subprocess.getoutput"), name
-    assert found >= 4, "gate, entering, dropping by a container, and the tool's own measure"
+    assert found >= 3, "gate, entering, and dropping by a container"
 
 
 def test_the_rule_can_be_broken() -> None:

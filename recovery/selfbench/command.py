@@ -1,28 +1,38 @@
-"""`recovery bench`: measures the tool itself and prints Markdown, ready for docs/performance.md."""
+"""`recovery bench`: measures the tool itself; prints Markdown for docs/performance.md, and keeps every figure."""
 
 from __future__ import annotations
 
-import statistics
+import json
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from recovery import __version__
 from recovery.builds import catalog
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.errors import HostUnfitError
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, UsageError
+from recovery.files import write_atomically
 from recovery.host import engine
 from recovery.host.facts import environment
 from recovery.host.lock import host_lock
-from recovery.model import Cache
-from recovery.paths import default_data_dir, expanded
+from recovery.model import Build, Cache
+from recovery.paths import DEFAULT_RESULTS, default_data_dir, expanded
+from recovery.readback import parse_json
 from recovery.request import split_versions
-from recovery.selfbench import biglog, building, engines, fullsize, watching
-from recovery.selfbench.site import Site, scratch
+from recovery.selfbench import building, starts
+from recovery.selfbench.building import Built
+from recovery.selfbench.page import PARTS, Found, head, section
+from recovery.selfbench.site import quiet, scratch
+from recovery.selfbench.starts import BARE, CONTAINER, TOOL, TRACED, Start
+from recovery.store import check_results_folder, keeping_in
 
 _LONG = 5
-"""Times as many tables where starts are compared: one of some seconds varies less than one of some tenths."""
+"""Times as many tables where watching is measured: a start of some seconds varies less than one of some tenths."""
 
 
 @click.command()
@@ -31,130 +41,98 @@ _LONG = 5
     "--version", "versions", multiple=True, envvar="RECOVERY_VERSION", help="Servers to build with. [default: all]"
 )
 @click.option("--tables", default=20_000, show_default=True, type=click.IntRange(100), envvar="RECOVERY_TABLES")
-@click.option("--full", default=200_000, show_default=True, type=click.IntRange(100), help="Tables at full size.")
-@click.option("--pairs", default=60, show_default=True, type=click.IntRange(10))
-@click.option("--limit", "limit_s", default=60.0, show_default=True, help="Seconds for each published build.")
+@click.option("--pairs", default=60, show_default=True, type=click.IntRange(1), help="Of starts.")
+@click.option("--builds", default=3, show_default=True, type=click.IntRange(1), help="Pairs of builds.")
 @click.option("--rest", "rest_s", default=60.0, help="Seconds of rest first: ext4 avoids inodes deleted lately.")
-@click.option("--only", type=click.Choice(["building", "watching", "tracing", "full", "engines"]), help="One part.")
+@click.option("--only", type=click.Choice(PARTS), help="One part.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    envvar="RECOVERY_RESULTS",
+    default=DEFAULT_RESULTS,
+    show_default=True,
+    help="Gets a folder with bench.json.",
+)
+@click.option("--show", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Print a bench.json again.")
 def bench(
     data: Path | None,
     versions: tuple[str, ...],
     tables: int,
-    full: int,
     pairs: int,
-    limit_s: float,
+    builds: int,
     rest_s: float,
     only: str | None,
+    results: Path,
+    show: Path | None,
 ) -> None:
     """How fast is this tool? Measured side by side, as Markdown."""
-    data = expanded(data or default_data_dir()).absolute()
-    with host_lock(), scratch(data) as site:
-        host = environment(data)
-        click.echo(
-            f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {host.get('cpu_model')}, {host.get('cpus')} CPUs, "
-        )
-        click.echo(f"{host.get('filesystem')}, kernel {host.get('kernel')}.\n")
-        if only in (None, "building"):
-            chosen = split_versions(versions) or tuple(str(row.version) for row in catalog.rows())
-            time.sleep(rest_s)
-            _building(site, chosen, tables, limit_s)
-        if only in (None, "watching"):
-            _watching(site, tables, pairs)
-        if only in (None, "tracing"):
-            _tracing(site, tables, pairs)
-        if only in (None, "full"):
-            _full_size(site, full)
-        if only in (None, "engines"):
-            _engines(site, tables, pairs)
-
-
-def _building(site: Site, versions: tuple[str, ...], tables: int, limit_s: float) -> None:
-    click.echo(f"## Building {tables:,} tables\n")
-    _row(building.HEADERS)
-    _row(("---",) * len(building.HEADERS))
-    for version in versions:
-        _row(building.compare(site, version, tables, limit_s=limit_s))
-    click.echo()
-
-
-def _watching(site: Site, tables: int, pairs: int) -> None:
-    click.echo("## Watching\n")
-    build = site.build(DEFAULT_VERSION)
-    with site.staged(build, 2000) as staged:
-        lags = watching.lags_ms(site, build, staged, starts=20)
-        _line(
-            f"ready line seen after its stamp, {DEFAULT_VERSION}, 20 starts", f"median {statistics.median(lags):.2f} ms"
-        )
-        for megabytes in (0, 1000):
-            _line(
-                f"a line seen after {megabytes} MB of log, 50 lines",
-                f"median {biglog.lag_ms(site.folder, megabytes=megabytes):.2f} ms",
-            )
-        share = watching.waiting_cpu_share(site, build, staged, seconds=20)
-        _line("the tool's own CPU while it waits, 20 s", f"{share:.3%} of a core")
-    with site.staged(build, _LONG * tables) as staged:
-        found = watching.pairs(site, build, staged, count=pairs)
-    _overhead("warm crash recovery under the tool against one under a bare shell loop", _LONG * tables, found)
-    click.echo()
-
-
-def _tracing(site: Site, tables: int, pairs: int) -> None:
-    click.echo("## Tracing\n")
-    build = site.build(DEFAULT_VERSION)
-    with site.staged(build, _LONG * tables) as staged:
-        found = watching.traced_pairs(site, build, staged, count=pairs)
-    _overhead("warm crash recovery with --trace against one without", _LONG * tables, found)
-    click.echo()
-
-
-def _overhead(what: str, tables: int, found: list[watching.Pair]) -> None:
-    mean, upper = watching.overhead(found)
-    _line(
-        f"{what}, {DEFAULT_VERSION}, {tables:,} tables, {len(found)} pairs of "
-        f"{statistics.mean(pair.bare_s for pair in found):.1f} s",
-        f"{mean:+.2%}, 95 % upper bound {upper:+.2%}",
-    )
-
-
-def _full_size(site: Site, tables: int) -> None:
-    click.echo("## At full size\n")
-    found = fullsize.measure(site, DEFAULT_VERSION, tables)
-    if found is None:
-        click.echo(f"not measured: {tables:,} tables of {DEFAULT_VERSION} do not fit here\n")
+    if show is not None:
+        click.echo(_shown(show))
         return
-    _line(
-        f"building {tables:,} tables of {DEFAULT_VERSION}",
-        f"{found.rate.per_s:,.0f} tables/s; the whole stage, initialised and proved, {found.stage_s:.0f} s",
-    )
-    _line("making them cold and proving it", f"{found.cold_s:.1f} s, {found.resident_bytes or 0:,} bytes left")
-    _line("a second run over them, from its call to its first server", f"{found.begin_s:.1f} s")
-    _line("the tool's own memory, at most", f"{found.peak_memory_bytes / 1e6:.0f} MB")
+    data = expanded(data or default_data_dir()).absolute()
+    check_results_folder(results)
+    began = datetime.now(UTC)
+    file = results / f"{began:%Y%m%dT%H%M%SZ}-bench" / "bench.json"
+    with host_lock():
+        found: Found = {
+            "measured_at": f"{began:%Y-%m-%d %H:%M} UTC",
+            "tool_version": __version__,
+            "environment": environment(data),
+        }
+        click.echo(head(found))
+        chosen = split_versions(versions) or tuple(str(row.version) for row in catalog.rows())
+        rows: dict[str, Iterator[Built] | Iterator[Start]] = {
+            "building": _building(data, chosen, tables, builds, rest_s),
+            "watching": _starts(data, _LONG * tables, (BARE, TOOL), (Cache.WARM,), pairs),
+            "tracing": _starts(data, _LONG * tables, (TOOL, TRACED), (Cache.WARM,), pairs),
+            "engines": _starts(data, tables, (TOOL, CONTAINER), tuple(Cache), pairs),
+        }
+        for part in PARTS if only is None else (only,):
+            if part == "engines" and (why_not := _no_engine()):
+                click.echo(f"Containers are not measured: {why_not}\n")
+                continue
+            found[part] = []
+            for row in rows[part]:
+                found[part].append(asdict(row))
+                _keep(file, found)
+            click.echo(section(part, found[part]))
+    click.echo(f"stored in {file}", err=True)
 
 
-def _engines(site: Site, tables: int, pairs: int) -> None:
-    click.echo("## In a container\n")
-    build = site.build(DEFAULT_VERSION)
+def _building(data: Path, versions: tuple[str, ...], tables: int, count: int, rest_s: float) -> Iterator[Built]:
+    for version in versions:
+        time.sleep(rest_s)
+        with scratch(data) as site:
+            yield from building.compare(site, _build(version), tables, count=count)
+
+
+def _starts(data: Path, tables: int, ways: tuple[str, str], caches: tuple[Cache, ...], count: int) -> Iterator[Start]:
+    with scratch(data) as site:
+        for cache in caches:
+            yield from starts.compare(site, _build(DEFAULT_VERSION), tables, ways, cache=cache, count=count)
+
+
+def _build(version: str) -> Build:
+    return resolve(version, Sources(), quiet)
+
+
+def _no_engine() -> str | None:
     try:
         engine.connect().close()
     except HostUnfitError as error:
-        click.echo(f"not measured: {error.message}\n")
-        return
-    with site.staged(build, tables) as staged:
-        for cache in Cache:
-            found = engines.pairs(site, build, staged, cache, count=pairs)
-            mean, low, high = engines.difference(found)
-            _line(
-                f"{cache.value} crash recovery in a container against a local process, {DEFAULT_VERSION}, "
-                f"{tables:,} tables, {pairs} pairs of {statistics.mean(pair.local_s for pair in found):.2f} s",
-                f"{mean:+.2%}, 95 % interval {low:+.2%} to {high:+.2%}; the engine takes "
-                f"{statistics.median(pair.overhead_s for pair in found):.2f} s before the exec (median)",
-            )
-    click.echo()
+        return error.message
+    return None
 
 
-def _row(cells: tuple[str, ...]) -> None:
-    click.echo("| " + " | ".join(cells) + " |")
+def _keep(file: Path, found: Found) -> None:
+    with keeping_in(file.parent):
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, json.dumps(found, indent=1).encode() + b"\n")
 
 
-def _line(what: str, figure: str) -> None:
-    click.echo(f"* {what}: {figure}")
+def _shown(file: Path) -> str:
+    try:
+        found = parse_json(file.read_bytes())
+        return "\n".join([head(found), *(section(part, found[part]) for part in PARTS if found.get(part))])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(f"{file} cannot be read as a bench.json", "give a file that `recovery bench` wrote") from error

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from recovery.builds.resolve import Sources, resolve
 from recovery.host.datadir import DataDir, DataDirs
 from recovery.host.storage import device_of
 from recovery.load.ground import Ground
@@ -22,7 +17,7 @@ from recovery.model import Build, Schema
 from recovery.server.bootstrap import initialise
 from recovery.server.launcher import Launcher
 from recovery.server.local import LocalLauncher
-from recovery.server.options import merge, test_settings
+from recovery.server.options import test_settings
 from recovery.server.rundirs import RunDirs
 from recovery.server.server import Server
 
@@ -31,36 +26,13 @@ def quiet(*_: object) -> None:
     """Nothing is told while something is measured."""
 
 
-_BYTES_OF_A_TABLE = 400 << 10
-"""Of the page cache and of the server's memory while it is built, generously."""
-
-
-def settle(tables: int) -> None:
-    """Brings the host to the same state before each of two things that are compared: what the earlier one wrote is on
-    the disk, and free memory is really there. A virtual machine hands its free memory back, and taking a gigabyte from
-    the host again was seen to take two seconds: as long as making 4,000 tables."""
-    os.sync()
-    size = min(tables * _BYTES_OF_A_TABLE, psutil.virtual_memory().available // 3)
-    mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
-
-
 @dataclass(frozen=True)
 class Site:
     """A scratch folder on the volume under test."""
 
     folder: Path
 
-    def build(self, version: str) -> Build:
-        return resolve(version, Sources(), quiet)
-
-    def server(
-        self,
-        build: Build,
-        datadir: Path,
-        settings: Mapping[str, str] | None = None,
-        *,
-        launcher: Launcher | None = None,
-    ) -> Server:
+    def server(self, build: Build, datadir: Path, *, launcher: Launcher | None = None) -> Server:
         logs = Path(tempfile.mkdtemp(prefix="logs-", dir=self.folder))
         return Server(
             launcher or LocalLauncher(),
@@ -68,7 +40,7 @@ class Site:
             datadir,
             device=device_of(self.folder),
             logdir=logs,
-            settings=merge(test_settings(build.version), settings or {}),
+            settings=test_settings(build.version),
         )
 
     def empty_datadir(self, build: Build, name: str) -> Path:
@@ -81,9 +53,9 @@ class Site:
             rundirs.remove()
         return datadir
 
-    def staged(self, build: Build, tables: int) -> DataDir:
-        """A data directory as the tool builds it."""
-        target = DataDirs(self.folder).acquire(f"{build.version}-{tables}")
+    def staged(self, build: Build, tables: int, name: str = "stage") -> DataDir:
+        """A data directory as a session builds it: proved, and shut down."""
+        target = DataDirs(self.folder).acquire(f"{name}-{tables}")
         if target.state.status != "whole":
             ground = Ground(build, Schema(tables), target, launcher=LocalLauncher(), say=quiet)
             prepare_stage(ground, progress=quiet)

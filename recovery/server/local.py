@@ -64,7 +64,7 @@ class LocalLauncher:
             stack.callback(os.close, log)
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
-            stack.enter_context(_limited_open_files())
+            stack.enter_context(limited_open_files())
             if launch.group is None:
                 started_at = time.monotonic()
                 process = _spawn(command, launch, stdin=source, log=log)
@@ -102,7 +102,7 @@ def _refuse_untrusted(launch: Launch) -> None:
 
 
 @contextlib.contextmanager
-def _limited_open_files() -> Iterator[None]:
+def limited_open_files() -> Iterator[None]:
     """mysqld takes a soft limit above what it was asked to use, so the child gets no more than that from us."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_files_limit(), hard))

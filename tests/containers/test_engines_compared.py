@@ -7,21 +7,24 @@ from pathlib import Path
 import docker
 import pytest
 
+from recovery.builds.resolve import Sources, resolve
 from recovery.model import Cache
-from recovery.selfbench import engines
-from recovery.selfbench.site import scratch
+from recovery.selfbench import starts
+from recovery.selfbench.site import quiet, scratch
 
 pytestmark = [pytest.mark.containers, pytest.mark.on_demand("bench")]
 
 
 @pytest.mark.parametrize("cache", list(Cache))
 def test_pairs_of_both_engines(cache: Cache, client: docker.DockerClient, tmp_path: Path) -> None:
+    build, ways = resolve("5.7.22", Sources(), quiet), (starts.TOOL, starts.CONTAINER)
     with scratch(tmp_path / "d") as site:
-        build = site.build("5.7.22")
-        with site.staged(build, 100) as staged:
-            found = engines.pairs(site, build, staged, cache, count=2)
-    assert len(found) == 2
-    assert all(pair.local_s > 0 and pair.container_s > 0 and pair.overhead_s > 0 for pair in found)
-    mean, low, high = engines.difference(found)
-    assert low <= mean <= high
-    assert not client.containers.list(filters={"label": "recovery-tester.made=server"})
+        found = list(starts.compare(site, build, 100, ways, cache=cache, count=2))
+    assert [(start.pair, start.way == starts.CONTAINER) for start in found] == [
+        *((1, False), (1, True)),
+        *((2, True), (2, False)),
+    ]
+    assert all(start.ready_s > 0 and start.cache == cache for start in found)
+    assert all(((start.engine_s or 0) > 0) == (start.way == starts.CONTAINER) for start in found)
+    left = client.containers.list(filters={"label": "recovery-tester.made=server"}, ignore_removed=True)
+    assert not [container for container in left if str(tmp_path) in str(container.attrs["Mounts"])]

@@ -2,62 +2,89 @@
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from recovery.builds.resolve import Sources, resolve
-from recovery.selfbench import biglog, fullsize, watching
+from recovery.measured import Startup
+from recovery.scenarios.bench import Bench
+from recovery.selfbench import starts
 from recovery.selfbench.site import quiet, scratch
 
 pytestmark = [pytest.mark.real, pytest.mark.on_demand("bench")]
 
 
-def bench(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "recovery", "bench", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+def bench(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """What it kept, and what it printed."""
+    command = [sys.executable, "-m", "recovery", "bench"]
+    places = ("--data", str(folder / "d"), "--results", str(folder / "r"))
+    done = subprocess.run([*command, *arguments, *places], capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert not list((folder / "d").iterdir()), "its scratch folder is removed"
+    (kept,) = (folder / "r").glob("*-bench/bench.json")
+    again = subprocess.run([*command, "--show", str(kept)], capture_output=True, text=True, timeout=60, check=True)
+    assert again.stdout == done.stdout
+    return json.loads(kept.read_text(encoding="utf-8")), done.stdout
 
 
-def test_build_rates(tmp_path: Path) -> None:
-    small = ("--only", "building", "--version", "mariadb-10.11.5", "--tables", "200", "--rest", "0")
-    page = bench(*small, "--data", str(tmp_path / "d"))
-    row = re.search(r"\| mariadb-10\.11\.5 \| ([\d,]+) \| 200 in \d+ s \| ([\d,]+) \| ([\d.]+) \|", page)
-    assert row, page
-    assert all(float(cell.replace(",", "")) > 0 for cell in row.groups())
-    assert not list((tmp_path / "d").iterdir()), "its scratch folder is removed"
+def test_builds(tmp_path: Path) -> None:
+    small = ("--only", "building", "--version", "mariadb-10.11.5", "--tables", "200", "--builds", "2", "--rest", "0")
+    kept, page = bench(tmp_path, *small)
+    assert [row["way"] for row in kept["building"]] == ["plain", "stage", "stage", "plain"]
+    assert all(0 < row["statements_s"] < row["whole_s"] for row in kept["building"])
+    assert "| mariadb-10.11.5 | " in page
 
 
-def test_watching(tmp_path: Path) -> None:
+def test_starts(tmp_path: Path) -> None:
+    kept, page = bench(tmp_path, "--only", "watching", "--tables", "100", "--pairs", "3")
+    found = [(row["pair"], row["way"]) for row in kept["watching"]]
+    assert found == [(1, "bare loop"), (1, "tool"), (2, "tool"), (2, "bare loop"), (3, "bare loop"), (3, "tool")]
+    assert all(row["ready_s"] > 0 for row in kept["watching"])
+    assert [row["lag_s"] is not None for row in kept["watching"]] == [False, True, True, False, False, True]
+    assert "warm crash recovery of 5.7.22, 500 tables, 3 pairs: bare loop" in page
+
+
+class Recorded(subprocess.Popen):  # type: ignore[type-arg]
+    """Servers as they were started: threads of this process, options and environment, without the run folder's name."""
+
+    seen: ClassVar[list[tuple[bool, str, str]]] = []
+
+    def __init__(self, args: Any, **given: Any) -> None:
+        if str(args[0]).endswith("/mysqld") and str(args[-1]).endswith("/my.cnf"):
+            rundir = str(given["cwd"])
+            options = (Path(rundir) / "my.cnf").read_text(encoding="utf-8")
+            told = any(thread.name == "narrator" for thread in threading.enumerate())
+            self.seen.append((told, options.replace(rundir, "R"), str(given["env"]).replace(rundir, "R")))
+        super().__init__(args, **given)
+
+
+def test_the_same_server_with_all_that_a_session_does_beside_it_and_with_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    timed_start = Bench.timed_start
+
+    def timed(bench: Bench, log_name: str) -> Startup:
+        startup = timed_start(bench, log_name)
+        looks.append(len(startup.timeline.at_s) if startup.timeline else 0)
+        return startup
+
+    monkeypatch.setattr(Bench, "timed_start", timed)
     with scratch(tmp_path / "d") as site:
         build = resolve("5.7.22", Sources(), quiet)
-        with site.staged(build, 100) as staged:
-            lags = watching.lags_ms(site, build, staged, starts=2)
-            assert len(lags) == 2
-            (pair,) = watching.pairs(site, build, staged, count=1)
-            assert pair.with_s > 0
-            assert pair.bare_s > 0
-            assert 0 <= watching.waiting_cpu_share(site, build, staged, seconds=2) < 1
-        assert biglog.lag_ms(site.folder, megabytes=1) > 0
-    assert not list((tmp_path / "d").iterdir())
-
-
-def test_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOVERY_ENGINE", "docker")  # as where an engine answers
-    with scratch(tmp_path / "d") as site:
-        found = fullsize.measure(site, "5.7.22", 100)
-        assert found is not None
-        assert found.rate.per_s > 0
-        assert 0 < found.cold_s < found.stage_s
-        assert found.begin_s > 0
-        assert fullsize.measure(site, "5.7.22", 10**9) is None
-    assert not list((tmp_path / "d").iterdir())
+        site.staged(build, 100).release()
+        monkeypatch.setattr(subprocess, "Popen", Recorded)
+        found = list(starts.compare(site, build, 100, (starts.BARE, starts.TOOL), count=1))
+    assert [start.way for start in found] == [starts.BARE, starts.TOOL]
+    # Two starts that make the first crash; then a pair that warms the files, and the one that counts.
+    told, options, variables = zip(*Recorded.seen, strict=True)
+    assert told == (False, False, True, False, False, True)
+    assert len(set(options)) == len(set(variables)) == 1
+    assert len(looks) == 2
+    assert all(looks)
