@@ -11,29 +11,24 @@ from typing import Any
 
 LEAST_RUNS = 3
 """With fewer no interval is given: the t of two runs is 12.7, and their spread a matter of chance."""
-_LEVEL = 0.05
+_LEVEL = 0.95
 
 
 @lru_cache(maxsize=1 << 14)
 def t975(degrees: float) -> float:
-    """Returns the t that bounds 95 % on both sides; degrees of freedom need not be whole."""
-    return _solve(lambda t: both_tails(t, degrees) - _LEVEL)
+    """Returns the t that bounds 95 % on both sides, by bisection; degrees of freedom need not be whole."""
+    low, high = 0.0, 1.0
+    while both_tails(high, degrees) > 1 - _LEVEL:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if both_tails(middle, degrees) > 1 - _LEVEL else (low, middle)
+    return high
 
 
 def both_tails(t: float, degrees: float) -> float:
     """Returns the probability that Student's t is as far from 0, on either side."""
     return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
-
-
-def _solve(falling: Callable[[float], float]) -> float:
-    """Returns where a function that falls from 0 on crosses zero."""
-    low, high = 0.0, 1.0
-    while falling(high) > 0:
-        low, high = high, 2 * high
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
-    return high
 
 
 def beta_share(x: float, a: float, b: float) -> float:
