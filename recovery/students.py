@@ -111,3 +111,28 @@ def _error(values: Sequence[float]) -> float:
 def _spread(values: tuple[float, ...]) -> float:
     """Kept: it is exact and slow, and a report asks for the same one many times, of each of its pairs and formats."""
     return statistics.stdev(values)
+
+
+_BETA_STEPS = 400
+"""Enough for 20,000 degrees of freedom, twice the runs that a session may have."""
+
+
+def f_tail(value: float, over: float, under: float) -> float:
+    """Returns the probability of an F value at least as large. `over` and `under` are its degrees of freedom."""
+    return 1.0 if value <= 0 else _beta(under / (under + over * value), under / 2, over / 2)
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function, from its continued fraction."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        # The fraction converges on this side only.
+        return 1 - _beta(1 - x, b, a)
+    fraction = 1.0
+    for step in range(_BETA_STEPS, 0, -1):
+        even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step))
+        odd = -(a + step - 1) * (a + b + step - 1) * x / ((a + 2 * step - 2) * (a + 2 * step - 1))
+        fraction = 1 + odd / (1 + even / fraction)
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    return math.exp(logarithm) / (a * fraction)
