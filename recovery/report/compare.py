@@ -28,6 +28,7 @@ def comparison_tables(found: Comparison, names: tuple[str, str]) -> tuple[Table,
             "noise: 1 is outside the ratio's.",
             *((f"{said.which_is_better(about)}.",) if about and said.which_is_better(about) else ()),
         ),
+        keys=2,
     )
     if not found.differences:
         return (pairs,)

@@ -87,6 +87,7 @@ def floor_table(session: Session) -> Table | None:
             f"startup: the mean, or the median where the runs lie apart by over {WIDE:.0%} of it; then over either.",
             *no_floor(found),
         ),
+        keys=2,
     )
 
 
