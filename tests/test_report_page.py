@@ -180,6 +180,7 @@ def test_a_prediction_that_fails_its_test_is_not_drawn() -> None:
 def test_a_piecewise_prediction_is_drawn_without_an_interval() -> None:
     growth, predicted = growth_charts(load(Path(__file__).parent.parent / "docs" / "results" / "2026-11-21-scale"))
     assert "452.1 s" in predicted.svg
+    assert "5.7.22 cold, tested: 200,000 tables took +6%" in predicted.svg
     assert "8.0.31" not in predicted.svg
     assert "whisker" not in predicted.svg
     assert growth.svg.count('class="series s0"') == 4, "from point to point"

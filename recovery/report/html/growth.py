@@ -110,9 +110,16 @@ def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
     rows = []
     for curve in found:
         if (one := _used(curve, asked)) is not None:
-            told = f"{figures.seconds(one.seconds)} s"
-            rows.append(Row(f"{curve.version} {curve.variant}", one.seconds, told, "v0", one.low_s, one.high_s))
+            name = f"{curve.version} {curve.variant}{_tested(curve)}"
+            rows.append(Row(name, one.seconds, f"{figures.seconds(one.seconds)} s", "v0", one.low_s, one.high_s))
     return rows_chart(about, rows)
+
+
+def _tested(curve: Curve) -> str:
+    found = curve.held_out
+    if found is None or found.off is None:
+        return ", not tested"
+    return f", tested: {found.tables:,} tables took {found.off:+.0%}"
 
 
 def _predicted_words(tables: int) -> str:
