@@ -1,4 +1,4 @@
-"""Which measured runs make a curve over the number of tables, and what line goes through it? Pure."""
+"""Which measured runs make a curve over the number of tables, what goes through it, and does it predict? Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recovery.fit import Fit, fit
+from recovery.fit import LEAST_POINTS, LEAST_RUNS, Fit, Prediction, fit
 from recovery.stored import Run, Session
-from recovery.summary import measured_by
+from recovery.summary import mean, measured_by
+
+MOST_OFF = 0.25
+"""Of the largest point from its prediction, if more tables are to be predicted."""
+TEST_NEEDS = f"the test of a prediction needs at least {LEAST_POINTS} smaller numbers of tables and {LEAST_RUNS} runs"
 
 
 @dataclass(frozen=True)
@@ -23,26 +27,45 @@ class Curve:
 
     @property
     def held_out(self) -> HeldOut | None:
-        """What the smaller points say of the largest one; None where two of them are not left."""
+        """The largest point against the smaller ones; None where these are too few."""
         (tables, runs), smaller = self.points[-1], self.points[:-1]
         found = _fit_of(smaller)
-        return None if found is None else HeldOut(tables, runs, *found.predict(tables))
+        return None if found is None else HeldOut(tables, runs, found.form, found.predict(tables))
+
+    @property
+    def predicts(self) -> bool | None:
+        """Whether a prediction for more tables is used: the same way has to predict the largest point. None where that
+        cannot be tested."""
+        found = self.held_out
+        return None if found is None else found.off is not None and abs(found.off) <= MOST_OFF
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A point, and how long a run there was to take by a line that knows nothing of it."""
+    """The largest point, and what is predicted for it without knowing it."""
 
     tables: int
     runs: tuple[Run, ...]
-    seconds: float
-    low_s: float
-    high_s: float
+    form: str
+    """By which the smaller points predict it."""
+    predicted: Prediction
 
     @property
-    def inside(self) -> int:
-        """Runs within the interval: 95 of 100, if the line goes on as it is."""
-        return sum(self.low_s <= (run.startup_s or 0.0) <= self.high_s for run in self.runs)
+    def measured_s(self) -> float:
+        return mean(run.startup_s for run in self.runs) or 0.0
+
+    @property
+    def off(self) -> float | None:
+        """By what share more was measured than predicted; None where less than no time was predicted."""
+        return self.measured_s / self.predicted.seconds - 1 if self.predicted.seconds > 0 else None
+
+    @property
+    def inside(self) -> int | None:
+        """Runs within the prediction's interval; None where it has none."""
+        if self.predicted.interval is None:
+            return None
+        low_s, high_s = self.predicted.interval
+        return sum(low_s <= (run.startup_s or 0.0) <= high_s for run in self.runs)
 
 
 Points = tuple[tuple[int, tuple[Run, ...]], ...]
@@ -81,7 +104,8 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "version": curve.version,
             "variant": curve.variant,
             **asdict(curve.fit),
-            **_prediction(curve.fit, session),
+            "form": curve.fit.form,
+            **_prediction(curve, curve.fit, session),
             **_held_out(curve),
         }
         for curve in curves(session)
@@ -89,20 +113,16 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _prediction(found: Fit, session: Session) -> dict[str, Any]:
+def _prediction(curve: Curve, found: Fit, session: Session) -> dict[str, Any]:
     tables = predicted_at(session)
     if tables is None:
         return {}
-    return {"predicted": _told(tables, *found.predict(tables))}
+    return {"predicted": {"tables": tables, **asdict(found.predict(tables)), "used": curve.predicts}}
 
 
 def _held_out(curve: Curve) -> dict[str, Any]:
     found = curve.held_out
     if found is None:
         return {}
-    told = _told(found.tables, found.seconds, found.low_s, found.high_s)
-    return {"held_out": told | {"runs": len(found.runs), "inside": found.inside}}
-
-
-def _told(tables: int, seconds: float, low_s: float, high_s: float) -> dict[str, Any]:
-    return {"tables": tables, "seconds": seconds, "low_s": low_s, "high_s": high_s}
+    counted = {"runs": len(found.runs), "inside": found.inside, "form": found.form, "off": found.off}
+    return {"held_out": {"tables": found.tables, **asdict(found.predicted), **counted}}

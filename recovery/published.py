@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from recovery import stored, summary
-from recovery.fit import Fit
+from recovery.fit import LINE, Fit
 from recovery.measured import Around, Chain, Floor, Hot, Phase, Series, Timeline, Wait, Watched
 from recovery.measures import Between, Held, Middle
 from recovery.readback import FORMAT
@@ -22,41 +22,54 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predicted:
-    """How long one more start would take."""
-
+class _Predicted:
     tables: int
     """At this number of tables."""
     seconds: float
-    """By the line."""
-    low_s: float
-    """The lower end of the 95 % interval."""
-    high_s: float
+    """That one more start is expected to take, by the form that fits."""
+    low_s: float | None
+    """The lower end of the 95 % interval; null where no straight line fits."""
+    high_s: float | None
     """The upper end."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut(Predicted):
-    """The line through all points but the largest, held against that one."""
+class Predicted(_Predicted):
+    """How long one more start would take."""
+
+    used: bool | None = None
+    """Whether the largest point lies within 25 % of its own prediction; null where that cannot be tested."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(_Predicted):
+    """The largest point, and what all the others predict for it."""
 
     runs: int
     """That were measured there."""
-    inside: int
-    """Of those, within the interval."""
+    inside: int | None
+    """Of those, within the interval; null where there is none."""
+    form: str | None = None
+    """`straight line` or `piecewise`: which fits the other points."""
+    off: float | None = None
+    """By what share more was measured than predicted; null where less than no time was predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFit(Fit):
-    """The line through startups at several numbers of tables."""
+    """The growth of startups over several numbers of tables."""
 
     version: str
     """As in the session's `versions`."""
     variant: str
     """Without the number of tables."""
+    form: str = LINE
+    """`straight line`, or `piecewise` where the means of the points show that no straight line fits (`lack_of_fit_p`
+    under 0.05): straight from one of them to the next, and on from the last with the last slope."""
     predicted: Predicted | None = None
     """There only where it was asked for."""
     held_out: HeldOut | None = None
-    """There only where two smaller points are left."""
+    """There only where two smaller points with four runs are left."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,11 @@ def both_tails(t: float, degrees: float) -> float:
     return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
+def f_tail(value: float, over: float, under: float) -> float:
+    """Returns the probability of an F value at least as large. `over` and `under` are its degrees of freedom."""
+    return 1.0 if value <= 0 else beta_share(under / (under + over * value), under / 2, over / 2)
+
+
 def beta_share(x: float, a: float, b: float) -> float:
     """Returns the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
     if x <= 0 or x >= 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from everything import a_run, a_session, everything, growing
@@ -17,7 +18,10 @@ from recovery.report.floor import floor_table
 from recovery.report.html.reads import floor_chart
 from recovery.report.markdown import render as markdown
 from recovery.report.text import render as text
+from recovery.store import load
 from recovery.stored import Run, Verdict
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
 def of(*runs: Run) -> str:
@@ -112,21 +116,29 @@ def test_many_variants_are_told_from_the_fastest_to_the_slowest() -> None:
 def test_growth_is_told_by_its_line_and_its_prediction() -> None:
     told = answers(growing(1_000_000))
     assert told[0].startswith(
-        "5.7.22 needs 16.5 +- 0.4 s cold with 50,000 tables; the line through all points: 1.22 s and"
+        "5.7.22 needs 16.5 +- 0.4 s cold with 50,000 tables; a straight line fits: 1.22 s and 0.306 ms"
     )
-    assert "with 1,000,000" in told[0]
+    assert ", and so 307 s (300 s to 315 s) with 1,000,000 (tested at 50,000: 16.5 s measured, " in told[0]
     assert "1,000,000" not in answers(growing())[0]
 
 
-@pytest.mark.parametrize(("share", "bound"), [(1.5, "at least"), (0.5, "at most")])
-def test_a_line_that_does_not_hold_predicts_a_bound(share: float, bound: str) -> None:
+def test_what_no_straight_line_fits_is_predicted_piecewise_with_its_error() -> None:
+    kept, other = answers(load(RESULTS / "2026-11-21-scale"))
+    assert kept.endswith(
+        "; no straight line fits: from 50,000 tables on, each adds 0.455 ms, and so 452 s with 1,000,000 "
+        "(tested at 200,000: 88.5 s measured, 6% above its prediction)."
+    )
+    assert other.endswith("no prediction for 1,000,000 (tested at 200,000: 126 s measured, 41% above its prediction).")
+
+
+@pytest.mark.parametrize(("share", "side"), [(1.5, "above"), (0.5, "below")])
+def test_a_largest_point_far_off_leaves_no_prediction(share: float, side: str) -> None:
     session = growing(1_000_000)
     runs = [
         replace(run, startup_s=share * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs
     ]
     (about_it, *_) = answers(replace(session, runs=tuple(runs)))
-    assert re.search(rf", and so {bound} \d+ s with 1,000,000\.$", about_it)
-    assert re.search(r", and so \d+ s \(\d+ s to \d+ s\) with 1,000,000\.$", answers(session)[0])
+    assert re.search(rf"; no prediction for 1,000,000 \(.*, 50% {side} its prediction\)\.$", about_it)
 
 
 @pytest.mark.parametrize(

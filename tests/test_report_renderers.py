@@ -15,10 +15,12 @@ from rich.console import Console
 
 from recovery.report import console as console_report
 from recovery.report import layout, markdown, text
+from recovery.report.tables import tables
 from recovery.store import load
 from recovery.stored import Session, Table
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+KEPT = sorted(path.parent for path in (Path(__file__).parent.parent / "docs" / "results").glob("*/report.json"))
 OUTSIDE = st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200)
 
 
@@ -141,7 +143,32 @@ def test_a_split_table_loses_no_column_and_repeats_the_first() -> None:
     assert [part.notes for part in parts] == [(), (), ("n",)]
 
 
-def test_one_blank_between_columns_where_that_saves_a_split() -> None:
+@pytest.mark.parametrize("width", [78, 60, 40])
+@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
+def test_every_part_of_a_split_table_says_which_row_it_is(folder: Path, width: int) -> None:
+    session = load(folder)
+    for table in map(layout.cleaned, tables(session)):
+        whole = {row[: table.keys] for row in table.rows}
+        gap = layout.best_gap(table, width)
+        parts = layout.split(table, width, gap=gap)
+        for part in parts:
+            assert len({row[: part.keys] for row in part.rows}) == len(whole), (table.title, part.headers)
+            columns = layout.widths(part, width, gap=gap)
+            assert sum(columns) + gap * (len(columns) - 1) <= width, (table.title, part.headers)
+        if len(parts) > 1 and width > 40:
+            assert len(whole) == len(table.rows), f"{table.title}: its keys do not tell its rows apart"
+
+
+def test_keys_that_take_too_much_of_a_page_are_narrowed_and_constant_ones_said_once() -> None:
+    rows = tuple(("a" * 24, f"{number}" * 20, "c" * 24, "d", "e" * 20, "f" * 20) for number in range(2))
+    table = Table("t", tuple("abcdef"), rows, (False,) * 6, keys=4)
+    parts = layout.split(table, 60, gap=2)
+    assert [part.headers for part in parts] == [tuple("abcde"), ("b", "f")]
+    assert layout.widths(parts[0], 60, gap=2) == (10, 11, 11, 1, 19)
+    assert layout.widths(parts[1], 60, gap=2) == (20, 20)
+
+
+def test_one_blank_between_columns_where_that_saves_a_part() -> None:
     assert layout.best_gap(a_table(10, 10, 10), 34) == 2
     assert layout.best_gap(a_table(10, 10, 10), 33) == 1
     assert layout.best_gap(a_table(10, 10, 10), 31) == 2

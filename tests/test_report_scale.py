@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from recovery.curves import curves
+from recovery.report.answer import answers
 from recovery.report.scale import scale_tables
 from recovery.report.text import WIDTH, render
 from recovery.report.write import write_reports
@@ -50,16 +51,16 @@ def test_one_number_of_tables_makes_no_curve() -> None:
 
 
 def test_every_point_and_the_line() -> None:
-    growth, lines, _ = scale_tables(grown())
+    growth, forms, _ = scale_tables(grown())
     rows = [dict(zip(growth.headers, row, strict=True)) for row in growth.rows]
     assert [row["tables"] for row in rows[:3]] == ["1,000", "10,000", "50,000"]
     assert [row["threads"] for row in rows] == ["1", "2", "7", "-", "-", "-"]
     assert rows[2]["mean"] == "17.00"
     assert rows[2]["ms a table"] == "0.340"
-    assert rows[2]["off"] == "+0%"
-    assert lines.rows[0][:3] == ("5.7.22", "cold", "2.00")
-    assert lines.rows[0][4] == "0.3000"
-    assert "interval" not in lines.headers
+    assert [row["ms added"] for row in rows[:3]] == ["-", "0.300", "0.300"]
+    assert rows[2]["off line"] == "+0%"
+    assert forms.rows[0][:5] == ("5.7.22", "cold", "straight line", "1", "2.00")
+    assert forms.rows[0][6] == "0.3000"
 
 
 def test_the_largest_point_is_held_against_the_others() -> None:
@@ -73,32 +74,62 @@ def test_the_largest_point_is_held_against_the_others() -> None:
     assert (stored["tables"], stored["runs"], stored["inside"]) == (50_000, 3, 3)
 
 
-def test_a_bend_is_seen() -> None:
+def bent(*, predict: int | None = None) -> Session:
     """The largest point takes twice as long as the line says."""
-    session = grown()
+    session = grown(predict=predict)
     runs = tuple(
         replace(run, startup_s=2 * (run.startup_s or 0)) if run.variant == "cold-50000" else run for run in session.runs
     )
-    *_, tested = scale_tables(replace(session, runs=runs))
+    return replace(session, runs=runs)
+
+
+def test_a_bend_is_seen() -> None:
+    _, forms, tested, predicted = scale_tables(bent(predict=1_000_000))
     row = dict(zip(tested.headers, tested.rows[0], strict=True))
     assert (row["off"], row["within"]) == ("+100%", "0/3")
+    assert forms.rows[0][2] == "piecewise"
+    assert forms.rows[0][4:] == ("-", "-", "0.7250", "-")
+    row = dict(zip(predicted.headers, predicted.rows[0], strict=True))
+    assert (row["seconds"], row["interval"]) == ("722.8", "-"), "an interval would assume the line that is rejected"
+    assert (row["off at the largest point"], row["used"]) == ("+100%", "no")
+    first = json.loads(to_json(bent(predict=1_000_000)))["fits"][0]
+    assert (first["form"], first["predicted"]["used"], first["predicted"]["low_s"]) == ("piecewise", False, None)
+    assert first["lack_of_fit_p"] < 1e-6
+    assert first["held_out"]["off"] == pytest.approx(1.0)
 
 
 def test_two_points_hold_nothing_out() -> None:
-    session = grown()
+    session = grown(predict=1_000_000)
     runs = tuple(run for run in session.runs if run.variant != "cold-10000")
-    assert len(scale_tables(replace(session, runs=runs))) == 2
+    growth, forms, predicted = scale_tables(replace(session, runs=runs))
+    both = "5.7.22 cold, mariadb-10.11.5 cold"
+    assert f"{both}: the test of its fit needs at least 3 numbers of tables, one of them with 2 runs." in growth.notes
+    assert f"{both}: the test of a prediction needs at least 2 smaller numbers of tables and 4 runs." in growth.notes
+    assert forms.rows[0][2:4] == ("straight line", "not tested")
+    assert predicted.rows[0][-1] == "not tested"
+
+
+def test_what_a_line_needs_is_said() -> None:
+    session = grown(predict=1_000_000)
+    runs = tuple(run for run in session.runs if run.repeat == 1)
+    (growth, *more) = scale_tables(replace(session, runs=runs))
+    assert more == [], "a table of dashes"
+    assert growth.notes[-1] == (
+        "5.7.22 cold, mariadb-10.11.5 cold: a line needs at least 2 numbers of tables and 4 runs."
+    )
+    assert answers(replace(session, runs=runs))[0].endswith("; a line needs at least 2 numbers of tables and 4 runs.")
 
 
 def test_a_prediction_with_its_interval() -> None:
-    _, lines, _ = scale_tables(grown(predict=1_000_000))
-    row = dict(zip(lines.headers, lines.rows[0], strict=True))
-    assert row["1,000,000 tables"] == "302.0"
+    *_, predicted = scale_tables(grown(predict=1_000_000))
+    row = dict(zip(predicted.headers, predicted.rows[0], strict=True))
+    assert (row["seconds"], row["used"]) == ("302.0", "yes")
     low, _, high = row["interval"].partition("-")
     assert 290 < float(low) < 302 < float(high) < 315
     (first, _) = json.loads(to_json(grown(predict=1_000_000)))["fits"]
     assert first["predicted"]["tables"] == 1_000_000
     assert first["predicted"]["seconds"] == pytest.approx(302.0)
+    assert first["predicted"]["used"] is True
 
 
 def test_the_page_stays_narrow() -> None:

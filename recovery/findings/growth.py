@@ -1,39 +1,25 @@
-"""Does the line hold, out of which a prediction is made?"""
+"""Do the smaller numbers of tables predict the largest one?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.curves import Curve, curves
+from recovery.curves import curves
 from recovery.findings.doubt import Check, doubt
 from recovery.stored import Finding, Session
-from recovery.summary import mean
-
-_MOST = 0.8
-"""Of 95 runs in 100 that were promised."""
 
 
-def bent(curve: Curve) -> bool | None:
-    """Upwards, or downwards (False); None where the line holds, or cannot be put to the test."""
-    found = curve.held_out
-    if found is None or found.inside >= _MOST * len(found.runs):
-        return None
-    return (mean(run.startup_s for run in found.runs) or 0.0) > found.seconds
-
-
-def no_line(session: Session) -> Iterator[Finding]:
+def not_predicted(session: Session) -> Iterator[Finding]:
     for curve in curves(session):
-        found, rising = curve.held_out, bent(curve)
-        if found is None or rising is None:
+        found = curve.held_out
+        if found is None or curve.predicts:
             continue
-        measured = mean(run.startup_s for run in found.runs) or 0.0
         yield doubt(
             "no-line", f"{curve.version} {curve.variant}",
-            f"The smaller points had said {found.seconds:.1f} s of {found.tables:,} tables, {measured:.1f} were "
-            f"measured: a table costs {'more' if rising else 'less'} the more there are.",
-            f"Take what the line says of more tables for {'a lower' if rising else 'an upper'} bound, or measure "
-            "there.",
+            f"The smaller points predict {found.predicted.seconds:.1f} s for {found.tables:,} tables, "
+            f"{found.measured_s:.1f} s were measured.",
+            f"Rely on no prediction for more than {found.tables:,} tables: measure there.",
         )  # fmt: skip
 
 
-CHECKS: tuple[Check, ...] = (no_line,)
+CHECKS: tuple[Check, ...] = (not_predicted,)

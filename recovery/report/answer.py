@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recovery import phases
-from recovery.curves import Curve, curves, predicted_at
-from recovery.findings.growth import bent
+from recovery.curves import TEST_NEEDS, Curve, curves, predicted_at
+from recovery.fit import LINE, LINE_NEEDS, Prediction
 from recovery.measures import is_work
 from recovery.model import Cache
 from recovery.report.floor import held
@@ -190,19 +190,28 @@ def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summarise([replace(run, variant=curve.variant) for run in runs], [curve.version], [curve.variant])[0]
     told = f"{curve.version} needs {_time(largest)} with {tables:,} tables"
-    if curve.fit is None:
-        return f"{told}."
-    told += (
-        f"; the line through all points: {about(max(0.0, curve.fit.fixed_s))} and "
-        f"{1000 * curve.fit.per_table_s:.3g} ms for each table"
-    )
-    asked = predicted_at(session)
-    if asked is not None:
-        seconds, low, high = curve.fit.predict(asked)
-        rising = bent(curve)
-        if rising is None:
-            told += f", and so {about(seconds)} ({about(max(0.0, low))} to {about(high)}) with {asked:,}"
-        else:
-            # The interval is that of a line, and the doubt says that there is none.
-            told += f", and so at {'least' if rising else 'most'} {about(max(0.0, seconds))} with {asked:,}"
-    return f"{told}."
+    found, asked = curve.fit, predicted_at(session)
+    if found is None:
+        return f"{told}; {LINE_NEEDS}."
+    if found.form == LINE:
+        line = "a straight line" + (" fits" if found.lack_of_fit_p is not None else ", its fit not tested")
+        told += f"; {line}: {about(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} ms for each table"
+    else:
+        start = round(found.means[-2][0])
+        told += f"; no straight line fits: from {start:,} tables on, each adds {1000 * found.last_slope_s:.3g} ms"
+    return f"{told}{'' if asked is None else _prediction(curve, found.predict(asked), asked)}."
+
+
+def _prediction(curve: Curve, found: Prediction, asked: int) -> str:
+    """With its error at the largest point; no figure where that is too large."""
+    tested = curve.held_out
+    if tested is None:
+        test = f"not tested: {TEST_NEEDS}"
+    else:
+        test = f"tested at {tested.tables:,}: {about(tested.measured_s)} measured"
+        if tested.off is not None:
+            test += f", {abs(tested.off):.0%} {'above' if tested.off >= 0 else 'below'} its prediction"
+    if curve.predicts is False:
+        return f"; no prediction for {asked:,} ({test})"
+    interval = f" ({' to '.join(map(about, found.interval))})" if found.interval else ""
+    return f", and so {about(found.seconds)}{interval} with {asked:,} ({test})"

@@ -56,11 +56,9 @@ def _axes(frame: _Frame) -> Iterator[str]:
 
 def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator[str]:
     if curve.fit is not None:
-        start, end = (frame.y(max(0.0, curve.fit.at(tables))) for tables in (0, frame.tables.most))
-        yield (
-            f'<line x1="{_LEFT}" y1="{start:.1f}" x2="{frame.x(frame.tables.most):.1f}" y2="{end:.1f}" '
-            f'stroke="{colour}" stroke-width="1.5"/>'
-        )
+        ends = curve.fit.drawn(curve.points[-1][0])
+        corners = " ".join(f"{frame.x(tables):.1f},{frame.y(seconds):.1f}" for tables, seconds in ends)
+        yield f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
     for tables, runs in curve.points:
         for run in runs:
             x, y = frame.x(tables), frame.y(run.startup_s or 0.0)

@@ -87,6 +87,7 @@ def floor_table(session: Session) -> Table | None:
             "startup: the mean; then its ratio to either.",
             *no_floor(found),
         ),
+        keys=2,
     )
 
 

@@ -1,4 +1,6 @@
-"""How does a table fit a page of so many columns? Long cells are wrapped; too many columns make a second table."""
+"""How does a table fit a page of so many columns? Long cells are wrapped; too many columns make a second table.
+
+Each part of a split table has the columns that say which row it is. Where these are too wide they are wrapped too."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from recovery.stored import Table
 MOST_UNBROKEN = 24
 """A longer word may be cut anywhere: so that two columns always fit a page of 78."""
 _KEYS_SHARE = 0.65
-"""Of the page, for the columns that say which row it is: one more of the widest still fits beside them."""
+"""Of the page, for the columns that say which row it is: on a page of 78 the widest other one fits beside them."""
 
 
 def printable(text: str) -> str:
@@ -31,16 +33,20 @@ def cleaned(table: Table) -> Table:
 
 
 def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
-    """The table as it is if its narrowest form fits; else several, each of which repeats the columns of its keys, as
-    far as they leave room for another."""
-    needed = [_narrowest(table, column) + gap for column in range(len(table.headers))]
-    keys = [column for column in range(table.keys) if column == 0 or sum(needed[: column + 1]) <= _KEYS_SHARE * width]
-    groups: list[list[int]] = [list(keys)]
-    for column in range(len(keys), len(needed)):
-        used = sum(needed[taken] for taken in groups[-1])
-        if len(groups[-1]) > len(keys) and used + needed[column] - gap > width:
-            groups.append(list(keys))
-        groups[-1].append(column)
+    """The table as it is if its narrowest form fits; else several, each of which repeats the columns of its keys. One
+    that is the same in all rows is not repeated where the keys take too much of the page."""
+    narrowest = [_narrowest(table, column) for column in range(len(table.headers))]
+    keys = list(range(table.keys))
+    differing = [column for column in keys if len({row[column] for row in table.rows}) > 1]
+    again = keys if _total(narrowest[: table.keys], gap) <= _KEYS_SHARE * width else differing or keys[:1]
+    groups = [keys]
+    for column in range(table.keys, len(narrowest)):
+        group = [*groups[-1], column]
+        has_others = groups[-1][-1] >= table.keys
+        if has_others and _total([narrowest[taken] for taken in group], gap) > width:
+            groups.append([*again, column])
+        else:
+            groups[-1] = group
     first, last = groups[0], groups[-1]
     return tuple(
         replace(
@@ -53,19 +59,32 @@ def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
 
 
 def best_gap(table: Table, width: int) -> int:
-    """Two blanks between columns; one where that saves a table from being split."""
-    return 1 if len(split(table, width, gap=2)) > 1 and len(split(table, width, gap=1)) == 1 else 2
+    """Two blanks between columns; one where that makes fewer parts."""
+    return min((2, 1), key=lambda gap: len(split(table, width, gap=gap)))
 
 
 def widths(table: Table, width: int, *, gap: int) -> tuple[int, ...]:
     """The width of each column: its narrowest, and what is left over goes to those that would wrap."""
-    found = [_narrowest(table, column) for column in range(len(table.headers))]
-    spare = width - gap * (len(found) - 1) - sum(found)
+    found = _fitted([_narrowest(table, column) for column in range(len(table.headers))], table.keys, width, gap=gap)
+    spare = width - _total(found, gap)
     for column, narrowest in enumerate(found):
         more = max(0, min(spare, _widest(table, column) - narrowest))
         found[column] += more
         spare -= more
     return tuple(found)
+
+
+def _fitted(narrowest: list[int], keys: int, width: int, *, gap: int) -> list[int]:
+    """Narrowed where they are too wide even so: others leave the keys their share, and the widest keys give way."""
+    rest = width - gap - min(_total(narrowest[:keys], gap), int(_KEYS_SHARE * width))
+    found = narrowest[:keys] + [max(1, min(rest, wanted)) for wanted in narrowest[keys:]]
+    while _total(found, gap) > width and max(found[:keys]) > 1:
+        found[found.index(max(found[:keys]))] -= 1
+    return found
+
+
+def _total(columns: list[int], gap: int) -> int:
+    return sum(columns) + gap * (len(columns) - 1)
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -78,6 +97,7 @@ def _columns(table: Table, group: list[int]) -> Table:
         headers=tuple(table.headers[column] for column in group),
         rows=tuple(tuple(row[column] for column in group) for row in table.rows),
         numeric=tuple(table.numeric[column] for column in group),
+        keys=sum(column < table.keys for column in group),
     )
 
 

@@ -55,6 +55,7 @@ def phases_by(
         ),
         numeric=(*(False,) * len(headers), *(True,) * (len(names) + 1)),
         notes=(*_explained(names), *notes),
+        keys=len(headers),
     )
 
 

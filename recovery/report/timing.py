@@ -29,6 +29,7 @@ def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
             f"{LEAST_RUNS} runs on; first query: mean time to the first answered query.",
             *_left_out(summaries),
         ),
+        keys=2,
     )
 
 
@@ -61,6 +62,7 @@ def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
             f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "
             "interval; significant: 1 lies outside of it.",
         ),
+        keys=2,
     )
 
 

@@ -40,6 +40,7 @@ def touched_table(session: Session) -> Table | None:
             "begin without.",
             f"Told by {' and '.join(means)}; every start of this session bore the cost of that.",
         ),
+        keys=2,
     )
 
 

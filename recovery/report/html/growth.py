@@ -1,13 +1,14 @@
-"""How does the startup grow with the number of tables, and what does the line predict? A chart that fits the page."""
+"""How does the startup grow with the number of tables, and what does that predict? A chart that fits the page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
 from recovery.curves import Curve, curves, predicted_at
-from recovery.findings.growth import bent
+from recovery.fit import Prediction
 from recovery.report import figures
 from recovery.report.axis import Axis, axis
 from recovery.report.html import drawn
@@ -34,11 +35,11 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     asked = predicted_at(session)
     ahead = asked if asked is not None and asked <= _FARTHEST * most else None
     across = axis(max(most, ahead or 0), start=_LEFT, end=_RIGHT)
-    up = axis(max(_highest(curve, across, ahead) for curve in found), start=_HEIGHT, end=_TOP)
+    up = axis(max(_highest(curve, ahead) for curve in found), start=_HEIGHT, end=_TOP)
     title = f"{session.title} against the number of tables"
     legend = [Mark(f"marker s{number % 6}", f"{curve.version} {curve.variant}") for number, curve in enumerate(found)]
     if ahead is not None:
-        legend.append(Mark("sign-whisker", f"predicted for {ahead:,} tables: where one more run would lie, with 95 %"))
+        legend.append(Mark("sign-whisker", _predicted_words(ahead)))
     signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, (across, up), ahead)]
     drawing = drawn.picture(
         KEY,
@@ -50,13 +51,21 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     return Chart(KEY, title, drawing, tuple(legend))
 
 
-def _highest(curve: Curve, across: Axis, ahead: int | None) -> float:
-    """Of the line, the runs and the prediction's interval."""
+def _highest(curve: Curve, ahead: int | None) -> float:
+    """Of what is drawn: the runs, what goes through them, and the prediction with its interval."""
     times = [run.startup_s or 0.0 for _, runs in curve.points for run in runs]
-    if curve.fit is not None:
-        times.append(curve.fit.at(across.most))
-        times += curve.fit.predict(ahead) if ahead is not None else ()
+    times += [seconds for _, seconds in _course(curve, ahead)]
+    if ahead is not None and (found := _used(curve, ahead)) is not None:
+        times.append(found.high_s or found.seconds)
     return max(times)
+
+
+def _course(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:
+    """Up to the largest point, or up to a prediction."""
+    if curve.fit is None:
+        return ()
+    most = curve.points[-1][0]
+    return curve.fit.drawn(most if ahead is None or _used(curve, ahead) is None else max(most, ahead))
 
 
 def _axes(across: Axis, up: Axis) -> Iterator[Markup]:
@@ -74,14 +83,13 @@ def _axes(across: Axis, up: Axis) -> Iterator[Markup]:
 def _curve(curve: Curve, number: int, axes: tuple[Axis, Axis], ahead: int | None) -> Iterator[Markup]:
     across, up = axes
     css = f"s{number % 6}"
-    if curve.fit is not None:
-        ends = [(across.at(tables), up.at(max(0.0, curve.fit.at(tables)))) for tables in (0, across.most)]
-        yield drawn.line(ends[0], ends[1], class_=f"series {css}")
-        if ahead is not None:
-            seconds, low, high = curve.fit.predict(ahead)
-            yield from _interval(across.at(ahead), up, max(0.0, low), high)
-            told = f"{curve.version} {curve.variant}: {figures.seconds(seconds)} s predicted for {ahead:,} tables"
-            yield drawn.mark(across.at(ahead), up.at(seconds), number, told, class_=f"hollow {css}")
+    for start, end in pairwise((across.at(tables), up.at(seconds)) for tables, seconds in _course(curve, ahead)):
+        yield drawn.line(start, end, class_=f"series {css}")
+    if ahead is not None and (found := _used(curve, ahead)) is not None:
+        if found.interval is not None:
+            yield from _interval(across.at(ahead), up, *found.interval)
+        told = f"{curve.version} {curve.variant}: {figures.seconds(found.seconds)} s predicted for {ahead:,} tables"
+        yield drawn.mark(across.at(ahead), up.at(found.seconds), number, told, class_=f"hollow {css}")
     for tables, runs in curve.points:
         for run in runs:
             told = f"{curve.version} {curve.variant}, run {run.number}: {figures.seconds(run.startup_s)} s"
@@ -98,16 +106,29 @@ def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
     asked = predicted_at(session)
     if asked is None:
         return None
-    about = Rows("predicted-chart", f"Predicted for {asked:,} tables: where one more run would lie, with 95 %", "s")
+    about = Rows("predicted-chart", _predicted_words(asked), "s")
     rows = []
     for curve in found:
-        if curve.fit is not None:
-            seconds, *sides = curve.fit.predict(asked)
-            rising = bent(curve)
-            bound, (low, high) = ("", sides) if rising is None else ("\u2265 " if rising else "\u2264 ", (None, None))
-            told = f"{bound}{figures.seconds(seconds)} s"
-            rows.append(Row(f"{curve.version} {curve.variant}", seconds, told, "v0", low, high))
+        if (one := _used(curve, asked)) is not None:
+            name = f"{curve.version} {curve.variant}{_tested(curve)}"
+            rows.append(Row(name, one.seconds, f"{figures.seconds(one.seconds)} s", "v0", one.low_s, one.high_s))
     return rows_chart(about, rows)
+
+
+def _tested(curve: Curve) -> str:
+    found = curve.held_out
+    if found is None or found.off is None:
+        return ", not tested"
+    return f", tested: {found.tables:,} tables took {found.off:+.0%}"
+
+
+def _predicted_words(tables: int) -> str:
+    return f"Predicted for {tables:,} tables; with the 95 % interval of one more run where a straight line fits"
+
+
+def _used(curve: Curve, tables: int) -> Prediction | None:
+    """None where there is no prediction, or its test failed."""
+    return None if curve.fit is None or curve.predicts is False else curve.fit.predict(tables)
 
 
 def _told(curve: Curve) -> str:

@@ -26,20 +26,21 @@ def damage_answers(session: Session) -> Iterator[str]:
 def damaged_table(session: Session) -> Table:
     told = [run for run in session.runs if run.told]
     asked = tuple(dict.fromkeys(name for run in told for name in run.told))
-    rows = dict.fromkeys(
-        (run.version, cell_words(session, run.variant), *(_short(run.told.get(name)) for name in asked)) for run in told
-    )
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for run in told:
+        said = (run.version, cell_words(session, run.variant), *(_short(run.told.get(name)) for name in asked))
+        rows.setdefault(said, []).append(str(run.number))
     return Table(
         title=session.title,
-        headers=("version", "damage", *asked),
-        rows=tuple(rows),
-        numeric=(False,) * (2 + len(asked)),
+        headers=("version", "damage", "runs", *asked),
+        rows=tuple((version, damage, ", ".join(runs), *said) for (version, damage, *said), runs in rows.items()),
+        numeric=(False,) * (3 + len(asked)),
         notes=(
             "Started once over the damage, after a kill under load; says: the first line of its log that speaks of the "
             "damage, at the start or when it was asked for the table. Once mended: a second start, with the file put "
             "back as it was at the kill, or with room on the disk.",
         ),
-        keys=2,
+        keys=3,
     )
 
 

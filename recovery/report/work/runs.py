@@ -64,4 +64,5 @@ def clients_table(session: Session) -> Table | None:
         rows=tuple((name, command, ", ".join(numbers)) for (name, command), numbers in shown),
         numeric=(False, False, False),
         notes=(f"{left} more commands are in report.json, run by run.",) if left else (),
+        keys=2,
     )

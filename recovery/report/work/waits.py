@@ -35,7 +35,7 @@ def waits_table(session: Session) -> Table | None:
         ),
         numeric=(False, False, False, False, True, True),
         notes=(*_from(tuple(found.values())), _TOLD),
-        keys=2,
+        keys=4,
     )
 
 
