@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.model import is_second_start
 from recovery.stored import Run, Session, Verdict
 from recovery.students import LEAST_RUNS, Ratio, half_interval_95, ratio_95
 
@@ -67,12 +68,18 @@ def baseline_of(session: Session) -> str:
 def summarise(
     runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
 ) -> tuple[Summary, ...]:
-    """One summary for each version in each variant, in the order given; failed and void runs are only counted."""
-    cells = cells_of(runs, versions, variants)
+    """One summary for each version in each variant, in the order given; failed and void runs are only counted. A
+    version has second starts only where there are any, and no ratio of them: they were cold to different degrees."""
+    every = cells_of(runs, versions, variants)
+    cells = {key: cell for key, cell in every.items() if cell or not is_second_start(key[1])}
     times = {key: _times(cell) for key, cell in cells.items()}
     base = baseline if baseline in versions else next(iter(versions), None)
     return tuple(
-        _against(_summary(version, variant, cell), ratio_95(times[version, variant], times[str(base), variant]), base)
+        _against(
+            _summary(version, variant, cell),
+            None if is_second_start(variant) else ratio_95(times[version, variant], times[str(base), variant]),
+            base,
+        )
         for (version, variant), cell in cells.items()
     )
 

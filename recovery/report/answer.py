@@ -9,7 +9,7 @@ from recovery import phases
 from recovery.curves import Curve, curves, predicted_at
 from recovery.findings.growth import bent
 from recovery.measures import is_work
-from recovery.model import Cache
+from recovery.model import Cache, is_second_start
 from recovery.report.floor import held
 from recovery.report.phases import phase_means
 from recovery.report.touched import OPENS_ONLY, claim
@@ -112,7 +112,7 @@ def _times(measured: Sequence[Summary]) -> str:
 
 
 def _time(one: Summary) -> str:
-    told = f"{about(one.middle_s or 0.0)} {one.variant}"
+    told = f"{about(one.middle_s or 0.0)} {'on a ' if is_second_start(one.variant) else ''}{one.variant}"
     return f"{told} (the median; {about(one.min_s or 0.0)} to {about(one.max_s or 0.0)})" if one.is_wide else told
 
 
