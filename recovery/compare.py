@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recovery.measures import Middle, figures_taken, is_work, middles
+from recovery.model import is_second_start
 from recovery.quantities import quantity
 from recovery.stored import STARTUP, Session
 from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
@@ -94,7 +95,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
     sides = [_measured(side, alone=alone) for side in (one, other)]
     for (version, variant), ones in sides[0].items():
         others = sides[1].get((version, variant))
-        if not others or first.figure_of(variant) != second.figure_of(variant):
+        if not others or is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
             continue
         # Runs of one session share what that session met: between several sessions their means are the sample.
         values = [[found.mean for found in side] if several else side[0].values for side in (ones, others)]

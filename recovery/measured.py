@@ -179,6 +179,18 @@ class ColdProof:
 
 
 @dataclass(frozen=True)
+class WarmProof:
+    """What was in the page cache before a warm start. Shares are of the tables' files, counted where any page of a file
+    is in the cache; None where the host cannot tell."""
+
+    warmups: int
+    """Starts before it that are not counted."""
+    resident_share: float | None = None
+    resident_share_after: float | None = None
+    """After the start: the files that such a start has in the cache."""
+
+
+@dataclass(frozen=True)
 class Floor:
     """What the storage allows over the same files, cold, under the same limits."""
 

@@ -147,6 +147,14 @@ class Cache(StrEnum):
         return variant.partition("-")[0] == self
 
 
+SECOND_START = "second start"
+"""In the name of a variant, for `warm`: a start that was to be warm, and is not proved to be."""
+
+
+def is_second_start(variant: str) -> bool:
+    return variant.partition("-")[0] == SECOND_START
+
+
 @dataclass(frozen=True)
 class Work:
     """One way to measure a server: what it is given to do, and where that stands among the others."""

@@ -91,7 +91,7 @@ def _rounded(value: float) -> float:
 
 
 def _start_of(trial: Trial, outcome: Outcome) -> Run:
-    startup, cold = outcome.startup, outcome.cold
+    startup, cold, warm = outcome.startup, outcome.cold, outcome.warm
     return replace(
         empty_run(trial),
         verdict=Verdict.MEASURED,
@@ -106,7 +106,9 @@ def _start_of(trial: Trial, outcome: Outcome) -> Run:
         resident_before_bytes=cold.resident_bytes if cold else None,
         cache_grown_bytes=startup.usage.cache_grown_bytes,
         cold_means=outcome.cold_means,
-        warmups=outcome.warmups,
+        warmups=warm.warmups if warm else None,
+        resident_share=warm.resident_share if warm else None,
+        resident_share_after=warm.resident_share_after if warm else None,
         crash_proof=startup.crash_proof,
         rows_expected=outcome.rows_expected,
         rows_found=outcome.rows_found,

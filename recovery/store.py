@@ -30,6 +30,7 @@ from recovery.planned import to_json as plan_to_json
 from recovery.readback import FORMAT, read_back
 from recovery.stored import Finding, Run, Session, more_than_a_report_shows
 from recovery.summary import Summary, summarised
+from recovery.warm import with_second_starts
 
 REPORT = "report.json"
 LATEST = "latest"
@@ -42,7 +43,6 @@ LOCK = "running.lock"
 _KILLED = "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
 DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """What is half made in the folder of all sessions, which may hold files of the user's."""
-
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 _SESSION = TypeAdapter(Session)
@@ -173,12 +173,12 @@ class SessionStore:
 
 def to_json(session: Session) -> bytes:
     """A session with its summaries, as in report.json."""
-    body = _SESSION.dump_python(_stamped(session), mode="json")
+    session = with_second_starts(_stamped(session))
+    body = _SESSION.dump_python(session, mode="json")
     runs = body.pop("runs")
     stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
     # Of servers at work there are as many figures as were taken, and summaries are those of starts.
-    summaries = () if is_work(session) else summarised(session)
-    stored["summaries"] = _SUMMARIES.dump_python(summaries, mode="json")
+    stored["summaries"] = _SUMMARIES.dump_python(() if is_work(session) else summarised(session), mode="json")
     if is_work(session):
         stored["measures"] = _MEASURES.dump_python(stored_measures(session), mode="json")
         stored["contrasts"] = _CONTRASTS.dump_python(contrasts(session), mode="json")
@@ -193,7 +193,7 @@ def load(folder: Path) -> Session:
     session = _read(folder)
     if session.status == "running" and (folder / LOCK).exists() and flock.holder(folder / LOCK) is None:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
-    return replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs))
+    return with_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
 
 
 def _read(folder: Path) -> Session:

@@ -38,7 +38,8 @@ class Run:
     flavor: str
     """`mysql`, `mariadb` or `percona`."""
     variant: str
-    """As in the session's `variants`: `cold`, `warm`, or what was compared."""
+    """As in the session's `variants`: `cold`, `warm`, or what was compared. A start that was to be warm, and is not
+    proved to be, is a `second start` in report.json, and under its planned name in runs/*.json."""
     repeat: int
     """Which of the runs of this version and variant, from 1."""
     verdict: Verdict
@@ -75,6 +76,10 @@ class Run:
     """How the page cache was emptied: `drop_caches` (the whole host's) or `fadvise` (file by file)."""
     warmups: int | None = None
     """Uncounted starts before a warm one, until the bytes read settled."""
+    resident_share: float | None = None
+    """Of the tables' files, the share of which any page was in the page cache before a warm start, from 0 to 1."""
+    resident_share_after: float | None = None
+    """The same after the start: how much of them such a start has in the cache."""
     crash_proof: str | None = None
     """The line of the log that proves a crash recovery."""
     rows_expected: int | None = None

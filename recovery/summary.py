@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.model import is_second_start
 from recovery.stored import Run, Session, Verdict
 from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
 
@@ -49,13 +50,16 @@ def baseline_of(session: Session) -> str:
 def summarise(
     runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
 ) -> tuple[Summary, ...]:
-    """One summary for each version in each variant, in the order given; failed and void runs are only counted."""
-    cells = cells_of(runs, versions, variants)
+    """One summary for each version in each variant, in the order given; failed and void runs are only counted. A
+    version has second starts only where there are any, and no ratio of them: they were cold to different degrees."""
+    every = cells_of(runs, versions, variants)
+    cells = {key: cell for key, cell in every.items() if cell or not is_second_start(key[1])}
     times = {key: _times(cell) for key, cell in cells.items()}
     base = baseline if baseline in versions else next(iter(versions), None)
     found = []
     for (version, variant), cell in cells.items():
-        effect = effect_95(times[version, variant], times[str(base), variant])
+        to = () if is_second_start(variant) else times.get((str(base), variant), ())
+        effect = effect_95(times[version, variant], to)
         found.append(replace(_summary(version, variant, cell), **stored_effect(effect, is_base=version == base)))
     return tuple(found)
 

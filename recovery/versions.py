@@ -68,7 +68,6 @@ CAPABILITIES: dict[str, _Span] = {
     "log_timestamps": _Span(((5, 7, 2), None), None),
     "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
     # what can be done while building
-    "scan_spares_the_cache": _Span(((8, 0, 0), None), None),
     "disable_redo": _Span(((8, 0, 21), None), None),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
     # how tables may lie in files

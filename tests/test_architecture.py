@@ -17,6 +17,7 @@ BASE = {"recovery", "errors", "measured", "model", "stored", "paths", "files", "
 FIGURES = {
     "versions", "summary", "limited", "phases", "students", "chance", "fit", "curves", "folded", "findings",
     "compare", "progress", "whereabouts", "quantities", "measures", "cells", "effect", "rootsteps", "planned",
+    "warm",
 }  # fmt: skip
 LOW = BASE | FIGURES
 TOOLS = {"store", "builds", "host", "server", "load", "stacks", "crash"}
@@ -65,7 +66,7 @@ PURE = [
     "load/averages", "report/figures", "report/layout", "report/tables", "report/limited",
     "report/phases", "report/touched", "report/floor", "report/scale", "report/chart", "students", "chance", "fit",
     "curves",
-    "report/timing", "report/doubts", "report/compare", "compare", "findings",
+    "report/timing", "report/doubts", "report/warm", "warm", "report/compare", "compare", "findings",
     "findings/doubt", "findings/spread", "findings/cache", "findings/growth", "findings/host", "findings/server",
     "findings/load", "findings/memory", "findings/redolog", "effect", "server/tablecache",
     "crash/found", "crash/journal", "crash/definitions", "crash/complaints", "crash/verdict", "report/work/crashes",

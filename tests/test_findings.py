@@ -132,23 +132,8 @@ def test_too_few_runs() -> None:
     assert "RUNS=5" in one(session(runs_of((10.0, 10.1)), runs=2), "few-runs").hint
 
 
-def test_a_warm_start_that_read_gigabytes() -> None:
-    found = one(session(COLD, changed(WARM, 2, read_bytes=2 * GB)), "warm-was-not")
-    assert (found.about, found.text) == (
-        "5.7.22 warm", "Up to 2.0 GB were read at a warm start, of 5.0 GB at a cold one: run 8."
-    )  # fmt: skip
-    assert "TABLES=" in found.hint
-
-
-def test_a_server_that_scans_past_the_cache_is_judged_against_that() -> None:
-    cold, warm = runs_of(STEADY, version="8.0.31"), runs_of(STEADY, variant="warm", version="8.0.31", first=6)
-    assert "warm-was-not" not in kinds(session(cold, changed(warm, 2, read_bytes=2 * GB)))
-    assert "warm-was-not" in kinds(session(cold, changed(warm, 2, read_bytes=4 * GB)))
-
-
-def test_who_limited_memory_is_not_told_to_buy_some() -> None:
-    limited = session(COLD, changed(WARM, 2, read_bytes=2 * GB), memory_bytes=1 * GB)
-    assert "raise MEMORY=" in one(limited, "warm-was-not").hint
+def test_memory_that_is_limited() -> None:
+    limited = session(COLD, WARM, memory_bytes=1 * GB)
     assert "1.0 GB of memory allowed" in one(limited, "larger-than-memory").text
 
 
@@ -271,18 +256,10 @@ def test_a_log_that_was_told_to_be_quiet() -> None:
 
 
 def test_of_the_stored_sessions() -> None:
-    """What is known of them: two slow first runs; warm starts that limits or the host made cold; and 8.0.31, whose warm
-    starts always read a third of it."""
+    """What is known of them: two slow first runs."""
     seven = [(found.kind, found.about) for found in findings(load(RESULTS / "2026-11-21-seven-versions"))]
     assert ("slow-first-run", "5.7.22 cold") in seven
     assert ("slow-first-run", "8.0.31 cold") in seven
-    assert "warm-was-not" in kinds(load(RESULTS / "2026-11-21-containers-9.7-5000-iops"))
-    assert "warm-was-not" not in kinds(load(RESULTS / "2026-11-21-containers-9.7"))
-    four = [
-        found.about for found in findings(load(RESULTS / "2026-11-21-four-versions")) if found.kind == "warm-was-not"
-    ]
-    assert four == ["5.6.24 warm", "8.0.31 warm"], "its host took idle pages away"
-    assert ("warm-was-not", "8.0.31 warm") not in seven
 
 
 def test_a_largest_point_that_the_smaller_ones_do_not_predict() -> None:

@@ -81,6 +81,21 @@ def test_flushing_goes_without_a_proof(folder: Path) -> None:
     assert pagecache.residency(folder).resident_bytes == 0
 
 
+def test_a_file_is_in_the_cache_with_its_first_page(folder: Path) -> None:
+    tables = table_files(folder, Schema(40))
+    pagecache.make_cold(folder, None)
+    assert pagecache.resident_share(folder, tables) == 0
+    for number in range(10):
+        os.pread(fd := os.open(folder / f"discovery/table_{number}.ibd", os.O_RDONLY), PAGE, 0)
+        os.close(fd)
+    assert pagecache.resident_share(folder, tables) == 10 / 41, "of the files that are tables', a hole among them"
+
+
+def test_nobody_knows_what_is_cached_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagecache, "device_of", lambda path: replace(device_of(path), filesystem="zfs"))
+    assert pagecache.resident_share(folder, table_files(folder, Schema(40))) is None
+
+
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
     if not cachestat_works(folder):
         pytest.skip("no cachestat here")

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from recovery.errors import TrialVoidError, UsageError
-from recovery.measured import Startup, Usage
+from recovery.measured import Startup, Usage, WarmProof
 from recovery.model import Cache
 from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
 from recovery.scenarios.bench import Bench
@@ -21,7 +21,7 @@ GOOD = Outcome(
     previous_exit="signal 9",
     cold=None,
     cold_means=None,
-    warmups=None,
+    warm=None,
     tables_expected=500,
     tables_found=500,
     rows_expected=300,
@@ -102,6 +102,7 @@ class ReadingBench:
     """A bench whose starts read what they are told."""
 
     data_bytes = 10**10
+    resident = 0.0
 
     def __init__(self, *reads: int) -> None:
         self.reads = list(reads)
@@ -110,24 +111,33 @@ class ReadingBench:
 
     def timed_start(self, log_name: str) -> Startup:
         self.last_read_bytes = self.reads.pop(0)
+        self.resident = 1.0
         return replace(GOOD.startup, usage=Usage(read_bytes=self.last_read_bytes), log=Path(log_name))
+
+    def resident_share(self) -> float:
+        return self.resident
 
     def stop(self) -> None:
         self.stops += 1
 
 
-def warm_start(bench: ReadingBench) -> tuple[str, Startup, int]:
+def warm_start(bench: ReadingBench) -> tuple[str, Startup, WarmProof]:
     return start_warm(cast(Bench, bench), lambda: "signal 9")
 
 
 def test_starts_that_warm_are_not_the_one_that_counts() -> None:
     bench = ReadingBench(9 * 10**9, 10**9, 10**8)
-    _, startup, warmups = warm_start(bench)
-    assert (warmups, bench.stops) == (2, 2)
+    _, startup, warm = warm_start(bench)
+    assert (warm.warmups, bench.stops) == (2, 2)
     assert startup.usage.read_bytes == 10**8
     assert startup.log == Path("timed-2.err")
     bench.reads = [10**8]
-    assert warm_start(bench)[2] == 0, "the cache is warm already"
+    assert warm_start(bench)[2].warmups == 0, "the cache is warm already"
+
+
+def test_what_is_in_the_cache_is_looked_at_before_and_after_a_warm_start() -> None:
+    bench = ReadingBench(10**7)
+    assert warm_start(bench)[2] == WarmProof(warmups=0, resident_share=0.0, resident_share_after=1.0)
 
 
 def test_reads_that_never_settle_are_no_warm_start() -> None:

@@ -37,7 +37,7 @@ _NO_PRIVATE_WORD = frozenset(
     | {"warm", "binlog", "tables", "system", "files", "process", "database", "discovery", "local", "general", "amd"}
     | {"intel", "amazon", "slow", "error", "from", "for", "the", "and", "does", "could", "true", "false", "null"}
     | {"secret", "path", "home", "build", "url", "registry", "repository", "account", "address", "serial", "volume"}
-    | {"instance", "uuid", "mac", "arn", "mail", "smtp", "www", "web", "app", "dev", "prod", "internal"}
+    | {"instance", "uuid", "mac", "arn", "mail", "smtp", "www", "web", "app", "dev", "prod", "internal", "second"}
     | {"master", "slave", "source", "replica", "replication", "primary", "backup", "monitor", "cluster", "event"}
     | {"event_scheduler", "info", "note", "warning", "support", "bugs", "bug", "git", "github", "cache", "disk", "log"}
     | {"start", "time", "page", "redo", "undo", "innodb", "engine", "image", "version", "cloud", "example", "mirror"}

@@ -148,7 +148,7 @@ def _ending(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]
 def _emptied(session: Session) -> Iterator[tuple[str, list[str]]]:
     colds = [variant for variant in session.variants if Cache.COLD.begins(variant)]
     if not colds:
-        yield f"The caches stay as they are: what was measured is a warm start. {_WARM.capitalize()}.", []
+        yield f"The caches stay as they are. {_WARM.capitalize()}.", []
         return
     told = "Empty the page cache:"
     if len(colds) < len(session.variants):

@@ -1,49 +1,15 @@
-"""Was cold cold, and warm warm?"""
+"""Was cold cold, and can the cache hold the data?"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
 
-from recovery.errors import UsageError
 from recovery.findings.doubt import MIB, Check, cells, doubt, is_cold, number, numbered, server_of
 from recovery.stored import Finding, Run, Session
-from recovery.versions import can, parse_version
 
-_FEW_BYTES = 64 * MIB
-_WARM_SHARE = 0.05
-"""Of what a cold start reads."""
-_WARM_SHARE_AROUND_THE_CACHE = 0.6
-"""Servers that scan past the cache, or drop what they have scanned from it, read a half again however warm it is."""
 _LESS = 0.8
 """A cold start that reads less than so much of what the others read found files in the cache."""
-
-
-def warm_was_not(session: Session) -> Iterator[Finding]:
-    cold = {runs[0].version: _reads(runs) for _, runs in cells(session) if is_cold(runs[0])}
-    for about, runs in cells(session):
-        version = runs[0].version
-        full = max(cold.get(version, ()), default=_data_bytes(session, version))
-        if is_cold(runs[0]) or not full:
-            continue
-        share = _WARM_SHARE_AROUND_THE_CACHE if _reads_around_the_cache(version) else _WARM_SHARE
-        read = [run for run in runs if (run.read_bytes or 0) > max(share * full, _FEW_BYTES)]
-        if read:
-            most = max(run.read_bytes or 0 for run in read)
-            yield doubt(
-                "warm-was-not", about,
-                f"Up to {most / 1e9:.1f} GB were read at a warm start, of {full / 1e9:.1f} GB at a cold one: "
-                f"{numbered(read)}.",
-                _why_not_warm(session),
-            )  # fmt: skip
-
-
-def _why_not_warm(session: Session) -> str:
-    if session.settings.get("memory_bytes"):
-        return "The limit on memory holds for the page cache too: raise MEMORY=, or call it a start with little memory."
-    if session.environment.get("idle_pageout"):
-        return "This host takes idle page cache away. Compare the bytes; measure warm starts on another host."
-    return "Something else uses the page cache, or the data does not fit: fewer TABLES=, or a host with more memory."
 
 
 def cold_was_not(session: Session) -> Iterator[Finding]:
@@ -115,11 +81,4 @@ def _reads(runs: Sequence[Run]) -> list[int]:
     return [run.read_bytes for run in runs if run.read_bytes is not None]
 
 
-def _reads_around_the_cache(version: str) -> bool:
-    try:
-        return can(parse_version(version), "scan_spares_the_cache")
-    except UsageError:
-        return False  # it has no name of a release: nothing is known of it
-
-
-CHECKS: tuple[Check, ...] = (warm_was_not, cold_was_not, cold_not_proved, larger_than_memory)
+CHECKS: tuple[Check, ...] = (cold_was_not, cold_not_proved, larger_than_memory)

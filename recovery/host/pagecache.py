@@ -37,6 +37,8 @@ class Residency:
     """None where the host does not tell of every file: unknown is not cold."""
     total_bytes: int
     files: int
+    resident_files: int
+    """Of which any page is in the cache, as far as the host tells."""
     means: str
     """`cachestat` or `mincore`."""
 
@@ -49,7 +51,7 @@ def residency(folder: Path) -> Residency:
 def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
     # Through an overlay cachestat always says 0, while mincore is asked of the file below.
     probe = Probe(cachestat=filesystem != "overlay")
-    resident, total, files, unknown = 0, 0, 0, filesystem in _CACHED_ELSEWHERE
+    resident, total, files, some, unknown = 0, 0, 0, 0, filesystem in _CACHED_ELSEWHERE
     for folder_fd, name in found:
         try:
             with tree.opened(folder_fd, name) as fd:
@@ -65,7 +67,15 @@ def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> R
             unknown = True
         else:
             resident += cached
-    return Residency(None if unknown else resident, total, files, probe.means)
+            some += cached > 0
+    return Residency(None if unknown else resident, total, files, some, probe.means)
+
+
+def resident_share(data: Path, tables: TableFiles) -> float | None:
+    """The share of the tables' files of which any page is in the cache; None where the host does not tell. No page is
+    touched."""
+    found = _residency(_tables(tables), filesystem=device_of(data).filesystem)
+    return found.resident_files / found.files if found.files and found.resident_bytes is not None else None
 
 
 def flush_caches(folder: Path, dropper: Dropper | None) -> str:

@@ -9,7 +9,7 @@ from recovery import phases
 from recovery.curves import TEST_NEEDS, Curve, curves, predicted_at
 from recovery.fit import LINE, LINE_NEEDS, Prediction
 from recovery.measures import is_work
-from recovery.model import Cache
+from recovery.model import Cache, is_second_start
 from recovery.report.floor import held
 from recovery.report.phases import phase_means
 from recovery.report.touched import OPENS_ONLY, claim
@@ -112,7 +112,7 @@ def _times(measured: Sequence[Summary]) -> str:
 
 
 def _time(one: Summary) -> str:
-    return f"{about(one.mean_s or 0.0, one.interval_s)} {one.variant}"
+    return f"{about(one.mean_s or 0.0, one.interval_s)} {'on a ' if is_second_start(one.variant) else ''}{one.variant}"
 
 
 def about(seconds: float, interval_s: float | None = None) -> str:

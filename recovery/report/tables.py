@@ -16,6 +16,7 @@ from recovery.report.scale import scale_tables
 from recovery.report.stacks import stacks_tables
 from recovery.report.timing import timing_tables
 from recovery.report.touched import touched_table
+from recovery.report.warm import resident_notes
 from recovery.report.work.tables import work_about, work_figures, work_in_short
 from recovery.stored import Run, Session, Table
 
@@ -115,6 +116,7 @@ def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> 
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
         *left_in_cache(runs, as_published=as_published),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
+        *resident_notes(runs),
         *_engine(runs),
         *_contents(runs),
         *_sampled(runs),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from recovery.model import is_second_start
 from recovery.report import figures
+from recovery.report.warm import warm_notes
 from recovery.stored import Run, Session, Table
 from recovery.students import LEAST_RUNS
 from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
@@ -28,6 +30,7 @@ def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
             "+-: half of the mean's 95 % interval, by Student's t, from "
             f"{LEAST_RUNS} runs on; first query: mean time to the first answered query.",
             *_left_out(summaries),
+            *warm_notes(session),
         ),
         keys=2,
     )
@@ -56,7 +59,9 @@ def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
     return Table(
         title=f"Compared with {baseline}",
         headers=("version", "variant", "ratio", "95 % interval", "significant"),
-        rows=tuple(_ratio_row(summary) for summary in summaries if summary.version != baseline),
+        rows=tuple(
+            _ratio_row(one) for one in summaries if one.version != baseline and not is_second_start(one.variant)
+        ),
         numeric=(False, False, True, True, False),
         notes=(
             f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "

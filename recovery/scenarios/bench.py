@@ -10,7 +10,7 @@ import pymysql
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.host.datadir import DataDir
-from recovery.host.pagecache import flush_caches, make_cold, make_tables_cold
+from recovery.host.pagecache import flush_caches, make_cold, make_tables_cold, resident_share
 from recovery.host.state import removal
 from recovery.host.tablefiles import table_files
 from recovery.load.insert import InsertsFailedError, beat, count_rows, fire, tables_of
@@ -190,6 +190,11 @@ class Bench:
         self.last_read_bytes = None
         self.tell("emptying the cache")
         return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
+
+    def resident_share(self) -> float | None:
+        """Of the tables' files, the share that is in the page cache; None where the host does not tell."""
+        self.tell("checking the page cache")
+        return resident_share(self.datadir.mysql, self.files)
 
     @property
     def data_bytes(self) -> int | None:

@@ -20,8 +20,8 @@ def shut_down(bench: Bench) -> str:
 
 def measure(bench: Bench, variant: Variant) -> Outcome:
     if variant.cache is Cache.WARM:
-        ended, startup, warmups = start_warm(bench, lambda: shut_down(bench))
-        return conclude(bench, startup, ended, warmups=warmups)
+        ended, startup, warm = start_warm(bench, lambda: shut_down(bench))
+        return conclude(bench, startup, ended, warm=warm)
     ended = shut_down(bench)
     proof = bench.make_cold()
     return conclude(bench, bench.timed_start("timed.err"), ended, proof=proof)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery.measured import ColdProof, Startup
+from recovery.measured import ColdProof, Startup, WarmProof
 from recovery.model import Cache, Variant
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.outcome import Outcome
@@ -27,8 +27,8 @@ def start_and_crash(bench: Bench) -> str:
 
 def measure(bench: Bench, variant: Variant) -> Outcome:
     if variant.cache is Cache.WARM:
-        died, startup, warmups = start_warm(bench, lambda: start_and_crash(bench))
-        return conclude(bench, startup, died, warmups=warmups)
+        died, startup, warm = start_warm(bench, lambda: start_and_crash(bench))
+        return conclude(bench, startup, died, warm=warm)
     bench.start()
     means = bench.flush()  # between the start and the inserts, as published
     died = crash(bench)
@@ -43,7 +43,7 @@ def conclude(
     *,
     proof: ColdProof | None = None,
     means: str | None = None,
-    warmups: int | None = None,
+    warm: WarmProof | None = None,
 ) -> Outcome:
     """Looks at what came back, and leaves a cleanly stopped server behind: every trial begins from the same state."""
     samples = bench.samples()
@@ -54,7 +54,7 @@ def conclude(
         previous_exit=died,
         cold=proof,
         cold_means=proof.means if proof else means,
-        warmups=warmups,
+        warm=warm,
         tables_expected=contents.tables_expected,
         tables_found=contents.tables_found,
         rows_expected=contents.rows_expected,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recovery.measured import Around, ColdProof, Samples, Startup, Touched, Usage, Wait, Watched
+from recovery.measured import Around, ColdProof, Samples, Startup, Touched, Usage, Wait, WarmProof, Watched
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Outcome:
     cold: ColdProof | None
     cold_means: str | None
     """How the cache was emptied; None where it was not."""
-    warmups: int | None
+    warm: WarmProof | None
     tables_expected: int
     tables_found: int
     rows_expected: int

@@ -28,7 +28,7 @@ def _reads(session: Session) -> Iterator[Row]:
         size = mean(_each(run, run.read_bytes) for run in runs)
         if requests is not None:
             told = f"{requests:.2f}" + (f", {figures.size(round(size))}" if size is not None else "")
-            yield Row(f"{version} {variant}", requests, told, "v1" if Cache.WARM.begins(variant) else "v0")
+            yield Row(f"{version} {variant}", requests, told, "v0" if Cache.COLD.begins(variant) else "v1")
 
 
 def _each(run: Run, total: int | None) -> float | None:

@@ -1,0 +1,217 @@
+"""Is only a start called warm that is proved to be? All others are second starts, in no figure of warm ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.report import hyperfine, markdown, sheet, text
+from recovery.report.answer import answers
+from recovery.report.html import page
+from recovery.report.tables import tables
+from recovery.store import REPORT, SessionStore, load, to_json
+from recovery.stored import Run, Session, Verdict
+from recovery.summary import summarised
+from recovery.warm import with_second_starts
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+NOT_WARM = RESULTS / "2026-11-21-containers-9.7-5000-iops"
+"""Its warm starts read 93 to 95 % of what the cold ones read."""
+GB, MIB = 10**9, 1 << 20
+DATA = 22 * GB
+
+
+def a_run(
+    number: int,
+    variant: str,
+    read_bytes: int | None,
+    shares: tuple[float, float] | None = None,
+    *,
+    version: str = "5.7.22",
+    verdict: Verdict = Verdict.MEASURED,
+) -> Run:
+    before, after = shares or (None, None)
+    return Run(
+        number, version, "mysql", variant, 1, verdict, startup_s=10.0, first_query_s=10.1, tables=200_000,
+        read_bytes=read_bytes, resident_share=before, resident_share_after=after,
+    )  # fmt: skip
+
+
+def a_session(*runs: Run) -> Session:
+    versions = tuple(dict.fromkeys(run.version for run in runs))
+    return Session(
+        "crash-recovery", "q", "c", "s", {}, {"runs": 1}, versions, tuple(dict.fromkeys(run.variant for run in runs)),
+        len(runs), servers={version: {"data_bytes": str(DATA)} for version in versions}, runs=runs, tool_version="1",
+    )  # fmt: skip
+
+
+def variants_of(*runs: Run) -> list[str]:
+    return [run.variant for run in with_second_starts(a_session(*runs)).runs]
+
+
+COLD = a_run(1, "cold", 20 * GB)
+ALL, FEW = (1.0, 1.0), (0.12, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "shares", "warm"),
+    [
+        (0, ALL, True),
+        (9 * GB, ALL, True),  # a version that reads past the cache
+        (11 * GB, ALL, False),  # memory is too small for what it reads
+        (0, FEW, False),
+        (5 * GB, (0.03, 0.03), True),  # a server that does not need the others
+        (5 * GB, (0.97, 1.0), True),
+        (None, ALL, True),
+        (None, FEW, False),
+        (None, None, False),
+        (9 * GB, None, True),  # an older tool looked at the bytes alone
+        (10 * GB, None, False),
+        (19 * GB, None, False),
+    ],
+)
+def test_warm_is_proved_beside_cold_starts(read: int | None, shares: tuple[float, float] | None, *, warm: bool) -> None:
+    assert variants_of(COLD, a_run(2, "warm", read, shares)) == ["cold", "warm" if warm else "second start"]
+
+
+@pytest.mark.parametrize(
+    ("read", "shares", "warm"),
+    [
+        (0, ALL, True),
+        (19 * GB, ALL, False),  # more than half of the data
+        (0, FEW, False),
+        (0, None, False),  # of an older tool: nothing tells what a cold one would have read
+        (None, ALL, True),
+    ],
+)
+def test_warm_is_proved_without_cold_starts(
+    read: int | None, shares: tuple[float, float] | None, *, warm: bool
+) -> None:
+    assert variants_of(a_run(1, "warm", read, shares)) == ["warm" if warm else "second start"]
+
+
+def test_a_few_bytes_are_no_sign_where_the_files_were_in_the_cache() -> None:
+    """MariaDB over 3,000 tables reads 18 MB cold and 13 MB warm, all of it past the cache."""
+    cold = a_run(1, "cold", 18_000_000)
+    assert variants_of(cold, a_run(2, "warm", 13_000_000, (0.033, 0.033))) == ["cold", "warm"]
+    assert variants_of(cold, a_run(2, "warm", 13_000_000, None)) == ["cold", "second start"]
+    assert variants_of(cold, a_run(2, "warm", 13_000_000, (0.0, 0.033))) == ["cold", "second start"]
+
+
+def test_each_version_and_variant_has_its_own_cold_starts() -> None:
+    found = variants_of(
+        a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 9 * GB), a_run(3, "cold-large", 10 * GB),
+        a_run(4, "warm-large", 9 * GB), a_run(5, "cold-small", 9 * GB, version="8.0.31"),
+        a_run(6, "warm-small", 9 * GB, version="8.0.31"),
+    )  # fmt: skip
+    assert found[1::2] == ["warm-small", "second start-large", "second start-small"]
+
+
+def test_a_failed_cold_start_proves_nothing_and_a_failed_warm_one_keeps_its_name() -> None:
+    failed = replace(COLD, number=3, verdict=Verdict.FAILED, read_bytes=0)
+    warm = a_run(4, "warm", 19 * GB, verdict=Verdict.VOID)
+    assert variants_of(COLD, a_run(2, "warm", 9 * GB), failed, warm) == ["cold", "warm", "cold", "warm"]
+
+
+def test_the_same_again_is_the_same_and_more_runs_are_judged_anew() -> None:
+    once = with_second_starts(a_session(COLD, a_run(2, "warm", 9 * GB), a_run(3, "warm", 19 * GB)))
+    assert once.variants == ("cold", "warm", "second start")
+    assert with_second_starts(once) == once
+    more = replace(once, runs=(*once.runs, a_run(4, "cold", 60 * GB)))
+    assert [run.variant for run in with_second_starts(more).runs] == ["cold", "warm", "warm", "cold"]
+    assert with_second_starts(more).variants == ("cold", "warm")
+
+
+def test_where_a_variant_stands_is_known_of_its_second_starts() -> None:
+    session = a_session(a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 19 * GB))
+    session = replace(session, cells={"cold-small": {"settings": "small"}, "warm-small": {"settings": "small"}})
+    found = with_second_starts(session)
+    assert found.cells == session.cells | {"second start-small": {"settings": "small"}}
+    assert with_second_starts(found) == found
+
+
+def test_servers_at_work_are_left_alone() -> None:
+    work = replace(a_session(a_run(1, "warm", None)), figure="qps")
+    assert with_second_starts(work) is work
+
+
+def test_it_is_in_no_figure_of_warm_starts() -> None:
+    runs = [a_run(2, "warm", 0, ALL), replace(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
+    other = [replace(one, version="8.0.31", number=one.number + 10) for one in (COLD, runs[0], runs[0])]
+    found = {
+        (one.version, one.variant): (one.count, one.mean_s, one.ratio)
+        for one in summarised(with_second_starts(a_session(COLD, *runs, *other)))
+    }
+    assert found["5.7.22", "warm"] == (1, 10.0, 1.0)
+    assert found["5.7.22", "second start"] == (1, 80.0, None)
+    assert ("8.0.31", "second start") not in found, "it has none"
+
+
+def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
+    session = load(NOT_WARM)
+    assert {run.variant for run in session.runs} == {"cold", "second start"}
+    (answer,) = answers(session)
+    assert "87.3 +- 0.3 s cold and 81.6 +- 0.5 s on a second start" in answer
+    assert "9.7.4,second start,2" in sheet.render(session).replace(",mysql,", ",")
+    assert [one["command"] for one in json.loads(hyperfine.render(session))["results"]] == [
+        "9.7.4 cold", "9.7.4 second start",
+    ]  # fmt: skip
+    assert "second start" in page.render(session)
+    assert "second start" in markdown.render(session)
+    told = json.loads(to_json(session))
+    assert {one["variant"]: one["count"] for one in told["summaries"]} == {"cold": 5, "warm": 0, "second start": 5}
+    others = ("2026-11-21-containers-9.7", "2026-11-21-containers-5.7.22", "2026-11-21-seven-versions")
+    assert not any("second start" in load(RESULTS / name).variants for name in others)
+
+
+def test_the_reason_is_said_once() -> None:
+    said = text.render(load(NOT_WARM)).replace("\n", " ")
+    assert said.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
+    starts = a_session(COLD, a_run(2, "warm", 19 * GB, FEW), a_run(3, "warm", 18 * GB, (0.15, 1.0)))
+    notes = tables(with_second_starts(starts))[0].notes
+    assert (
+        "5.7.22 second start: 12 to 15 % of the tables' files were in the page cache before it, 100 % after it and "
+        "it read 90 to 95 % of what the cold starts read; not counted as warm." in notes
+    )
+    unknown = with_second_starts(a_session(a_run(1, "warm", None)))
+    assert any("nothing tells what was in the page cache before it" in note for note in tables(unknown)[0].notes)
+
+
+def test_who_limited_memory_is_not_told_to_buy_some() -> None:
+    session = a_session(COLD, a_run(2, "warm", 19 * GB, FEW))
+    limited = replace(session, settings={"memory_bytes": GB})
+    assert any("raise MEMORY=" in note for note in tables(with_second_starts(limited))[0].notes)
+    assert any("a host with more memory" in note for note in tables(with_second_starts(session))[0].notes)
+
+
+def test_what_is_read_from_a_warm_cache_is_said_of_each_version() -> None:
+    past = a_run(2, "warm", 6_400_000_000, ALL, version="8.0.31")
+    session = a_session(COLD, a_run(1, "warm", 0, ALL), replace(COLD, version="8.0.31"), past)
+    notes = [note for note in tables(session)[0].notes if note.startswith("Read by warm starts")]
+    assert notes == [
+        "Read by warm starts, with their files in the page cache: 5.7.22 0 B; 8.0.31 6.4 GB (32.0 kB a table)."
+    ]
+    runs = next(table for table in tables(session) if table.title == "Every run")
+    assert "Tables' files in the page cache before and after the start: 100 % and 100 %: runs 1, 2." in runs.notes
+    older = a_session(COLD, a_run(2, "warm", 0))
+    assert not any(note.startswith("Read by warm") for note in tables(older)[0].notes), "it was not looked at"
+
+
+def test_a_run_is_kept_under_its_own_name_and_the_session_goes_on(tmp_path: Path) -> None:
+    planned = replace(a_session(COLD, a_run(2, "warm", 0)), runs=(), planned_runs=4)
+    store = SessionStore.create(tmp_path, planned)
+    for run in (COLD, a_run(2, "warm", 19 * GB)):
+        store.append(run)
+    store.finish(replace(store.session, status="interrupted"))
+    stored = json.loads((store.folder / "runs" / "002.json").read_text())
+    assert (stored["variant"], stored["resident_share"]) == ("warm", None)
+    assert load(store.folder).runs[1].variant == "second start"
+    assert json.loads((store.folder / REPORT).read_text())["variants"] == ["cold", "warm", "second start"]
+    further = SessionStore.go_on(store.folder)
+    further.append(a_run(3, "cold", 60 * GB))
+    further.append(a_run(4, "warm", 0))
+    further.finish(further.session)
+    assert [run.variant for run in load(store.folder).runs] == ["cold", "warm", "cold", "warm"]
