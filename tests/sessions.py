@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import psutil
 import pytest
-from waiting import until
+from waiting import BUILDING_S, until
 
 from recovery.errors import HostUnfitError
 from recovery.host.disktrial import no_power_cut
@@ -25,6 +25,11 @@ def stored(folder: Path) -> dict[str, Any]:
     """The newest session's report.json, of a test whose results lie in this folder."""
     report: dict[str, Any] = json.loads((folder / "results" / "latest" / "report.json").read_text())
     return report
+
+
+def first_run_stored(results: Path) -> None:
+    """Waits for its file: lines that begin with its number are printed while it goes on, too, on a slow host."""
+    until(lambda: any(results.glob("2*/runs/001.json")), "the first run to be stored", within_s=BUILDING_S)
 
 
 def servers_of(tool: int) -> list[psutil.Process]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sessions import next_server, stopped_at_a_start, stored
+from sessions import first_run_stored, next_server, stopped_at_a_start, stored
 
 from recovery.builds import catalog
 from recovery.builds.resolve import Sources, resolve
@@ -224,7 +224,7 @@ def _read_until(process: subprocess.Popen[str], words: str) -> str:
 
 def test_ctrl_c_keeps_the_finished_runs_and_stops_the_server(at: list[str], tmp_path: Path) -> None:
     process = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
-    _read_until(process, "[1/50]")
+    first_run_stored(tmp_path / "results")
     server = next_server(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)

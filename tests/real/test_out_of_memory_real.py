@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sessions import need_limits, stored
+from sessions import first_run_stored, need_limits, stored
 
 from recovery.cli import run
 from recovery.host.cgroups import processes_in
@@ -26,16 +26,14 @@ TOO_LITTLE = Limits(memory_bytes=16 << 20)
 """A server that is started in it takes more at once; the tool, which was larger before, is the largest there then."""
 
 
-def out_of_memory(command: list[str], group: Group) -> tuple[int, str]:
+def out_of_memory(command: list[str], results: Path, group: Group) -> tuple[int, str]:
     """From its first ended run on it has so little for itself and its servers: how it ended, and its last words."""
     with subprocess.Popen(
         [sys.executable, "-m", "recovery", *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as program:
         assert program.stderr is not None
-        for line in program.stderr:
-            if line.startswith("[1/"):
-                group.add(program.pid)
-                break
+        first_run_stored(results)
+        group.add(program.pid)
         said = program.stderr.read()
         return program.wait(), said
 
@@ -54,7 +52,7 @@ def test_a_tool_that_the_kernel_kills_loses_no_run_and_leaves_nothing_for_long(a
     data, results = Path(at[at.index("--data") + 1]), tmp_path / "results"
     with limited(TOO_LITTLE, tmp_path) as group:
         assert group is not None
-        code, said = out_of_memory([*MEASURE, *at], group)
+        code, said = out_of_memory([*MEASURE, *at], results, group)
         assert code == -signal.SIGKILL, said
         assert (group.counted().oom_kills or 0) >= 1, "it was the kernel"
         assert "Traceback" not in said

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sessions import stored
+from sessions import first_run_stored, stored
 
 from recovery.cli import run
 
@@ -28,15 +28,13 @@ CRASHES = [
 
 
 def ended_early(command: list[str], number: signal.Signals, at: list[str], tmp_path: Path) -> str:
-    """Ends the tool after its first run, and returns the rest of what it said."""
+    """Ends the tool after its first run, and returns what it said."""
     process = subprocess.Popen(
         [sys.executable, "-m", "recovery", *command, *at], cwd=tmp_path.parent, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("[1/"):
-            break
+    first_run_stored(tmp_path / "results")
     process.send_signal(number)
     said = process.stderr.read()
     process.wait(60)
