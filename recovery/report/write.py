@@ -44,7 +44,7 @@ def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
         folded = stacks_of(folder, run)
         if folded is None:
             continue
-        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} looks by {run.sampled_by}"
+        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} samples by {run.sampled_by}"
         picture = flame(title, folded, in_order(names[0] for names in folded))
         drawn[run.number] = (flame_of(f"{STACKS}/{PurePath(run.stacks or '').name}"), picture)
     return drawn
