@@ -144,11 +144,15 @@ def test_the_command_prints_each(name: str, capsys: pytest.CaptureFixture[str]) 
 def test_a_kept_folder_is_changed_only_where_it_is_asked_for(words: tuple[str, ...], tmp_path: Path) -> None:
     shutil.copytree(SESSIONS[0], tmp_path / "kept")
     (tmp_path / "kept" / "report.txt").write_text("as an older version wrote it")
+    report = json.loads((SESSIONS[0] / "report.json").read_text())
+    del report["findings"]
+    (tmp_path / "kept" / "report.json").write_text(json.dumps(report))
     before = contents(tmp_path)
     assert run(["report", str(tmp_path / "kept"), *words]) == 0
     assert contents(tmp_path) == before
     assert run(["report", str(tmp_path / "kept"), *words, "--write"]) == 0
     assert (tmp_path / "kept" / "report.txt").read_text() == (SESSIONS[0] / "report.txt").read_text()
+    assert (tmp_path / "kept" / "report.json").read_text() == (SESSIONS[0] / "report.json").read_text()
     assert (tmp_path / "kept" / "report.html").is_file()
 
 
