@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recovery.model import Cache, Flavor, Schema, Variant, Version
 from recovery.scenarios.pools import POOL, ROW_BYTES, data_bytes
+from recovery.versions import can
 from recovery.work import Crash, Create, Damage, Load, Task
 
 
@@ -24,7 +25,7 @@ def _rates(version: Version) -> _Rates:
     if version.flavor is Flavor.MARIADB:
         validates = version.numbers < (10, 3, 0)
         return _Rates(900, 0.6, 0.05, 1) if validates else _Rates(900, 0.01, 0.005, 0.1)
-    if version.numbers < (5, 7, 0):
+    if not can(version, "redo_names_files"):
         return _Rates(1000, 0.2, 0.06, 1)
     if version.numbers < (8, 0, 0):
         return _Rates(1800, 0.22, 0.03, 3)

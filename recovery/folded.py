@@ -21,6 +21,8 @@ MOST_FRAMES = 300
 """The programs that take stacks end at fewer."""
 MOST_HOT = 15
 """Functions of a run."""
+LEAST_SAMPLES = 20
+"""Of fewer no share is told."""
 
 Folded = Counter[tuple[str, ...]]
 """By phase, thread, and functions from the outermost on."""
@@ -45,6 +47,11 @@ def waits(frames: Sequence[str]) -> bool:
     """For another thread, for work, or for a time. To wait for a mutex is to work: others hold it, and that is told."""
     innermost = frames[-_INNERMOST:]
     return any(map(_WAITS.search, innermost)) and not any(map(_CONTENDS.search, innermost))
+
+
+def share(count: int, of: int, *, decimals: int = 1) -> str:
+    """In percent; of too few samples `7 of 12`."""
+    return f"{100 * count / of:.{decimals}f} %" if of >= LEAST_SAMPLES else f"{count} of {of}"
 
 
 def hottest(folded: Folded) -> tuple[Hot, ...]:

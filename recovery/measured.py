@@ -53,7 +53,7 @@ class Samples:
     """What was seen of one start by looking into the server again and again."""
 
     program: str
-    """`eu-stack`, `gdb` or `perf`."""
+    """`eu-stack` or `perf`."""
     looks: int
     """How often it was looked."""
     chains: tuple[Chain, ...]

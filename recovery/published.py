@@ -91,8 +91,8 @@ class Report(stored.Session):
     """There beside them: the figure of one version over that of another, variant by variant."""
     fits: tuple[StoredFit, ...] = ()
     """Made from the runs too, where several numbers of tables were measured."""
-    findings: tuple[stored.Finding, ...] = ()
-    """Doubts about the figures, made from the runs too."""
+    findings: tuple[stored.Finding, ...]
+    """Doubts about the figures, made from the runs too; in every report."""
 
 
 _NOUNS = (

@@ -117,7 +117,7 @@ class Run:
     scan_threads: int | None = None
     """With which the server says it has scanned its files."""
     sampled_by: str | None = None
-    """The program that took the stacks: `eu-stack`, `gdb` or `perf`."""
+    """The program that took the stacks: `eu-stack` or `perf`; old sessions have `gdb`, too."""
     samples: int | None = None
     """How often it looked."""
     chains: tuple[Chain, ...] = ()

@@ -86,6 +86,8 @@ CAPABILITIES: dict[str, _Span] = {
     "atomic_definitions": _Span(((8, 0, 11), None), ((10, 6, 1), None)),
     "drops_all_or_none": _Span(((8, 0, 11), None), None),
     "innodb_views_renamed": _Span(((8, 0, 3), None), None),
+    # the redo log names the files that were modified: no other need be opened before it is applied (WL#7142)
+    "redo_names_files": _Span(((5, 7, 5), None), ((10, 2, 2), None)),
     # how the log is written
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }

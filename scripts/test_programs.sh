@@ -3,7 +3,7 @@
 # installed; elsewhere the command that installs them is printed, and their tests are skipped.
 set -eu
 . "$(dirname "$0")/may_install.sh"
-wanted="dockerd:docker.io docker-registry:docker-registry debootstrap:debootstrap eu-stack:elfutils gdb:gdb perf:linux-perf
+wanted="dockerd:docker.io docker-registry:docker-registry debootstrap:debootstrap eu-stack:elfutils perf:linux-perf
     sysbench:sysbench mariadb-dump:mariadb-client"
 PATH=$PATH:/usr/sbin:/sbin
 missing=

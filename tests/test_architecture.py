@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "builds": LOW | {"host", "builds"},
     "host": LOW | {"host"},
     "server": LOW | {"host", "server"},
-    "stacks": LOW | {"builds", "stacks"},
+    "stacks": LOW | {"host", "builds", "stacks"},
     "load": LOW | {"host", "builds", "server", "load"},
     "crash": LOW | {"builds", "server", "load", "crash"},
     "scenarios": LOW | TOOLS | {"scenarios"},

@@ -211,10 +211,10 @@ def test_the_doctor_finds_what_ails() -> None:
 
 def test_the_doctor_tells_what_it_is_given(tmp_path: Path) -> None:
     tried = ReadProbe(SHORT, {"4k_16": Speed(52_666, 0.3, 1.03)})
-    found = examine(tmp_path, stackers={"eu-stack": "not there", "gdb": None}, tried=tried)
+    found = examine(tmp_path, stackers={"eu-stack": "not there", "perf": None}, tried=tried)
     told = {check.name: check for checks in found.values() for check in checks}
     assert told["4 KiB reads, 16 at once"].detail == "52,666 a second; mean 0.30 ms, p99 1.03 ms"
-    assert (told["eu-stack"].ok, told["eu-stack"].hint, told["gdb"].ok) == (None, "", True)
+    assert (told["eu-stack"].ok, told["eu-stack"].hint, told["perf"].ok) == (None, "", True)
     none = examine(tmp_path, stackers={"eu-stack": "not there"}, tried=LEFT_OUT)
     assert none["Programs that take stacks"][0].hint
     assert "left out" in next(check.detail for check in none["Storage"] if check.name == "reads")

@@ -140,6 +140,27 @@ def test_the_command_prints_each(name: str, capsys: pytest.CaptureFixture[str]) 
         assert printed == (SESSIONS[0] / stored).read_text()
 
 
+@pytest.mark.parametrize("words", [(), ("--json",), ("--svg",), *(("--format", name) for name in FORMATS)])
+def test_a_kept_folder_is_changed_only_where_it_is_asked_for(words: tuple[str, ...], tmp_path: Path) -> None:
+    shutil.copytree(SESSIONS[0], tmp_path / "kept")
+    (tmp_path / "kept" / "report.txt").write_text("as an older version wrote it")
+    report = json.loads((SESSIONS[0] / "report.json").read_text())
+    del report["findings"]
+    (tmp_path / "kept" / "report.json").write_text(json.dumps(report))
+    before = contents(tmp_path)
+    assert run(["report", str(tmp_path / "kept"), *words]) == 0
+    assert contents(tmp_path) == before
+    assert run(["report", str(tmp_path / "kept"), *words, "--write"]) == 0
+    assert (tmp_path / "kept" / "report.txt").read_text() == (SESSIONS[0] / "report.txt").read_text()
+    assert (tmp_path / "kept" / "report.json").read_text() == (SESSIONS[0] / "report.json").read_text()
+    assert (tmp_path / "kept" / "report.html").is_file()
+
+
+def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    """With the times at which they were written."""
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
 def test_the_old_words_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("json", "svg"):
         printed = []

@@ -1,4 +1,4 @@
-"""Are the reports of a stored session what they were? `recovery report FOLDER` accepts a change."""
+"""Are the reports of a stored session what they were? `recovery report FOLDER --write` accepts a change."""
 
 from __future__ import annotations
 

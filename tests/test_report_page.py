@@ -137,7 +137,9 @@ def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.Cap
 
 def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(STORED[0] / REPORT, tmp_path / REPORT)
-    assert run(["report", str(tmp_path), "--html"]) == 0
+    assert run(["report", str(tmp_path), "--html"]) == 2
+    assert "`recovery report SESSION --write` makes it" in capsys.readouterr().err
+    assert run(["report", str(tmp_path), "--html", "--write"]) == 0
     told = Path(capsys.readouterr().out.strip())
     assert told == tmp_path.resolve() / PAGE
     assert told.read_text().startswith("<!DOCTYPE html>")

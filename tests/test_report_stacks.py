@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from recovery.folded import Folded, hottest, written
 from recovery.measured import Chain, Hot
 from recovery.report import markdown, text
@@ -34,7 +36,7 @@ CHAINS = (
 FOLDED: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
 
 
-def sampled(program: str = "eu-stack") -> Session:
+def sampled(program: str = "eu-stack", chains: tuple[Chain, ...] = CHAINS) -> Session:
     """The last run was looked into, and took ten times as long."""
     *others, last = SESSION.runs
     last = replace(
@@ -43,7 +45,7 @@ def sampled(program: str = "eu-stack") -> Session:
         startup_s=10 * (last.startup_s or 1),
         sampled_by=program,
         samples=82,
-        chains=CHAINS,
+        chains=chains,
         stacks="stacks/last.folded",
     )
     return replace(SESSION, runs=(*others, last))
@@ -57,17 +59,37 @@ def test_the_hottest_chains_by_phase() -> None:
     session = sampled()
     (table,) = stacks_tables(session)
     last = session.runs[-1]
-    assert table.title == f"Stacks of run {last.number}, {last.version} {last.variant}, 82 looks by eu-stack"
+    assert table.title == f"Stacks of run {last.number}, {last.version} {last.variant}, 82 samples by eu-stack"
     assert [row[:4] for row in table.rows] == [
         ("discovery", "80", "75 %", "main thread"),
         ("discovery", "80", "12 %", "other threads"),
-        ("validation", "6", "100 %", "other threads"),
-        ("redo apply", "6", "83 %", "main thread"),
+        ("validation", "6", "6 of 6", "other threads"),
+        ("redo apply", "6", "5 of 6", "main thread"),
     ]
     assert table.rows[0][4].startswith("... > f0 > f1 > f2")
     assert table.rows[0][4].endswith("f5 > fil_ibd_open > __libc_pread")
     assert any("no symbol" in note for note in table.notes)
     assert any("stacks/last.svg" in note for note in table.notes)
+    assert "A share needs 20 samples in the phase; of fewer the counts are given." in table.notes
+    (enough,) = stacks_tables(sampled(chains=CHAINS[:2]))
+    assert not any("A share needs" in note for note in enough.notes)
+
+
+@pytest.mark.parametrize(("of", "told"), [(19, "7 of 19"), (20, "35.0 %")])
+def test_a_share_is_told_of_twenty_samples(of: int, told: str) -> None:
+    """In every place."""
+    session = replace(
+        sampled(chains=(Chain("discovery", "main thread", ("main", "pread"), 7, of),)),
+        runs=(replace(sampled().runs[-1], hottest=(Hot("pread", 7, 7, of),)),),
+    )
+    (functions,) = hottest_tables(session)
+    assert functions.rows[0][1:] == (told, told)
+    assert any("A share needs 20 samples" in note for note in functions.notes) == (of < 20)
+    (chains,) = stacks_tables(sampled(chains=(Chain("discovery", "main thread", ("main", "pread"), 7, of),)))
+    assert chains.rows[0][2] == told.replace(".0", "")
+    drawing = flame("title", Counter({("discovery", "main", "pread"): 7, ("discovery", "main"): of - 7}), ())
+    assert f"pread: 7 of {of}{', 35.0 %' if of == 20 else ''}</title>" in drawing
+    assert ("%" in drawing, "they need 20 samples" in drawing) == (of == 20, of < 20)
 
 
 def test_the_functions_most_on_top() -> None:
@@ -95,8 +117,6 @@ def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> N
     assert len(first.rows) <= 15
     assert "libc_pread | 81.9 % | 81.9 % |" in markdown.render(session)
     assert "__libc_pread" in text.render(session)
-    few = replace(session, runs=tuple(replace(run, hottest=(Hot("f", 19, 19, 19),)) for run in session.runs))
-    assert hottest_tables(few) == (), "of so few no share is told"
     store = SessionStore.create(tmp_path, replace(sampled(), runs=()))
     (run,) = (run for run in sampled().runs if run.chains)
     store.append(replace(run, stacks="../../etc/passwd"))
@@ -104,7 +124,7 @@ def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> N
 
 
 def test_what_perf_does_not_see_is_said() -> None:
-    for program, said in (("perf", True), ("gdb", False)):
+    for program, said in (("perf", True), ("eu-stack", False)):
         (table,) = stacks_tables(sampled(program))
         assert any("waits for its storage" in note for note in table.notes) == said
 

@@ -1,15 +1,17 @@
-"""Is what eu-stack, gdb and perf print understood? The texts are theirs, shortened, of servers while they started."""
+"""Is what eu-stack and perf print understood? The texts are theirs, shortened, of servers while they started."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -20,19 +22,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import until
 
+from recovery.cli import run
 from recovery.errors import HostUnfitError, TrialVoidError
-from recovery.folded import waits
+from recovery.folded import read
+from recovery.host.owner import is_stopped
+from recovery.host.standstill import stopped_by_somebody
 from recovery.host.storage import Device
 from recovery.measured import Phase, Samples
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.watch import Watch
 from recovery.server.client import connect
-from recovery.stacks import looks, perf
-from recovery.stacks.looks import EuStack, Gdb
+from recovery.stacks import eustack, perf
 from recovery.stacks.mapped import mapped_by, reads_the_same
-from recovery.stacks.programs import AUTO, programs
+from recovery.stacks.programs import AUTO, PROGRAMS, programs
 from recovery.stacks.sampling import Sampling
 
+RESTS = "import time; time.sleep(600)"
+STOPS = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 EU_STACK = """\
 PID 21436 - process
 TID 21436:
@@ -43,22 +49,6 @@ TID 21465:
 #0  0x00007f468c40064a
 #1  0x0000000000a7da9e
 TID 21466:
-"""
-GDB = """\
-[New LWP 22129]
-[Thread debugging using libthread_db enabled]
-
-Thread 2 (Thread 0x7fd9332426c0 (LWP 22129) "mysqld"):
-#0  0x00007fd93e00064a in ?? () from target:/opt/mysqld/libaio.so.1
-#1  0x000000000097bbdf in os_aio_linux_collect (seg_size=..., segment=..., array=...) at os0file.cc:4956
-#2  0x00007fd93dbd0b50 in clone () at ../sysdeps/unix/sysv/linux/x86_64/clone.S:100
-
-Thread 1 (LWP 22099 "mysqld"):
-#0  __futex_abstimed_wait_common (futex_word=..., expected=...) at ./nptl/futex-internal.c:87
-#1  0x00000000005870be in inline_mysql_cond_wait (src_line=..., that=...) at mysql_thread.h:1162
-#2  0x0000000000581234 in ?? ()
-#3  0x000000000057a809 in _start ()
-[Inferior 1 (process 22099) detached]
 """
 PERF = """\
 22349 35994.843597: 
@@ -85,22 +75,14 @@ def test_stacks_of_eu_stack(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.update(addresses)
         return {0x7F468C10D544: "__libc_pread", 0x978C56: "os_file_pread", 0x57A808: "_start"}
 
-    monkeypatch.setattr(looks, "names_of", names)
-    (main, other), nothing = EuStack().stacks(21436, [EU_STACK, "PID 21436 - process\n"])
+    monkeypatch.setattr(eustack, "names_of", names)
+    (main, other), nothing = eustack.stacks(21436, [EU_STACK, "PID 21436 - process\n"])
     assert main.main
     assert main.frames == ("_start", "os_file_pread", "__libc_pread")
     assert not other.main
     assert other.frames == ("[?]", "[?]")
     assert nothing == ()
     assert 0xA7DA9D in asked, "the call, not where it returns to"
-
-
-def test_stacks_of_gdb() -> None:
-    ((other, main),) = Gdb().stacks(22099, [GDB])
-    assert other.frames == ("clone", "os_aio_linux_collect", "[libaio.so.1]")
-    assert waits(other.frames)
-    assert main.main
-    assert main.frames == ("_start", "[?]", "inline_mysql_cond_wait", "__futex_abstimed_wait_common")
 
 
 def test_samples_of_perf() -> None:
@@ -112,9 +94,8 @@ def test_samples_of_perf() -> None:
     assert other.stacks[0].frames == ("(anonymous namespace)::run",)
 
 
-@given(st.text(alphabet="#TID0123456789 x:\nin()?LWPThread\t.[]"))
+@given(st.text(alphabet="#TID0123456789 x:\nin()?\t.[]"))
 def test_any_text_is_understood_somehow(text: str) -> None:
-    Gdb().stacks(1, [text])
     list(perf.snapshots(text, pid=1, since=0.0))
 
 
@@ -134,16 +115,16 @@ def fake(folder: Path, name: str, script: str = "exit 0") -> None:
 
 def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HostUnfitError, match="there is no eu-stack, no gdb, no perf") as told:
+    with pytest.raises(HostUnfitError, match="there is no eu-stack, no perf") as told:
         programs(AUTO)
     assert "the package elfutils, or how it is called here" in str(told.value.hint)
     fake(tmp_path, "dnf")
     with pytest.raises(HostUnfitError) as told:
         programs(AUTO)
     assert told.value.hint == "install it: dnf install elfutils; or leave --stacks out"
-    fake(tmp_path, "gdb", "echo 'ptrace: Operation not permitted.' >&2; exit 1")
+    fake(tmp_path, "perf", "echo 'perf: Operation not permitted.' >&2; exit 1")
     fake(tmp_path, "eu-stack")
-    with pytest.raises(HostUnfitError, match="gdb may not look into a process here: ptrace: Operation not permitted"):
+    with pytest.raises(HostUnfitError, match="perf may not look into a process here: perf: Operation not permitted"):
         programs(AUTO)
     fake(tmp_path, "perf")
     assert programs(AUTO) == ("perf",), "eu-stack is nothing without eu-addr2line"
@@ -151,19 +132,33 @@ def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_pat
         programs("eu-stack")
 
 
+def test_gdb_is_no_choice_any_more(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cold-recovery", "--version", "5.7.22", "--stacks", "gdb"]) == 2
+    assert "'gdb' is not one of 'auto', 'eu-stack', 'perf'" in capsys.readouterr().err.replace("\n", " ")
+
+
+@contextlib.contextmanager
+def process(script: str, *given: str) -> Iterator[int]:
+    """One of our own."""
+    with subprocess.Popen([sys.executable, "-c", script, *given]) as child:
+        try:
+            yield child.pid
+        finally:
+            child.kill()
+
+
 def sampled(tmp_path: Path, found: tuple[str, ...], enough: Callable[[Sampling], bool]) -> Samples:
     """Of a process of our own that only rests, until enough was seen of it."""
-    resting = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    try:
-        executable = Path(f"/proc/{resting.pid}/exe").resolve().name
+    with process(RESTS) as pid:
         since = time.monotonic()
-        sampling = Sampling(found, executable, tmp_path / "stacks")
-        with sampling.of(resting.pid):
+        sampling = Sampling(found, executable_of(pid), tmp_path / "stacks")
+        with sampling.of(pid):
             until(lambda: enough(sampling), "what the program says")
-        return sampling.seen(resting.pid, since=since, phases=(Phase("rest to ready", 0.0, 600.0),))
-    finally:
-        resting.kill()
-        resting.wait()
+        return sampling.seen(pid, since=since, phases=(Phase("rest to ready", 0.0, 600.0),))
+
+
+def executable_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/exe").resolve().name
 
 
 def has_complained(sampling: Sampling) -> bool:
@@ -179,15 +174,15 @@ def has_recorded(sampling: Sampling) -> bool:
 
 
 def test_a_program_that_sees_nothing_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake(tmp_path, "gdb", "echo 'ptrace: No such process.' >&2; exit 1")
+    fake(tmp_path, "eu-stack", "echo 'ptrace: No such process.' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(TrialVoidError, match="gdb saw nothing of the server: ptrace: No such process"):
-        sampled(tmp_path, ("gdb",), has_complained)
+    with pytest.raises(TrialVoidError, match="eu-stack saw nothing of the server: ptrace: No such process"):
+        sampled(tmp_path, ("eu-stack",), has_complained)
 
 
 def test_a_program_that_is_gone_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("gdb", "perf"):
+    for name in PROGRAMS:
         with pytest.raises(TrialVoidError, match=f"{name} saw nothing of the server: .*No such file"):
             sampled(tmp_path, (name,), has_complained)
 
@@ -223,20 +218,55 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
 
 
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake(tmp_path, "gdb", 'echo "Thread 1 (LWP $8)"; echo "#0  read (fd=3) at read.c:26"; echo "#1  main () at m.c:1"')
+    fake(tmp_path, "eu-stack", 'echo "TID $3:"; echo "#0  0x10"; echo "#1  0x21"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = sampled(tmp_path, ("gdb",), lambda sampling: len(sampling._looks) >= 2)
+    monkeypatch.setattr(eustack, "names_of", lambda *_: {0x10: "read", 0x20: "main"})
+    found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._looks) >= 2)
     assert found.looks >= 2
     assert found.folded.startswith("rest to ready;")
     assert found.folded.rstrip().rpartition(" ")[0].endswith("main;read")
 
 
-def test_nobody_waits_for_a_look_at_a_server_that_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake(tmp_path, "gdb", f"echo $$ >{tmp_path}/number; exec sleep 600")
+COUNTS = """
+import sys, time
+with open(sys.argv[1], "w", buffering=1) as told:
+    while True:
+        print(time.monotonic(), file=told)
+        time.sleep(0.001)
+"""
+
+
+def test_a_sample_is_of_the_phase_in_which_the_process_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Here each line that the process writes begins a phase. eu-stack sees which was the last."""
+    told, looked = tmp_path / "told", tmp_path / "looked"
+    fake(tmp_path, "eu-stack", f'tail -n 1 {told} >>{looked}; echo "TID $3:"; echo "#0  0x10"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    sampling = Sampling(("gdb",), "mysqld", tmp_path / "stacks")
+    with process(COUNTS, str(told)) as pid:
+        until(lambda: told.exists() and told.read_text(), "the first line")
+        sampling = Sampling(("eu-stack",), executable_of(pid), tmp_path / "stacks")
+        with sampling.of(pid):
+            until(lambda: len(sampling._looks) >= 3, "samples")
+        written = len(told.read_text())
+        until(lambda: len(told.read_text()) > written, "the process to go on")
+        assert os.waitid(os.P_PID, pid, STOPS) is None, "nobody takes it for another's doing"
+        begins = [*map(float, told.read_text().splitlines()[:-1]), math.inf]
+        phases = [Phase(f"{start}", start, end) for start, end in pairwise(begins)]
+        found = sampling.seen(pid, since=0.0, phases=phases)
+    assert {names[0] for names in read(found.folded)} == set(looked.read_text().split())
+
+
+def test_nobody_waits_for_a_look_at_a_server_that_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake(tmp_path, "eu-stack", f"echo $$ >{tmp_path}/number; exec sleep 600")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     number = tmp_path / "number"
-    with contextlib.suppress(KeyboardInterrupt), sampling.of(os.getpid()):
-        until(lambda: number.exists() and number.read_text().endswith("\n"), "the look")
-        raise KeyboardInterrupt
+    with process(RESTS) as pid:
+        sampling = Sampling(("eu-stack",), executable_of(pid), tmp_path / "stacks")
+        with contextlib.suppress(KeyboardInterrupt), sampling.of(pid):
+            until(lambda: number.exists() and number.read_text().endswith("\n"), "the look")
+            assert is_stopped(pid)
+            assert not stopped_by_somebody(pid), "but by us"
+            raise KeyboardInterrupt
+        assert not is_stopped(pid)
     assert not psutil.pid_exists(int(number.read_text()))

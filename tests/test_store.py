@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 import recovery
+from recovery.cli import run
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.files import write_atomically
 from recovery.measured import Phase
-from recovery.store import REPORT, SessionStore, check_results_folder, find, load
+from recovery.store import LOCK, REPORT, SessionStore, check_results_folder, find, load
 from recovery.stored import Run, Session, Verdict
 
 PROMISED = {
@@ -103,6 +104,36 @@ def test_the_tool_puts_its_version_in(tmp_path: Path) -> None:
 def test_an_interrupted_session_is_not_called_finished(store: SessionStore) -> None:
     store.finish(replace(SESSION, status="interrupted"))
     assert load(store.folder).status == "interrupted"
+
+
+@pytest.mark.parametrize("status", ["running", "finished", "interrupted", "aborted"])
+@pytest.mark.parametrize("figure", ["startup_s", "qps", "recovery_s"])
+def test_every_report_has_findings(figure: str, status: str, tmp_path: Path) -> None:
+    """From the first moment on, so also where the tool was killed or nothing was measured."""
+    session = replace(SESSION, figure=figure, settings={"runs": 1})
+    store = SessionStore.create(tmp_path, session)
+    assert kinds(store.folder) == ["few-runs"]
+    store.append(a_run(1, None, Verdict.FAILED))
+    assert kinds(store.folder) == ["few-runs"]
+    store.finish(replace(session, status=status))
+    assert kinds(store.folder) == ["few-runs"]
+
+
+def kinds(folder: Path) -> list[str]:
+    return [one["kind"] for one in stored(folder)["findings"]]
+
+
+def test_what_is_made_from_the_runs_is_made_anew_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """But not of a session that runs, nor of one whose tool was killed, which may go on."""
+    store = SessionStore.create(tmp_path, replace(SESSION, settings={"runs": 1}))
+    assert run(["report", str(store.folder), "--write"]) == 3
+    assert "is going on just now" in capsys.readouterr().err
+    store.let_go()
+    for status, found in (("running", []), ("aborted", ["few-runs"]), ("finished", ["few-runs"])):
+        change(store.folder, findings=[], status=status)
+        assert run(["report", str(store.folder), "--write"]) == 0
+        assert (stored(store.folder)["status"], kinds(store.folder)) == (status, found)
+    assert not (store.folder / LOCK).exists()
 
 
 def test_an_update_keeps_the_runs(store: SessionStore) -> None:

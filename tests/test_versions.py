@@ -83,6 +83,8 @@ def test_spelling_makes_no_other_version() -> None:
         ("redo_log_capacity", "8.0.29", "8.0.30"),
         ("disable_redo", "8.0.20", "8.0.21"),
         ("disable_redo", "mariadb-10.11.5", "8.0.31"),
+        ("redo_names_files", "5.7.4", "5.7.5"),
+        ("redo_names_files", "mariadb-10.2.1", "mariadb-10.2.2"),
         ("microsecond_stamps", "5.6.24", "5.7.22"),
         ("microsecond_stamps", "mariadb-10.11.5", "8.0.15"),
     ],

@@ -15,7 +15,7 @@ from recovery.builds.listing import offers
 from recovery.commands.asked import asked_schema
 from recovery.commands.grids import cell, grid_of, page, size_text, tell
 from recovery.commands.options import FOLDER, PREFIX
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.host.datadir import DataDirs
 from recovery.load.schema import check_template, render
 from recovery.model import Layout
@@ -26,7 +26,7 @@ from recovery.report.formats import FORMATS, rendered
 from recovery.report.html.page import PAGE
 from recovery.report.write import write_reports
 from recovery.request import DEFAULT_TABLES
-from recovery.store import find, load
+from recovery.store import SessionStore, find, load
 
 DATA = click.option("--data", type=FOLDER, envvar=PREFIX + "DATA", help="The folder of the data directories.")
 RESULTS = click.option("--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True)
@@ -108,27 +108,40 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
 @click.option("--svg", "wanted", flag_value="svg", help="As --format svg: the page as a picture.")
 @click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
+@click.option("--write", is_flag=True, help="Write the reports in its folder anew, too.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
-def report(session: str | None, results: Path, wanted: str | None, as_html: bool, as_schema: bool) -> int:
-    """Render a stored session again: the newest, or SESSION (a name in --results, or a folder)."""
+def report(session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool) -> int:
+    """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
+    --write only."""
     if as_schema:
         sys.stdout.write(schema_text())
         return 0
     if wanted and as_html:
         raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
     folder = find(expanded(results), session)
-    try:
-        write_reports(folder)
-    except HostUnfitError as error:
-        tell(f"note: {error.message}; the files there stay as they are", err=True)
+    if write:
+        _write_anew(folder)
     if wanted:
         # A name of a file that is no UTF-8 must not cost the page.
         sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
+        if not (folder / PAGE).is_file():
+            raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` makes it")
         tell(str(folder / PAGE))
     else:
         console_report.render(load(folder), Console(highlight=False))
     return 0
+
+
+def _write_anew(folder: Path) -> None:
+    """All that is made from the runs: the reports, and in report.json summaries, fits and findings, so that they agree.
+    What a killed tool has left stays as it is there: its session can go on."""
+    store = SessionStore.go_on(folder)
+    if store.session.status == "running":
+        store.let_go()
+    else:
+        store.finish(store.session)
+    write_reports(folder)
 
 
 @click.command()

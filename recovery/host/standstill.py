@@ -3,16 +3,24 @@ are taken from a clock that nobody can set; but what was stopped meanwhile came 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from recovery.host.owner import is_stopped
 
 _ASLEEP_S = 0.2
 _SET_S = 0.5
 """A clock that is corrected bit by bit never runs so far ahead within one start."""
+_STOPS_S = 0.001
+"""Between two looks at whether a process has stopped."""
 _continued = 0
 _servers_stopped: list[str] = []
+_stopped_by_us: set[int] = set()
 
 
 def count_continuing() -> None:
@@ -29,6 +37,32 @@ def _goes_on(_: int, __: FrameType | None) -> None:
 def a_server_was_stopped(what: str) -> None:
     """And not by us, in words. For who sees that of a server of ours, be it after it went on."""
     _servers_stopped.append(what)
+
+
+@contextmanager
+def stopped_for_a_sample(pid: int, given_up: Callable[[float], bool]) -> Iterator[float | None]:
+    """Stops a server of ours. Yields the monotonic time at which it stood still; None where it was given up before,
+    which is asked with the seconds to wait. What the server wrote until then has arrived: nothing is written later."""
+    process = os.pidfd_open(pid)
+    _stopped_by_us.add(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGSTOP)
+        # It stops once what it asked of the kernel is done, which may be a read of a slow disk.
+        while not (is_given_up := given_up(_STOPS_S)) and not is_stopped(pid):
+            pass
+        yield None if is_given_up else time.monotonic()
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGCONT)
+        os.close(process)
+        with suppress(ChildProcessError):  # of a container; a child of ours would remember that it was stopped
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+        _stopped_by_us.discard(pid)
+
+
+def stopped_by_somebody(pid: int) -> bool:
+    """And not by us, for a sample."""
+    return pid not in _stopped_by_us and is_stopped(pid) and pid not in _stopped_by_us
 
 
 class Standstill:

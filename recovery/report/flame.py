@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from zlib import crc32
 
+from recovery.folded import LEAST_SAMPLES, share
+
 _WIDTH, _ROW, _HEAD = 1200, 17, 34
 _LETTER = 6.2
 """Width of one at this font size, about."""
@@ -28,8 +30,11 @@ class _Node:
 
 
 def flame(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[str]) -> str:
-    """Read from above: the phase, the thread, and what called what. A tooltip has the whole name and the share."""
+    """Read from above: the phase, the thread, and what called what. A tooltip has the whole name, the count,
+    and the share."""
     root = _tree(folded)
+    if root.count < LEAST_SAMPLES:
+        title += f" (no shares: they need {LEAST_SAMPLES} samples)"
     height = _HEAD + root.depth * _ROW + 8
     parts = "".join(_drawn(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
     return (
@@ -57,7 +62,8 @@ def _drawn(node: _Node, x: float, unit: float, row: int, whole: int, phases: Seq
     if width < _LEAST_WIDTH:
         return
     y = _HEAD + row * _ROW
-    told = escape(f"{node.name}: {node.count} of {whole}, {100 * node.count / max(1, whole):.1f} %")
+    counted = f"{node.count} of {whole}"
+    told = escape(f"{node.name}: {counted}{f', {share(node.count, whole)}' if whole >= LEAST_SAMPLES else ''}")
     yield (
         f'<g><title>{told}</title><rect x="{x:.1f}" y="{y}" width="{max(_LEAST_WIDTH, width - 0.5):.1f}" '
         f'height="{_ROW - 1}" rx="1" fill="{_colour(node.name, row, phases)}"/>{_label(node.name, x, y, width)}</g>'

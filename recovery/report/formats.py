@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recovery.report import hyperfine, markdown, picture, sheet, text
-from recovery.report.html.page import PAGE
+from recovery.report.write import page_of
 from recovery.store import REPORT, escape_control_characters, load
 from recovery.stored import Session
 
@@ -17,12 +17,12 @@ RENDERED: dict[str, Callable[[Session], str]] = {
     "hyperfine": hyperfine.render,
     "svg": picture.svg,
 }
-STORED = {"json": REPORT, "html": PAGE}
-"""Given as they stand beside the session."""
-FORMATS = (*RENDERED, *STORED)
+FORMATS = (*RENDERED, "json", "html")
 
 
 def rendered(folder: Path, name: str) -> str:
-    if name in STORED:
-        return escape_control_characters((folder / STORED[name]).read_text(encoding="utf-8"))
-    return RENDERED[name](load(folder))
+    """Nothing is written. JSON is report.json as it was stored."""
+    if name == "json":
+        return escape_control_characters((folder / REPORT).read_text(encoding="utf-8"))
+    session = load(folder)
+    return escape_control_characters(page_of(folder, session)) if name == "html" else RENDERED[name](session)

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.cells import cell_words
-from recovery.folded import MOST_HOT
-from recovery.measured import Hot
+from recovery.folded import LEAST_SAMPLES, MOST_HOT, share
 from recovery.report import figures
 from recovery.stored import Run, Session, Table
-
-_LEAST_STACKS = 20
-"""Of fewer no share can be told; the chains have them."""
 
 
 def hottest_tables(session: Session) -> tuple[Table, ...]:
     """What its columns mean is said below the last."""
-    runs = [run for run in session.runs if run.hottest and run.hottest[0].of >= _LEAST_STACKS]
+    runs = [run for run in session.runs if run.hottest]
     return tuple(_table(session, run, tuple(_notes(runs)) if run is runs[-1] else ()) for run in runs)
 
 
@@ -26,14 +22,10 @@ def _table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
         title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
         f"{figures.count(of)} stacks by {run.sampled_by}",
         headers=("function", "self", "in all"),
-        rows=tuple((one.function, _share(one.on_top, one), _share(one.within, one)) for one in run.hottest),
+        rows=tuple((one.function, share(one.on_top, one.of), share(one.within, one.of)) for one in run.hottest),
         numeric=(False, True, True),
         notes=notes,
     )
-
-
-def _share(samples: int, hot: Hot) -> str:
-    return f"{100 * samples / max(1, hot.of):.1f} %"
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
@@ -42,5 +34,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         "self: of the stacks of threads that did not wait, those with this function on top, so that it was at work "
         f"itself{perf}; in all: with what it had called, too. The {MOST_HOT} most often on top, at most."
     )
+    if any(run.hottest[0].of < LEAST_SAMPLES for run in runs):
+        yield f"A share needs {LEAST_SAMPLES} samples; of fewer the counts are given."
     if any(one.function.startswith("[") for run in runs for one in run.hottest):
         yield "[file]: functions for which that file has no symbol, all together."

@@ -129,7 +129,7 @@ class SessionNarrator:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
             line += f"{worded(quantity(figure), value)}{read}"
         if run.sampled_by is not None:
-            line += f", {run.samples} looks by {run.sampled_by}"
+            line += f", {run.samples} samples by {run.sampled_by}"
         if run.verdict.as_asked:
             self.say(line)
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from recovery.folded import LEAST_SAMPLES, share
 from recovery.measured import Chain
 from recovery.stored import Run, Session, Table
 
 MOST_FRAMES = 8
 """Of a chain: the innermost tell most. The folded file has all."""
 _LEAST_SHARE = 0.05
-"""Of the looks in its phase, for a chain to be told of; and of all looks, for a phase."""
+"""Of the samples in its phase, for a chain to be told of; and of all samples, for a phase."""
 
 
 def stacks_tables(session: Session) -> tuple[Table, ...]:
@@ -26,10 +27,12 @@ def flame_of(stacks: str) -> str:
 def _table(run: Run) -> Table:
     told = [chain for chain in run.chains if _tells(chain, run)]
     notes = [
-        "looks: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
+        "samples: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
         f"{MOST_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The three seen most of "
-        f"each kind of thread in each phase, if in {_LEAST_SHARE:.0%} of its looks, and the phase in as many of all.",
+        f"each kind of thread in each phase, if in {_LEAST_SHARE:.0%} of its samples, and the phase in as many of all.",
     ]
+    if any(chain.of < LEAST_SAMPLES for chain in told):
+        notes.append(f"A share needs {LEAST_SAMPLES} samples in the phase; of fewer the counts are given.")
     if any(frame.startswith("[") for chain in told for frame in chain.frames):
         notes.append("[file]: a function for which that file has no symbol.")
     if run.sampled_by == "perf":
@@ -37,10 +40,10 @@ def _table(run: Run) -> Table:
     if run.stacks:
         notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_of(run.stacks)}.")
     return Table(
-        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} looks by {run.sampled_by}",
-        headers=("phase", "looks", "share", "thread", "chain"),
+        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
+        headers=("phase", "samples", "share", "thread", "chain"),
         rows=tuple(
-            (chain.phase, str(chain.of), f"{100 * chain.samples / max(1, chain.of):.0f} %", chain.thread, _text(chain))
+            (chain.phase, str(chain.of), share(chain.samples, chain.of, decimals=0), chain.thread, _text(chain))
             for chain in told
         ),
         numeric=(False, True, True, False, False),

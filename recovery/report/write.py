@@ -20,21 +20,25 @@ def write_reports(folder: Path) -> tuple[Path, ...]:
     """report.txt, report.md and report.html, made from what is stored in the folder; a chart where there is a curve,
     and a flame graph for each start whose stacks were taken."""
     session = load(folder)
-    flames = _flames(folder, session)
     rendered = {
         "report.txt": text.render(session),
         "report.md": markdown.render(session),
-        page.PAGE: page.render(session, {number: drawing for number, (_, drawing) in flames.items()}),
+        page.PAGE: page_of(folder, session),
     }
     if drawn := curves(session):
         rendered[CHART] = chart(f"{session.title}, against the number of tables", drawn)
-    rendered |= dict(flames.values())
+    rendered |= dict(_flames(folder, session).values())
     paths = []
     with keeping_in(folder):
         for name, content in rendered.items():
             write_atomically(folder / name, content.encode("utf-8", errors="replace"))
             paths.append(folder / name)
     return tuple(paths)
+
+
+def page_of(folder: Path, session: Session) -> str:
+    """The page for a browser, with the flame graphs of the stacks beside the session."""
+    return page.render(session, {number: drawing for number, (_, drawing) in _flames(folder, session).items()})
 
 
 def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
@@ -44,7 +48,7 @@ def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
         folded = stacks_of(folder, run)
         if folded is None:
             continue
-        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} looks by {run.sampled_by}"
+        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} samples by {run.sampled_by}"
         picture = flame(title, folded, in_order(names[0] for names in folded))
         drawn[run.number] = (flame_of(f"{STACKS}/{PurePath(run.stacks or '').name}"), picture)
     return drawn

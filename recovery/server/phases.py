@@ -1,7 +1,7 @@
 """Where did the time of this start go? Marks and their times in, phases out; the same names for every generation.
 
 A phase is the time between two marks. It is named by the mark that opens it, and where a server does something in
-silence, by the gap in which it is known to do it: 5.7 reads every file between "Apply batch completed" and its next
+silence, by the gap in which it is known to do it: 5.7.22 reads every file between "Apply batch completed" and its next
 line. Where no line parts two things, both are named (`redo apply + validation`), and where nothing is known to bound
 the time, it is `unnamed`. Phases never overlap, and add up to the whole."""
 
@@ -34,6 +34,7 @@ from recovery.phases import (
     VALIDATION,
 )
 from recovery.server.marks import Mark
+from recovery.versions import can
 
 _MOST_SIGHTINGS = 4096
 """Of one start: more come only from a log that is not one server's."""
@@ -115,15 +116,13 @@ def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Genera
         if seen & (_OF_DICTIONARY | {Mark.INNODB, Mark.SCAN}):
             return Generation.DICTIONARY
         return Generation.BEFORE_REDO if Mark.DISCOVER in seen else Generation.NONE
+    if not can(version, "redo_names_files"):
+        return Generation.BEFORE_REDO
     numbers = version.numbers
     if version.flavor is Flavor.MARIADB:
-        if numbers < (10, 2, 2):
-            return Generation.BEFORE_REDO
         # Since MDEV-18733 only the files named in the redo log are opened.
         fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get(numbers[:2])
         return Generation.SILENT if fixed is not None and numbers[2] < fixed else Generation.NONE
-    if numbers < (5, 7, 0):
-        return Generation.BEFORE_REDO
     return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
 
 

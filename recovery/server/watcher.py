@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.host.ailing import takes_nothing
-from recovery.host.owner import is_stopped
+from recovery.host.standstill import stopped_by_somebody
 from recovery.host.usage import Activity, activity
 from recovery.limited import compact
 from recovery.model import Version
@@ -191,7 +191,7 @@ def failed(life: Life, what: str) -> ServerFailedError:
     """With the last lines of its log; of a kind of its own where the process was killed from outside."""
     exited = life.exited()
     tail = last_lines(life.launch.log)
-    if exited is None and is_stopped(life.pid):
+    if exited is None and stopped_by_somebody(life.pid):
         hint = "whoever did that should leave it alone while it is timed"
         return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)
     if exited is None or exited.signal != signal.SIGKILL:

@@ -13,17 +13,15 @@ from pathlib import Path
 from recovery.builds.managers import advice
 from recovery.builds.tools import PACKAGES
 from recovery.errors import HostUnfitError
-from recovery.stacks import perf
-from recovery.stacks.looks import EuStack, Gdb, Look
+from recovery.stacks import eustack, perf
 from recovery.stacks.symbols import PROGRAM as NAMES
 from recovery.stacks.tools import last_line, run
 
-EU_STACK, GDB, PERF = PROGRAMS = (EuStack.program, Gdb.program, perf.PROGRAM)
-"""Best first: the first two see a server that waits, too; a look costs the one milliseconds, the other seconds."""
+EU_STACK, PERF = PROGRAMS = (eustack.PROGRAM, perf.PROGRAM)
+"""Best first: only eu-stack sees threads that wait."""
 AUTO = "auto"
-LOOKS: dict[str, type[Look]] = {EU_STACK: EuStack, GDB: Gdb}
-_NEEDS = {EU_STACK: (EU_STACK, NAMES), GDB: (GDB,), PERF: (PERF,)}
-_PACKAGES = {EU_STACK: "elfutils", GDB: "gdb", PERF: PACKAGES[PERF][0]}
+_NEEDS = {EU_STACK: (EU_STACK, NAMES), PERF: (PERF,)}
+_PACKAGES = {EU_STACK: "elfutils", PERF: PACKAGES[PERF][0]}
 _RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
 _LIMIT_S = 30.0
 _RECORDED_S = "0.1"
@@ -76,8 +74,7 @@ def _complaint(name: str, pid: int) -> str | None:
             with tempfile.TemporaryDirectory() as folder:
                 told = run([*perf.record_command(pid, Path(folder)), "--", "sleep", _RECORDED_S], limit_s=_LIMIT_S)
             return None if told.returncode == 0 else last_line(told.stderr)
-        look = LOOKS[name]()
-        told = run(look.command(pid), limit_s=_LIMIT_S)
-        return None if any(look.stacks(pid, [told.stdout.decode(errors="replace")])) else last_line(told.stderr)
+        told = run(eustack.command(pid), limit_s=_LIMIT_S)
+        return None if any(eustack.stacks(pid, [told.stdout.decode(errors="replace")])) else last_line(told.stderr)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from recovery.errors import TrialVoidError
 from recovery.folded import written
+from recovery.host.standstill import stopped_for_a_sample
 from recovery.measured import Phase, Samples
-from recovery.stacks import perf
+from recovery.stacks import eustack, perf
 from recovery.stacks.folding import chains_of, fold
 from recovery.stacks.mapped import reads_the_same
-from recovery.stacks.programs import EU_STACK, LOOKS, PERF
+from recovery.stacks.programs import EU_STACK, PERF
 from recovery.stacks.snapshot import Snapshot
 from recovery.stacks.tools import LIMIT_S, environment, last_line, run
 
 _PAUSE_S = 0.05
-"""Between two looks; never less than the last one took: the server must get on, too."""
+"""Between two samples; never less than the last one took: the server must get on, too."""
 _PAUSE_SHARE = 0.001
 """And never less than this share of the time since its exec: a start of an hour needs no hundred thousand looks."""
 _UNDECIDED_S = 2.0
@@ -91,7 +91,7 @@ class Sampling:
             if self.program == PERF:
                 self._record(pid)
             else:
-                self._look_again_and_again(pid)
+                self._stop_again_and_again(pid)
         except (OSError, subprocess.SubprocessError, TrialVoidError) as error:
             self._complaint = str(error)
 
@@ -106,23 +106,25 @@ class Sampling:
         if same is not False:
             return EU_STACK
         if len(self._found) == 1:
-            raise TrialVoidError("it would read this host's libraries for those of the image", "install gdb")
+            raise TrialVoidError("it would read this host's libraries for those of the image", "install perf")
         return self._found[1]
 
-    def _look_again_and_again(self, pid: int) -> None:
-        look, began, took_s = LOOKS[self.program](), time.monotonic(), 0.0
+    def _stop_again_and_again(self, pid: int) -> None:
+        """eu-stack takes its time before it has attached: the server is stopped first, so that it is known when."""
+        began, took_s = time.monotonic(), 0.0
         while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
-            at = time.monotonic()
-            with self._looking(look.command(pid)) as looker:
-                try:
-                    printed, complaints = looker.communicate(timeout=LIMIT_S)
-                except subprocess.TimeoutExpired:
-                    looker.kill()
-                    with suppress(OSError):
-                        os.kill(pid, signal.SIGCONT)  # whom it stopped, it can no longer let go
-                    raise
-            took_s = time.monotonic() - at
-            self._looks.append((at, printed.decode(errors="replace")))
+            asked_at = time.monotonic()
+            with stopped_for_a_sample(pid, self._over.wait) as stopped_at:
+                if stopped_at is None:
+                    return
+                with self._looking(eustack.command(pid)) as looker:
+                    try:
+                        printed, complaints = looker.communicate(timeout=LIMIT_S)
+                    except subprocess.TimeoutExpired:
+                        looker.kill()
+                        raise
+            took_s = time.monotonic() - asked_at
+            self._looks.append((stopped_at, printed.decode(errors="replace")))
             self._complaint = last_line(complaints)
 
     def _record(self, pid: int) -> None:
@@ -147,7 +149,7 @@ class Sampling:
             yield self._looker
 
     def _looked(self, pid: int, since: float) -> tuple[Snapshot, ...]:
-        stacks = LOOKS[self.program]().stacks(pid, [text for _, text in self._looks])
+        stacks = eustack.stacks(pid, [text for _, text in self._looks])
         times = (at - since for at, _ in self._looks)
         return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
 

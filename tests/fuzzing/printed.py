@@ -1,4 +1,4 @@
-"""Is whatever other programs print read, or refused: sysbench, perf, gdb, eu-stack; and what is kept of looks?"""
+"""Is whatever other programs print read, or refused: sysbench, perf, eu-stack; and what is kept of looks?"""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from recovery.load.waits import mutexes, totals
 from recovery.measured import Phase
 from recovery.phases import in_order
 from recovery.report.flame import flame
-from recovery.stacks import perf
+from recovery.stacks import eustack, perf
 from recovery.stacks.folding import chains_of, fold
-from recovery.stacks.looks import EuStack, Gdb
 from recovery.stacks.snapshot import Snapshot, Stack
 
 _PID = 22349
@@ -43,15 +42,10 @@ def _perf(data: bytes) -> None:
     _check_stacks(list(perf.snapshots(text_of(data), pid=_PID, since=35994.0)))
 
 
-def _gdb(data: bytes) -> None:
-    (stacks,) = Gdb().stacks(_PID, [text_of(data)])
-    _check_stacks([Snapshot(0.5, stacks)])
-
-
 def _eu_stack(data: bytes) -> None:
     """What lies at an address is asked of the process."""
-    with mock.patch("recovery.stacks.looks.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
-        (stacks,) = EuStack().stacks(_PID, [text_of(data)])
+    with mock.patch("recovery.stacks.eustack.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
+        (stacks,) = eustack.stacks(_PID, [text_of(data)])
     _check_stacks([Snapshot(0.5, stacks)])
 
 
@@ -90,7 +84,6 @@ def _mutexes(data: bytes) -> None:
 _CHECKS: Mapping[str, Callable[[bytes], None]] = {
     "sysbench": _sysbench,
     "perf": _perf,
-    "gdb": _gdb,
     "eu-stack": _eu_stack,
     "folded": _folded,
     "raw": _raw,
@@ -114,15 +107,6 @@ _PERF = """\
 22361 35995.000000: 
 	          d6c916 (anonymous namespace)::operator<(X const&) (/opt/mysqld/bin/mysqld)
 """  # noqa: E101, W291
-_GDB = """\
-Thread 2 (Thread 0x7fd9332426c0 (LWP 22129) "mysqld"):
-#0  0x00007fd93e00064a in ?? () from target:/opt/mysqld/libaio.so.1
-#1  0x000000000097bbdf in os_aio_linux_collect (seg_size=..., array=...) at os0file.cc:4956
-
-Thread 1 (LWP 22349 "mysqld"):
-#0  __futex_abstimed_wait_common (futex_word=..., expected=...) at ./nptl/futex-internal.c:87
-#2  0x0000000000581234 in ?? ()
-"""
 _EU_STACK = "PID 22349 - process\nTID 22349:\n#0  0x00007f468c10d544\n#1  0x0000000000978c57\nTID 21466:\n#0  0x1\n"
 _FOLDED = "discovery;main thread;main;os_file_read;pread64 12\nvalidation;other threads;start_thread;futex_wait 3\n"
 _RAW = "at_s,status.Questions,process.cpu_s\n-1.0,5,0.25\n0.0,,1e-3\n1.0,17,\n"
@@ -135,7 +119,7 @@ def _seeds() -> Iterator[bytes]:
         yield b"sysbench\n" + b"".join(line for number, line in enumerate(lines) if number % 8 == 0 or b":" in line)
     for path in sorted((FIXTURES / "mutex").glob("*.tsv")):
         yield b"mutexes\n" + b"".join(path.read_bytes().splitlines(keepends=True)[:6])
-    for name, text in (("perf", _PERF), ("gdb", _GDB), ("eu-stack", _EU_STACK), ("folded", _FOLDED), ("raw", _RAW)):
+    for name, text in (("perf", _PERF), ("eu-stack", _EU_STACK), ("folded", _FOLDED), ("raw", _RAW)):
         yield f"{name}\n{text}".encode()
 
 
@@ -147,7 +131,7 @@ TARGET = Target(
         *(f"{name}\n" for name in _CHECKS),
         "Threads started!", "] Checkpoint report:", "    total time:  1.0s", "[ 1s ] thds: 1 tps: 1.0 qps: 2.0 (r",
         " lat (ms,99%): 1.0 err/s: 0.0", "    transactions:  9 (", "    total:  9\n", "0.125 |** 5\n", "    avg:  1\n",
-        "    ignored errors:  0 (", "    reconnects:  0 (", "LWP ", "TID ", "in ?? () from ", "operator", " [clone",
+        "    ignored errors:  0 (", "    reconnects:  0 (", "TID ", "operator", " [clone",
         "(anonymous namespace)", "[unknown]", "[kernel", ".ko)", "os_waits=3", "spins=9,waits=3", "futex", "@@",
     ),
     most_bytes=2048,

@@ -53,4 +53,4 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     assert {phase for phase, *_ in folded} <= {phase["name"] for phase in sampled["phases"]}
     assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
     assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
-    assert f"looks by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
+    assert f"samples by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
