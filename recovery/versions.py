@@ -67,6 +67,8 @@ CAPABILITIES: dict[str, _Span] = {
     "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
     "log_timestamps": _Span(((5, 7, 2), None), None),
     "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
+    # MariaDB alone has one that switches TLS off as it starts; since 11.4 it makes a key at every start without one
+    "ssl_off": _Span(None, _ALWAYS),
     # what can be done while building
     "disable_redo": _Span(((8, 0, 21), None), None),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),

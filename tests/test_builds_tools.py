@@ -55,8 +55,8 @@ PERCONAS = "mysqldump  Ver 8.4.0-1 for Linux on x86_64 (Percona Server (GPL), Re
 @pytest.mark.parametrize(
     ("says", "options"),
     [
-        (MARIADBS, ()),
-        (NEWER_MARIADBS, ()),
+        (MARIADBS, ("--skip-ssl",)),
+        (NEWER_MARIADBS, ("--skip-ssl",)),
         (MYSQLS, ("--column-statistics=0",)),
         (FIRST_OF_MYSQLS, ("--column-statistics=0",)),
         (PERCONAS, ("--column-statistics=0",)),
@@ -70,7 +70,7 @@ def test_a_dump_client_is_told_what_it_needs(bin_folder: Path, says: str, option
 def test_mariadbs_own_is_taken_first(bin_folder: Path) -> None:
     program(bin_folder, "mysqldump", f"echo '{MYSQLS}'")
     path = program(bin_folder, "mariadb-dump", f"echo '{MARIADBS}'")
-    assert (said_by(DUMP)[0].path, said_by(DUMP)[0].options) == (path, ())
+    assert (said_by(DUMP)[0].path, said_by(DUMP)[0].options) == (path, ("--skip-ssl",))
 
 
 @pytest.mark.parametrize("body", [f"echo '{MYSQLS_OLD}'", f"echo '{MYSQLS_NEW}'", "exit 3"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recovery.findings import findings
 from recovery.findings.spread import _trend
-from recovery.measured import Around, Phase
+from recovery.measured import Around, Phase, Timeline
 from recovery.store import load
 from recovery.stored import Finding, Run, Session, Verdict
 
@@ -245,6 +245,31 @@ def test_a_program_on_another_device() -> None:
 def test_a_debug_build() -> None:
     debug = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
     assert one(debug, "debug-build").about == "5.7.22"
+
+
+def computing(cpu_s: tuple[float, ...], *, startup_s: float = 5.0) -> list[Run]:
+    """Starts with InnoDB up after a fifth of the time; looks are taken at that moment, and at the end."""
+    innodb_s = startup_s / 5
+    phases = (
+        Phase("process start", 0.0, 0.1), Phase("redo scan", 0.1, innodb_s),
+        Phase("rest to ready", innodb_s, startup_s), Phase("first query", startup_s, startup_s),
+    )  # fmt: skip
+    looks = Timeline((0.1, innodb_s, startup_s), cpu_s=cpu_s)
+    return [replace(run, phases=phases, timeline=looks) for run in runs_of((startup_s,) * 3)]
+
+
+def test_a_start_that_computes_outside_innodb() -> None:
+    found = one(session(computing((0.0, 0.5, 4.0))), "cpu-outside-innodb")
+    assert found.text == "Most of the start was CPU time outside InnoDB, up to 3.5 s: runs 1, 2, 3."
+    assert "ssl=OFF" in found.hint
+    quiet = (
+        computing((0.0, 0.5, 2.9)),  # it waited
+        computing((0.0, 3.9, 4.5)),  # InnoDB computed
+        computing((0.0, 0.1, 0.9), startup_s=1.0),  # a start is as short as that
+        [replace(run, timeline=Timeline((0.1, 1.0, 5.0))) for run in computing(())],  # nobody knows
+        COLD,
+    )
+    assert not [each for each in quiet if "cpu-outside-innodb" in kinds(session(each))]
 
 
 def test_a_log_that_was_told_to_be_quiet() -> None:

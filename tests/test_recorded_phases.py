@@ -31,8 +31,8 @@ def replayed(recorded: Path) -> tuple[Passage, tuple[Phase, ...], float]:
 every = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: str(path.stem))
 
 
-def test_there_are_eight() -> None:
-    assert len(RECORDED) == 8
+def test_there_are_nine() -> None:
+    assert len(RECORDED) == 9
 
 
 @every
@@ -74,9 +74,12 @@ def test_what_a_server_does_with_every_file_is_found(server: str, phase: str) ->
     assert seconds_by_name(replayed(recorded)[1])[phase] > 0.04
 
 
-def test_the_control_group_has_neither() -> None:
-    (recorded,) = (path for path in RECORDED if path.stem == "mariadb-10.11.5-crash")
-    assert not {"discovery", "validation", "redo apply + validation"} & set(seconds_by_name(replayed(recorded)[1]))
+@pytest.mark.parametrize("server", ["mariadb-10.11.5", "mariadb-11.4.5"])
+def test_who_reads_only_modified_files_has_neither(server: str) -> None:
+    (recorded,) = (path for path in RECORDED if path.stem == f"{server}-crash")
+    found = seconds_by_name(replayed(recorded)[1])
+    assert not {"discovery", "validation", "redo apply + validation"} & set(found)
+    assert named_share(replayed(recorded)[1]) == 1.0
 
 
 def test_8_0_15_holds_its_log_back_and_9_7_the_first_line() -> None:

@@ -60,6 +60,14 @@ def test_options_are_given_only_to_those_who_know_them() -> None:
     assert "skip_log_bin" not in base("5.7.22")
 
 
+@pytest.mark.parametrize("own", [{"ssl": "ON"}, {"loose-ssl": "1"}, {"enable_ssl": "1"}, {"skip_ssl": ""}])
+def test_mariadb_makes_no_tls_key_unless_the_user_says_so(own: dict[str, str]) -> None:
+    assert base("mariadb-10.2.11")["ssl"] == base("mariadb-11.8.2")["ssl"] == "OFF"
+    assert not [version for version in ("5.6.24", "5.7.22", "8.0.31", "9.7.4") if "ssl" in base(version)]
+    told = merge(base("mariadb-11.4.5"), own)
+    assert {name: value for name, value in told.items() if bare(name) == "ssl"} == merge(own)
+
+
 def test_where_the_keys_of_encrypted_tables_are() -> None:
     keys = Path("/data/keys")
     assert key_settings(parse_version("8.0.31"), keys) == {

@@ -28,6 +28,8 @@ _SERIES_FOR_ALL = 8
 """MySQL's own dump client of 8.x asks for statistics, and fails where a server has none, unless it is told not to. One
 before it does not know what newer servers have, and one since 9.0 cannot log in to old ones any more."""
 _WITHOUT_STATISTICS = "--column-statistics=0"
+_WITHOUT_TLS = "--skip-ssl"
+"""MariaDB's client wants TLS from 11.4 on, even over a socket, and fails where a server has none."""
 _ASK_LIMIT_S = 30
 
 
@@ -55,7 +57,7 @@ def _found(tool: str) -> Tool | None:
         if (way := shutil.which(name)) is None:
             continue
         if name != _MYSQLS_DUMP:
-            return Tool(name, Path(way), _version(Path(way)))
+            return Tool(name, Path(way), _version(Path(way)), (_WITHOUT_TLS,) if name == DUMP else ())
         if (dump := _mysqldump(Path(way))) is not None:
             return dump
     return None
@@ -68,7 +70,7 @@ def _mysqldump(path: Path) -> Tool | None:
     except HostUnfitError:
         return None
     if "MariaDB" in version:
-        return Tool(path.name, path, version)
+        return Tool(path.name, path, version, (_WITHOUT_TLS,))
     found = _OF_MYSQL.search(version)
     dumps_all = found is not None and int(found[1]) == _SERIES_FOR_ALL
     return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from recovery.effect import Lowered, given, lowered, same
-from recovery.findings.doubt import Check, cells, doubt, number, numbered, server_of
-from recovery.phases import named_share
-from recovery.stored import Finding, Session
+from recovery.findings.doubt import Check, beyond, cells, doubt, number, numbered, server_of
+from recovery.measured import Timeline
+from recovery.phases import PROCESS_START, REST, named_share
+from recovery.stored import Finding, Run, Session
 from recovery.summary import mean
 
 _TALKATIVE = {"@log_error_verbosity": 3.0, "@log_warnings": 2.0}
@@ -16,6 +18,9 @@ _NAMED = 0.9
 _BUSY = 0.5
 """CPUs that this tool used itself during a start."""
 _LATE_S, _LATE = 0.1, 0.01
+_OUTSIDE_INNODB = frozenset({PROCESS_START, REST})
+_OUTSIDE_S, _OUTSIDE = 1.0, 0.5
+"""CPU time there, and its share of the startup."""
 
 
 def debug_build(session: Session) -> Iterator[Finding]:
@@ -69,6 +74,42 @@ def busy_client(session: Session) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def cpu_outside_innodb(session: Session) -> Iterator[Finding]:
+    """Most of such a start says nothing of recovery, nor of the storage."""
+    for about, runs in cells(session):
+        spent = beyond(runs, _cpu_outside_innodb_s, _OUTSIDE_S)
+        most = {run: seconds for run, seconds in spent.items() if seconds > _OUTSIDE * (run.startup_s or 0)}
+        if most:
+            yield doubt(
+                "cpu-outside-innodb", about,
+                f"Most of the start was CPU time outside InnoDB, up to {max(most.values()):.1f} s: "
+                f"{numbered(list(most))}.",
+                "MariaDB 11.4 and later makes a TLS key at every start unless ssl=OFF, as this tool sets it: leave "
+                "other settings of ssl out. For another cause, --stacks shows what the server computes.",
+            )  # fmt: skip
+
+
+def _cpu_outside_innodb_s(run: Run) -> float | None:
+    """From exec to InnoDB's first line, and from its last to ready; None where no looks were taken."""
+    timeline = run.timeline
+    if timeline is None or not timeline.cpu_s:
+        return None
+    return sum(
+        _cpu_s_until(timeline, phase.end_s) - _cpu_s_until(timeline, phase.start_s)
+        for phase in run.phases
+        if phase.name in _OUTSIDE_INNODB
+    )
+
+
+def _cpu_s_until(timeline: Timeline, at_s: float) -> float:
+    """Between two looks it is taken to grow evenly."""
+    looks = [(0.0, 0.0), *zip(timeline.at_s, timeline.cpu_s, strict=False)]
+    for (one_s, one_cpu_s), (next_s, next_cpu_s) in pairwise(looks):
+        if one_s <= at_s < next_s:
+            return one_cpu_s + (next_cpu_s - one_cpu_s) * (at_s - one_s) / (next_s - one_s)
+    return looks[-1][1]
+
+
 def options_not_in_effect(session: Session) -> Iterator[Finding]:
     """Of those that are compared; what holds for all cells alike is told with the server."""
     wished = {axis.name for axis in session.axes}
@@ -99,4 +140,4 @@ def _as_in(session: Session, version: str, one: Lowered) -> str:
     return f", as where {' or '.join(sorted(others))} was: one experiment, and no effect is told between them"
 
 
-CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client, options_not_in_effect)
+CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client, cpu_outside_innodb, options_not_in_effect)

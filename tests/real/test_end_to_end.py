@@ -35,6 +35,7 @@ EVERY_FILE = {
     "8.0.31": {"discovery", "validation"},
     "mariadb-10.2.11": {"redo apply", "validation"},
     "mariadb-10.11.5": set(),
+    "mariadb-11.4.5": set(),
 }
 """The phases in which a server goes over all files at a crash start."""
 
@@ -74,6 +75,7 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
     summaries = {one["variant"]: one for one in report["summaries"]}
     assert summaries["cold"]["count"] == summaries["warm"]["count"] == runs
     assert report["servers"][version]["@performance_schema"] in ("OFF", "0")
+    assert ("ssl=OFF" in report["servers"][version]["options"].split()) == version.startswith("mariadb")
 
 
 @pytest.mark.alone  # others put files into the cache, or out of it
