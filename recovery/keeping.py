@@ -9,13 +9,14 @@ from recovery.files import copy_atomically, write_atomically
 from recovery.model import Trial
 from recovery.scenarios.outcome import Outcome, Worked
 from recovery.store import LOOKS, STACKS, keeping_in
-from recovery.stored import Run
+from recovery.stored import Run, Verdict
 
 
 def keep(folder: Path, trial: Trial, run: Run, *, outcome: Outcome | Worked | None, logs: Path) -> Run:
-    """The run, with the names of what was kept. Without an outcome it is the log that tells the reason."""
+    """The run, with the names of what was kept. Where it failed it is the log that tells the reason."""
     with keeping_in(folder):
-        log = _log(folder, trial, logs, measured=outcome is not None)
+        has_failed = outcome is None or run.verdict is Verdict.FAILED
+        log = _log(folder, trial, logs, timed=outcome is not None, last=has_failed)
         stacks = None if outcome is None else _stacks(folder, trial, outcome)
         raw = _looks(folder, trial, outcome) if isinstance(outcome, Worked) else None
     return replace(run, log=log, stacks=stacks, raw=raw)
@@ -25,14 +26,20 @@ def _name(trial: Trial) -> str:
     return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
 
 
-def _log(folder: Path, trial: Trial, logs: Path, *, measured: bool) -> str | None:
-    """Of the timed start; after a failure the last log there is."""
-    found = sorted(logs.glob("timed*.err" if measured else "*.err"), key=lambda log: log.stat().st_mtime)
+def _log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
+    """Of the timed start, or the last log there is."""
+    found = sorted(logs.glob("timed*.err"), key=_written) if timed else []
+    if not found and last:
+        found = sorted(logs.glob("*.err"), key=_written)
     if not found:
         return None
     name = f"logs/{_name(trial)}.err"
     copy_atomically(found[-1], folder / name)
     return name
+
+
+def _written(log: Path) -> float:
+    return log.stat().st_mtime
 
 
 def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None:

@@ -12,6 +12,7 @@ from recovery.errors import (
     HostUnfitError,
     RecoveryError,
     ServerFailedError,
+    ServerKilledError,
     StoodStillError,
     StorageFailedError,
     TrialVoidError,
@@ -126,6 +127,7 @@ class Loop:
             self.narrator.say(f"{self.store.folder.name} goes on: {done} of {planned} runs have ended")
         self.narrator.keeping_in(self.store.folder)
         self.stagehand.on_build = self._will_build
+        self.stagehand.session = self.store.folder.name.partition("-")[0]
 
     def _will_build(self, key: str) -> None:
         if key not in self.planned.built:
@@ -155,7 +157,8 @@ class Loop:
             if place not in self._given_up:
                 if trial.number not in done:
                     self._at(place, trial)
-                if is_last and self.request.floor and not self._has_floor(place):
+                is_there = place not in self._given_up
+                if is_last and is_there and self.request.floor and not self._has_floor(place):
                     self._floor(trial, self._bench(place))
             if is_last and not plan.alternating:
                 self.stagehand.leave(place)
@@ -193,6 +196,10 @@ class Loop:
                 run = replace(run, ready_lag_s=None)
             try:
                 run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+                kept = None
+                if run.verdict is Verdict.FAILED and not bench.came_back:
+                    kept = self.stagehand.set_aside(place_of(trial.version, trial.variant))
+                    run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
                 self._learn(trial, bench, outcome, clock_set_s=set_s)
                 self.store.append(replace(run, started_at=started_at))
             except HostUnfitError:
@@ -202,7 +209,9 @@ class Loop:
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
         if ailing is not None:
             raise ailing
-        if not run.verdict.as_asked:
+        if kept is not None:
+            self._begin_anew(trial)
+        elif not run.verdict.as_asked:
             # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
             self._settle(bench, trial)
 
@@ -275,10 +284,26 @@ class Loop:
             bench.server.close()
             if (ailing := blamed(error, bench.datadir.storage, temporary())) is not None:
                 raise ailing from error
-            self._given_up.add(place_of(trial.version, trial.variant))
+            place = place_of(trial.version, trial.variant)
+            self._given_up.add(place)
+            if not bench.came_back and not isinstance(error, ServerKilledError):
+                self.stagehand.drop(place)
             if self.prepared.plan.is_last(trial):
                 return
             self._note(f"{trial.version}: the trials left were not run: {error.message}")
+
+    def _begin_anew(self, trial: Trial) -> None:
+        """After a trial whose data directory was set aside: the next one builds another, where there is one."""
+        place = place_of(trial.version, trial.variant)
+        if self.prepared.plan.is_last(trial):
+            self._given_up.add(place)
+        elif self.stagehand.fits(place):
+            self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
+        else:
+            self._given_up.add(place)
+            self._note(
+                f"{trial.version}: the trials left were not run: no room for a data directory beside the kept one"
+            )
 
     def _note(self, note: str) -> None:
         """For the report, and for who looks on: once."""

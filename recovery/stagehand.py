@@ -80,6 +80,8 @@ class Stagehand:
         self.group = group
         """For the servers that are measured, all of them; whoever opened it removes it."""
         self._open: dict[Place, Bench] = {}
+        self.session = ""
+        """When it began, as in the name of its folder."""
         self.on_build: Callable[[str], None] = lambda _: None
         """Hears of every directory, by its key, before it is built."""
         self._built = set(built)
@@ -114,6 +116,27 @@ class Stagehand:
                 if bench.at_rest:
                     self._can_grow.add(key)
 
+    def set_aside(self, place: Place) -> str | None:
+        """Keeps what its server did not come back over; where, in words. Then the next trial there is over a directory
+        that is built anew. None where it stays in use."""
+        bench, stage = self._open[place], self.stages[place]
+        bench.server.close()
+        told = bench.set_aside()
+        if told is not None:
+            self._open.pop(place).datadir.release()
+            self.stages[place] = replace(stage, whole=False, need=stage.size)
+        return told
+
+    def drop(self, place: Place) -> None:
+        """Removes a directory of this session's own over which its server starts no more: the next builds another."""
+        if self.stages[place].key in self._built:
+            with self._open.pop(place).datadir as datadir:
+                datadir.wipe()
+
+    def fits(self, place: Place) -> bool:
+        """What is still to be made there."""
+        return self.stages[place].need.fits(free(self.request.data))
+
     def __enter__(self) -> Stagehand:
         return self
 
@@ -139,6 +162,7 @@ class Stagehand:
             trace=asked.trace,
             samplers=self.samplers,
             programs=self.programs,
+            session=self.session,
         )
 
     def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.host.copies import copied
 from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, prove_intact
 from recovery.model import Build, Flavor, Layout, Schema, Version
 
@@ -42,6 +44,68 @@ def test_state_comes_back_as_it_was_saved(dirs: DataDirs) -> None:
         dd.save(WHOLE)
     with dirs.acquire(KEY) as dd:
         assert dd.state == WHOLE
+
+
+def test_what_a_server_did_not_come_back_over_is_set_aside(dirs: DataDirs) -> None:
+    """Of a version in a session the first; no run finds it by the key that it had."""
+    first, second = "20261123T010203Z", "20261123T040506Z"
+    for session, is_kept in ((first, True), (first, False), (second, True)):
+        with dirs.acquire(KEY) as dd:
+            assert dd.state.status == "new"
+            fill(dd)
+            dd.save(dataclasses.replace(WHOLE, status="in_use"))
+            kept = dirs.set_aside(dd, session)
+            assert kept == (dirs.root / f"{KEY}-failed-{session}" if is_kept else None)
+            if not is_kept:
+                dd.wipe()
+    assert [(info.key, info.status, info.busy_by) for info in dirs.list()] == [
+        (f"{KEY}-failed-{session}", "failed", None) for session in (first, second)
+    ]
+    assert (dirs.root / f"{KEY}-failed-{first}/mysql/discovery/table_2.ibd").is_file()
+    dirs.remove(f"{KEY}-failed-{first}")
+    assert [info.key for info in dirs.list()] == [f"{KEY}-failed-{second}"]
+
+
+@pytest.mark.parametrize("on_another_disk", [False, True])
+def test_of_a_copy_only_the_copy_is_set_aside(
+    on_another_disk: bool, dirs: DataDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the keys of its encrypted tables."""
+    rename = Path.rename
+
+    def refused(path: Path, to: Path) -> Path:
+        if path.name == "mysql":
+            raise OSError(errno.EXDEV, "another disk")
+        return rename(path, to)
+
+    if on_another_disk:
+        monkeypatch.setattr(Path, "rename", refused)
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        dd.save(WHOLE)
+        (dd.path / "keys").mkdir()
+        (dd.path / "keys" / "keyring").touch()
+        with copied(dd.mysql, dd.path) as copy:
+            (copy.mysql / "ibdata1").write_bytes(b"broken")
+            kept = dirs.set_aside(dd, "20261123T010203Z", copy=copy.mysql)
+        assert kept is not None
+        assert (kept / "mysql" / "ibdata1").read_bytes() == b"broken"
+        assert (kept / "keys" / "keyring").is_file()
+        assert (kept / "mysql" / "discovery" / "table_2.ibd").is_file()
+        assert (dd.mysql / "ibdata1").stat().st_size == 5000
+        prove_intact(dd, SCHEMA)
+
+
+def test_half_of_a_copy_is_not_set_aside(dirs: DataDirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, __: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("recovery.host.datadir.move_out", full)
+    with dirs.acquire(KEY) as dd:
+        dd.save(WHOLE)
+        with pytest.raises(HostUnfitError, match="cannot keep a copy: No space left"):
+            dirs.set_aside(dd, "20261123T010203Z", copy=dd.path)
+        assert [info.key for info in dirs.list()] == [KEY]
 
 
 def test_only_its_owner_may_look_in(dirs: DataDirs) -> None:

@@ -14,6 +14,7 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.ailing import DATA, Folder
 from recovery.host.floor import Reads
+from recovery.keeping import keep
 from recovery.loop import Loop
 from recovery.measured import Floor, Samples, Startup, Usage
 from recovery.model import Build, Cache, Extra, Flavor, Schema, Trial, Variant, Version, starts
@@ -21,15 +22,17 @@ from recovery.plan import Place, make_plan, variants_of
 from recovery.prepared import Prepared
 from recovery.progress import Ahead, Standing
 from recovery.request import Request
+from recovery.results import empty_run
 from recovery.scenarios.bench import Bench
 from recovery.scenarios.crash_recovery import judge
-from recovery.scenarios.outcome import Outcome
+from recovery.scenarios.outcome import Outcome, Worked
 from recovery.scenarios.scenario import Scenario
 from recovery.stagehand import Stagehand
 from recovery.store import find, load
 from recovery.stored import Run, Session, Verdict
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
+GONE = ServerFailedError("it does not come back")
 Step = Callable[["FakeBench"], None]
 
 
@@ -41,6 +44,7 @@ class FakeBench:
         self.notes: list[str] = []
         self.cpus_shared = False
         self.datadir = SimpleNamespace(storage=Folder(DATA, logdir))
+        self.came_back = True
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
@@ -50,6 +54,7 @@ class FakeBench:
         self.extra = extra
         self.variant = variant
         self.repeat = repeat
+        self.came_back = True
 
     def floor(self) -> Reads:
         if self.refuses_to_settle:
@@ -72,6 +77,18 @@ class FakeStagehand:
         self.the_bench = bench
         self.left: list[Place] = []
         self.engine = SimpleNamespace(name="local", facts={})
+        self.aside: str | None = None
+        self.has_room = True
+        self.dropped: list[Place] = []
+
+    def set_aside(self, _: Place) -> str | None:
+        return self.aside
+
+    def fits(self, _: Place) -> bool:
+        return self.has_room
+
+    def drop(self, place: Place) -> None:
+        self.dropped.append(place)
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench
@@ -140,6 +157,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
         step = next(steps)
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
+            bench.came_back = "does not come back" not in str(step)
             raise step
         return replace(good(bench), samples=step if isinstance(step, Samples) else None)
 
@@ -211,14 +229,61 @@ def test_what_goes_wrong_is_stored_with_its_reason_and_the_session_goes_on(
     assert bench.settled == 1
 
 
-def test_a_server_that_does_not_come_back_loses_its_other_trials(tmp_path: Path) -> None:
-    loop, bench, _ = session_of(tmp_path, ["good", ServerFailedError("it crashed"), "good", "good"])
+@pytest.mark.parametrize(("error", "dropped"), [(GONE, 1), (ServerFailedError("it crashed"), 0)])
+def test_a_server_that_does_not_come_back_loses_its_other_trials(
+    error: ServerFailedError, dropped: int, tmp_path: Path
+) -> None:
+    """Its directory is not found by the next session, where this one has built it."""
+    loop, bench, stagehand = session_of(tmp_path, ["good", error, "good", "good"])
     bench.refuses_to_settle = True
     loop.run()
+    assert len(stagehand.dropped) == dropped
     session = stored(tmp_path)
     assert [run.verdict for run in session.runs] == [Verdict.MEASURED, Verdict.FAILED]
     assert session.planned_runs == 4
     assert any("the trials left were not run" in note for note in session.notes)
+
+
+@pytest.mark.parametrize(
+    ("script", "aside", "has_room", "verdicts", "settled"),
+    [
+        ([GONE, "good"], "kept as x", True, "failed measured", 0),
+        ([GONE, "good"], "kept as x", False, "failed", 0),
+        ([GONE, "good"], None, True, "failed measured", 1),
+        ([ServerFailedError("it died at an insert"), "good"], "kept as x", True, "failed measured", 1),
+        (["good", GONE], "kept as x", False, "measured failed", 0),
+    ],
+)
+def test_what_a_server_did_not_come_back_over_is_kept(
+    script: list[Any], aside: str | None, has_room: bool, verdicts: str, settled: int, tmp_path: Path
+) -> None:
+    """And started no more: the next trial is over another directory, where there is room for one."""
+    loop, bench, stagehand = session_of(tmp_path, script, floor=True)
+    stagehand.aside, stagehand.has_room = aside, has_room
+    loop.run()
+    session = stored(tmp_path)
+    assert [str(run.verdict) for run in session.runs] == verdicts.split()
+    assert bench.settled == settled
+    failed = next(run for run in session.runs if run.verdict is Verdict.FAILED)
+    is_kept = aside is not None and GONE.message in str(failed.reason)
+    assert failed.reason == (f"{GONE.message}; kept as x" if is_kept else str(failed.reason).partition(";")[0])
+    assert failed.log is not None
+    assert (find(tmp_path / "results", None) / failed.log).read_text() == "the last words\n"
+    anew = "5.7.22: after run 1 its data directory was built anew."
+    assert (anew in session.notes) == (is_kept and has_room and failed.number == 1)
+    assert bool(session.floors) == (session.runs[-1].verdict is Verdict.MEASURED)
+
+
+def test_the_log_of_a_start_before_the_timed_one_is_kept_where_it_failed(tmp_path: Path) -> None:
+    logs, folder = tmp_path / "server", tmp_path / "session"
+    for made in (logs, folder / "logs"):
+        made.mkdir(parents=True)
+    (logs / "killed-1.err").write_text("it cannot recover\n")
+    trial = Trial(1, VERSION, Variant("recovery", Cache.COLD), 1)
+    worked = Worked(measures={}, seconds=0.0, usage=Usage(), around=None, clients={})
+    for verdict, log in ((Verdict.FAILED, "logs/001-5.7.22-recovery-1.err"), (Verdict.MEASURED, None)):
+        run = replace(empty_run(trial), verdict=verdict)
+        assert keep(folder, trial, run, outcome=worked, logs=logs).log == log
 
 
 def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -52,6 +53,16 @@ def remove_temporary(datadir: Path) -> None:
     for found in datadir.iterdir():
         if found.name.startswith(_OF_ONE_START):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
+def move_out(mysql: Path, to: Path) -> None:
+    """The server's own data directory of a copy, before the copy is removed; from a disk of its own it is copied."""
+    try:
+        mysql.rename(to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(mysql, to)
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.files import sweep_drafts
 from recovery.host import flock, state, tree
 from recovery.host.ailing import DATA, Folder, blamed
-from recovery.host.copies import copy_in, remove_copy
+from recovery.host.copies import copy_in, move_out, remove_copy
 from recovery.host.orphans import SERVERS, end_servers_in
 from recovery.host.state import State
 from recovery.host.tablefiles import table_files
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 _MYSQL, _KEYS = "mysql", "keys"
+_FAILED = "-failed-"
+"""In the key of what is kept of a failed start: before it the key of the directory, after it the session."""
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
 _OWN = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
@@ -161,6 +164,28 @@ class DataDirs:
             renamed.wipe()
             with _unfit(dd.path, "cannot be renamed"):
                 dd.path.rename(renamed.path)
+
+    def set_aside(self, dd: DataDir, session: str, *, copy: Path | None = None) -> Path | None:
+        """Keeps what a server did not come back over, as it was left: the directory, or a copy of the server's own. It
+        gets a key that no run looks for. None where this session has already kept one of this version."""
+        if any(state.load(kept).version == dd.state.version for kept in self.root.glob(f"*{_FAILED}{session}")):
+            return None
+        key, failed = f"{dd.path.name}{_FAILED}{session}", replace(dd.state, status="failed")
+        if copy is None:
+            dd.save(failed)
+            self.rename(dd, key)
+            return self.root / key
+        with self.acquire(key) as kept:
+            try:
+                with _unfit(kept.path, "cannot keep a copy"):
+                    kept.save(replace(failed, bytes=None))
+                    move_out(copy, kept.mysql)
+                    if (dd.path / _KEYS).is_dir():
+                        shutil.copytree(dd.path / _KEYS, kept.path / _KEYS)
+            except BaseException:
+                kept.wipe()
+                raise
+        return kept.path
 
     def list(self) -> tuple[DataDirInfo, ...]:
         if not self.root.exists():

@@ -17,7 +17,7 @@ from recovery.paths import default_data_dir
 from recovery.readback import parse_json
 
 FORMAT = 1
-STATUSES = ("new", "building", "whole", "in_use")
+STATUSES = ("new", "building", "whole", "in_use", "failed")
 _FILE = "state.json"
 _MOST_BYTES = 1 << 26
 
@@ -25,7 +25,8 @@ _MOST_BYTES = 1 << 26
 @dataclass(frozen=True)
 class State:
     status: str
-    """`new` (nothing is promised of what lies there), `building`, `whole`, or `in_use` while trials run."""
+    """`new` (nothing is promised of what lies there), `building`, `whole`, `in_use` while trials run, or `failed`: kept
+    as it was when a server did not come back over it, and used by no run."""
     version: str = ""
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pymysql
 
-from recovery.errors import RecoveryError, ServerFailedError, UsageError
-from recovery.host.datadir import DataDir
+from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, UsageError
+from recovery.host.datadir import DataDir, DataDirs
 from recovery.host.pagecache import flush_caches, make_cold, make_tables_cold, resident_share
 from recovery.host.state import removal
 from recovery.host.tablefiles import table_files
@@ -58,6 +59,8 @@ class Bench:
         """Whether server and clients were to have CPUs of their own, and it was refused."""
         self.at_rest = datadir.state.status == "whole"
         """Nothing has happened since a clean stop: the ledger and the files agree."""
+        self.came_back = True
+        """False where the server failed by itself at the timed start of this trial."""
         self._untimed = 0
         self._acknowledged: dict[str, int] = {}
         """Rows by table that are not in the ledger yet."""
@@ -70,6 +73,7 @@ class Bench:
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
         self.repeat = repeat
+        self.came_back = True
 
     @property
     def description(self) -> dict[str, str]:
@@ -108,7 +112,11 @@ class Bench:
 
         tracer = self._tracer
         self.tell(TIMED_START)
-        startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
+        try:
+            startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
+        except ServerFailedError as error:
+            self.came_back = isinstance(error, ServerKilledError)
+            raise
         self.last_read_bytes = startup.usage.read_bytes
         self._seen = None
         if sampling is not None:
@@ -255,6 +263,16 @@ class Bench:
         self.server.close()
         self._variant = _PLAIN
         self._recount(tuple(self.datadir.state.rows))
+
+    def set_aside(self, copy: Path | None = None) -> str | None:
+        """Keeps what the server did not come back over, this directory or a copy of the server's own; where, in words.
+        None where that is not the first of this version in this session, or it cannot be kept."""
+        try:
+            kept = DataDirs(self.datadir.path.parent).set_aside(self.datadir, self.conditions.session, copy=copy)
+        except RecoveryError as error:
+            self.note(f"What {self.server.build.version} did not come back over could not be kept: {error.message}.")
+            return None
+        return None if kept is None else f"its data directory is kept as {kept}"
 
     def release(self) -> None:
         """The server was stopped cleanly and the ledger is right: the next session need not look."""

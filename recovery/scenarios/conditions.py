@@ -38,3 +38,5 @@ class Conditions:
     """Programs that can take stacks, best first."""
     programs: Mapping[str, Tool] = field(default_factory=dict)
     """That put a server to work, by name."""
+    session: str = ""
+    """When it began: it is in the names of the data directories that are kept of failed starts."""

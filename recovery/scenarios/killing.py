@@ -16,7 +16,7 @@ from recovery.crash.complaints import complaints
 from recovery.crash.dictionary import agreement, failing
 from recovery.crash.verdict import Back, broken, measures
 from recovery.crash.witnesses import Definitions, Inserts, Journalled, Witness
-from recovery.errors import ServerFailedError, TrialVoidError
+from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.host.copies import Copy, copied
 from recovery.host.loopdisk import LoopDisk
 from recovery.host.storage import device_of
@@ -107,13 +107,14 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: f
             kills = [_kill(bench, task, chance, witness, disk=copy.disk, within_s=shutdown_s)]
         if copy.disk is not None:
             copy.disk.replug()
-        if task.moment is Moment.RECOVERY:
-            kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
-        bench.tell("timed start")
         try:
+            if task.moment is Moment.RECOVERY:
+                kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
+            bench.tell("timed start")
             startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
-            return _gone(error, kills)
+            kept = None if isinstance(error, ServerKilledError) else bench.set_aside(copy.mysql)
+            return _gone(error, kills, kept)
         bench.tell("looking at what came back")
         with server.session() as connection:
             databases = (*bench.schema.database_names, *witness.databases)
@@ -131,15 +132,15 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: f
     return _worked(startup, back, kills)
 
 
-def _gone(error: ServerFailedError, kills: Sequence[_Kill]) -> Worked:
-    """The worst that can come of it."""
+def _gone(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) -> Worked:
+    """The worst that can come of it; and where it is kept, in words."""
     return Worked(
         measures=_of_kills(kills),
         seconds=0.0,
         usage=Usage(),
         around=None,
         clients={},
-        broken=(f"it does not come back: {error.message}",),
+        broken=tuple(filter(None, (f"it does not come back: {error.message}", kept))),
     )
 
 

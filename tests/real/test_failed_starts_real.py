@@ -1,0 +1,92 @@
+"""Is what a server did not come back over kept as it was left, with its log, and does the session go on without it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sessions import stored
+
+from recovery.cli import run
+from recovery.host.datadir import DataDirs
+from recovery.measured import Startup
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.killing import TIMED_LOG
+from recovery.server.server import Beside, Server, left_alone
+
+pytestmark = pytest.mark.real
+VERSION, TABLES = "5.7.22", 5
+LEFT_BYTES = 100_000
+
+
+def broken(mysql: Path) -> None:
+    """As a disk may have lost it: the server's own tablespace ends in the midst of a page."""
+    with (mysql / "ibdata1").open("r+b") as file:
+        file.truncate(LEFT_BYTES)
+
+
+def only_first(fault: Callable[[], None], calls: list[object]) -> None:
+    calls.append(None)
+    if len(calls) == 1:
+        fault()
+
+
+def kept_of(data: Path, run_of_it: dict[str, Any], results: Path) -> Path:
+    """It lies where the reason says, as the failed start has left it; and its log is with the results."""
+    (info,) = (info for info in DataDirs(data).list() if info.status == "failed")
+    kept = data / info.key
+    assert run_of_it["verdict"] == "failed"
+    assert run_of_it["reason"].endswith(f"; its data directory is kept as {kept}")
+    assert (kept / "mysql" / "ibdata1").stat().st_size == LEFT_BYTES
+    assert "ibdata1" in (results / "latest" / run_of_it["log"]).read_text()
+    assert str(kept) in "".join((results / "latest" / "report.txt").read_text().split()), "broken into lines"
+    return kept
+
+
+def test_a_start_that_fails_keeps_its_data_directory(
+    at: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed_start, calls = Bench.timed_start, list[object]()
+
+    def failing(bench: Bench, log_name: str) -> Startup:
+        only_first(lambda: broken(bench.datadir.mysql), calls)
+        return timed_start(bench, log_name)
+
+    monkeypatch.setattr(Bench, "timed_start", failing)
+    asked = ["warm-recovery", "--version", VERSION, *at]
+    assert run([*asked, "--runs", "2"]) == 1
+    report = stored(tmp_path)
+    first, second = report["runs"]
+    kept = kept_of(data, first, tmp_path / "results")
+    assert second["verdict"] == "measured", second["reason"]
+    assert f"{VERSION}: after run 1 its data directory was built anew." in report["notes"]
+
+    assert run([*asked, "--runs", "1"]) == 0, "it has nothing to do with the one that is kept"
+    assert "using the data directory" in capsys.readouterr().err
+    assert run(["datadirs", "remove", kept.name, "--data", str(data)]) == 0
+    assert [info.status for info in DataDirs(data).list()] == ["whole"]
+
+
+def test_a_crash_that_is_not_survived_keeps_the_copy(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, calls = Server.start, list[object]()
+
+    def failing(
+        server: Server, *, log_name: str = "", settings: Mapping[str, str] | None = None, beside: Beside = left_alone
+    ) -> Startup:
+        if log_name == TIMED_LOG:
+            only_first(lambda: broken(server.datadir), calls)
+        return start(server, log_name=log_name, settings=settings, beside=beside)
+
+    monkeypatch.setattr(Server, "start", failing)
+    folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--tables", str(TABLES)]
+    one_cell = ["--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1"]
+    assert run(["crash-matrix", "--version", VERSION, "--question", "inserts", "--runs", "2", *one_cell, *folders]) == 1
+    first, second = stored(tmp_path)["runs"]
+    kept = kept_of(data, first, tmp_path / "results")
+    assert second["verdict"] == "measured", "over another copy"
+    assert not list(data.glob("*/copy*"))
+    DataDirs(data).remove(kept.name)
