@@ -45,12 +45,16 @@ class Evidence:
         return None if before is None or after is None else (before, after)
 
     @property
+    def full_bytes(self) -> float | None:
+        return self.cold_bytes or self.data_bytes
+
+    @property
     def is_warm(self) -> bool:
         read = self.run.read_bytes
         if self.shares is None:
             return read is not None and self.cold_bytes is not None and read < _READ * self.cold_bytes
         before, after = self.shares
-        full = self.cold_bytes or self.data_bytes
+        full = self.full_bytes
         reads_less = read is None or not full or read < _READ * full or next_to_nothing(read, self.data_bytes)
         return before >= _RESIDENT * after and reads_less
 

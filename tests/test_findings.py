@@ -141,6 +141,20 @@ def test_a_cold_start_that_found_files_in_the_cache() -> None:
     assert "Only 1000 MB were read in run 2" in one(session(changed(COLD, 1, read_bytes=GB)), "cold-was-not").text
 
 
+def test_a_cache_below_this_machine() -> None:
+    seen: dict[str, str | int | float | None] = {
+        "probe_again_times_faster": 7.2, "probe_again_blocks": 256, "probe_first_read_ms": 0.47,
+        "probe_read_again_ms": 0.065,
+    }  # fmt: skip
+    cold = replace(session(COLD), environment=seen)
+    assert "answer 7.2 times as fast (0.47 ms, then 0.065 ms)" in one(cold, "cached-below").text
+    assert one(cold, "cached-below").text.endswith("Cold means cold to this machine only.")
+    assert "cached-below" not in kinds(replace(session(WARM), environment=seen)), "none was cold"
+    for name, doubtful in (("probe_again_times_faster", 1.4), ("probe_again_blocks", 36)):
+        assert "cached-below" not in kinds(replace(cold, environment={**seen, name: doubtful}))
+    assert "cached-below" not in kinds(session(COLD)), "an older tool has not looked"
+
+
 def test_inodes_stay_warm_without_root() -> None:
     by_file = [replace(run, cold_means="fadvise") for run in COLD]
     assert one(session(by_file), "inodes-were-warm").hint.startswith("Run as root")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from recovery.host import randomreads
-from recovery.host.randomreads import BRIEF, FULL, LEFT_OUT, SHORT, Effort, ReadProbe, Speed, effort_for, probe
+from recovery.host import doctor_storage, randomreads
+from recovery.host.randomreads import BRIEF, FULL, LEFT_OUT, SHORT, Again, Effort, ReadProbe, Speed, effort_for, probe
 from recovery.host.space import Need
 from recovery.host.storage import device_of
 
@@ -67,6 +69,71 @@ def test_no_room_and_no_right_are_words(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "preadv", refuse)
     assert probe(tmp_path, BRIEF).why_not == "Invalid argument", "the folder is not named"
+
+
+def test_blocks_are_read_twice(tmp_path: Path) -> None:
+    if device_of(tmp_path).device is None:
+        pytest.skip("no block device under the temporary files")
+    found = probe(tmp_path, BRIEF)
+    again = found.again
+    assert again is not None
+    assert again.over == "the file just written"
+    assert 0 < again.blocks <= 128
+    facts = found.facts()
+    assert (facts["probe_again_blocks"], facts["probe_first_read_ms"]) == (again.blocks, again.first_ms)
+    assert again.first_ms > 0
+    assert again.again_ms > 0
+
+
+def test_a_block_is_read_again_right_after_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So that what else the host does slows both: the pairs are compared, and not one pass with another."""
+    if device_of(tmp_path).device is None:
+        pytest.skip("no block device under the temporary files")
+    read: list[int] = []
+
+    def timed(places: Iterable[tuple[int, int]], size: int, until: float) -> Iterator[float]:
+        read.extend(offset for _, offset in places)
+        yield from (0.008, 0.002) if len(read) % 4 else (0.004, 0.001)
+
+    with (tmp_path / "file").open("wb") as file:
+        file.write(bytes(1 << 20))
+        monkeypatch.setattr(randomreads, "_reads", timed)
+        found = randomreads._again("a file", [(file.fileno(), 16384 * number) for number in range(5)])
+    assert found == randomreads.Again("a file", 5, first_ms=8.0, again_ms=2.0, times_faster=4.0)
+    assert read == [16384 * number for number in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)]
+
+
+def test_tables_files_that_are_kept_are_read_rather_than_what_was_just_written(tmp_path: Path) -> None:
+    """A few of them, so that the next cold start over them is as it would have been."""
+    if device_of(tmp_path).device is None:
+        pytest.skip("no block device under the temporary files")
+    schema = tmp_path / "5.7.22-discovery-200-abc" / "mysql" / "discovery"
+    schema.mkdir(parents=True)
+    for number in range(200):
+        (schema / f"table_{number}.ibd").write_bytes(b"x" * 16384)
+    os.sync()
+    assert randomreads._of_kept(tmp_path) is None, "one in a hundred is too few"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(randomreads, "_ONE_FILE_IN", 2)
+        found = randomreads._of_kept(tmp_path)
+    assert found is not None
+    assert (found.over, found.blocks) == ("tables' files kept here", 100)
+    assert randomreads._of_kept(tmp_path / "not" / "there") is None
+
+
+def test_the_doctor_says_what_cold_means() -> None:
+    found = ReadProbe(SHORT, {"4k_1": Speed(1, 2.0, 3.0)}, again=Again("x", 256, 0.47, 0.065, 7.2))
+    (check,) = [check for check in doctor_storage.speed(found) if check.name == "just-read blocks"]
+    assert check.detail == (
+        "Blocks that were just read answer 7.2 times as fast (0.47 ms, then 0.065 ms): something below this machine "
+        "(hypervisor, disk controller, the disk itself) keeps what was read."
+    )
+    assert "cold to this machine only" in check.why
+    for times, blocks in ((1.3, 256), (50.0, 99)):
+        other = replace(found, again=Again("the file just written", blocks, 0.47, 0.065, times))
+        (check,) = [check for check in doctor_storage.speed(other) if check.name == "just-read blocks"]
+        assert check.detail.startswith("no cache below is seen: 0.47 ms, then 0.065")
+    assert [check.name for check in doctor_storage.speed(LEFT_OUT)] == ["reads"]
 
 
 def test_the_effort_is_that_of_the_session() -> None:

@@ -176,8 +176,19 @@ def test_the_reason_is_said_once() -> None:
         "5.7.22 second start: 12 to 15 % of the tables' files were in the page cache before it, 100 % after it and "
         "it read 90 to 95 % of what the cold starts read; not counted as warm." in notes
     )
-    unknown = with_second_starts(a_session(a_run(1, "warm", None)))
-    assert any("nothing tells what was in the page cache before it" in note for note in tables(unknown)[0].notes)
+    unknown = with_second_starts(a_session(a_run(1, "warm", 11 * GB)))
+    assert (
+        "5.7.22 second start: nothing tells what was in the page cache before it and it read 50 % of the data "
+        "directory; not counted as warm." in tables(unknown)[0].notes
+    )
+
+
+def test_a_start_of_which_nothing_is_known_is_a_second_start() -> None:
+    session = with_second_starts(a_session(COLD, a_run(2, "warm", None)))
+    assert (
+        "5.7.22 second start: nothing tells what was in the page cache before it; not counted as warm."
+        in tables(session)[0].notes
+    )
 
 
 def test_who_limited_memory_is_not_told_to_buy_some() -> None:

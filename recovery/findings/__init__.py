@@ -10,8 +10,8 @@ from recovery.stored import Finding, Session
 CHECKS = (*spread.CHECKS, *cache.CHECKS, *host.CHECKS, *server.CHECKS, *growth.CHECKS)
 """Of a session about starts."""
 WORK_CHECKS = (
-    *load.CHECKS, *redolog.CHECKS, *memory.CHECKS, spread.few_runs, cache.cold_not_proved, host.stolen, host.held_back,
-    server.debug_build, server.options_not_in_effect,
+    *load.CHECKS, *redolog.CHECKS, *memory.CHECKS, spread.few_runs, cache.cached_below, cache.cold_not_proved,
+    host.stolen, host.held_back, server.debug_build, server.options_not_in_effect,
 )  # fmt: skip
 """Of one about servers at work: what holds for both, and what only they can suffer from."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from recovery.findings.cache import told_cached_below
 from recovery.host import ec2, machine
 from recovery.host.check import Check, told
 from recovery.host.probes import can_write
@@ -100,3 +101,14 @@ def speed(tried: ReadProbe | None) -> Iterator[Check]:
         yield Check(f"{size.removesuffix('k')} KiB reads, {threads} at once", None, detail, why)
     if not tried.speeds:
         yield Check("reads", None, f"not tried: {tried.why_not}", why)
+    if (again := tried.again) is not None:
+        cached = told_cached_below(tried.facts())
+        both = f"{again.first_ms} ms, then {again.again_ms} ({again.blocks} blocks of {again.over})"
+        yield Check(
+            "just-read blocks",
+            None,
+            cached or f"no cache below is seen: {both}",
+            '"cold" means cold to this machine only: a cache below it is not emptied, and may hold what was just '
+            "written, too",
+            "compare starts over files that had been read as often before" if cached else "",
+        )

@@ -9,14 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from recovery.errors import RecoveryError
-from recovery.host import tree
 from recovery.host.limits import Group
 from recovery.host.tablefiles import TableFiles
 
@@ -80,7 +79,7 @@ def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group
 
 def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
     """How many files were opened; of each so many bytes are read, and no more."""
-    names, taking = _paths(files), threading.Lock()
+    names, taking = files.paths(), threading.Lock()
 
     def work(_: int) -> int:
         count = 0
@@ -95,13 +94,6 @@ def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
 
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(work, range(threads)))
-
-
-def _paths(files: TableFiles) -> Iterator[str]:
-    """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
-    for folder in files.folders:
-        for batch in tree.batches(folder):
-            yield from (entry.path for entry in batch if files.holds(entry.name))
 
 
 def _touch(path: str, page_bytes: int) -> None:

@@ -1,4 +1,5 @@
 """How fast is this storage at small reads here and there? Tried on a file of our own, with one and with many in flight.
+And does something below this host cache? Then blocks that were just read answer faster than before.
 
 That is what a freshly written file gives. A cache below this host (a virtual disk's, a RAID controller's) may still
 hold it, and a volume made from a snapshot has blocks to fetch that nobody has read yet, of which these are none: the
@@ -7,25 +8,37 @@ data of a cold start may be slower to get, never faster. It is the storage itsel
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice, repeat
 from pathlib import Path
+from statistics import median
 
+from recovery.findings.cache import LEAST_BLOCKS
 from recovery.host.space import free
 from recovery.host.storage import IN_MEMORY, device_of, nearest
+from recovery.host.tablefiles import TableFiles
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
 AT_ONCE = (1, 16)
 _SEED = 20_260_101
 """The same places in the file each time."""
+_MOST_BLOCKS, _MOST_S = 256, 1.0
+"""That are read twice, and for so long: on storage that is slow, however short the rest."""
+_ONE_FILE_IN = 100
+"""Of the tables' files that are kept: what was read of the others' by a cold start is not changed by reading these."""
+_MOST_LISTED = 50_000
+"""Of these files; to list a million takes seconds."""
+_KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
 @dataclass(frozen=True)
@@ -50,11 +63,26 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class Again:
+    """Blocks that are read twice, one after the other: what else the host does then slows both reads alike."""
+
+    over: str
+    """Of which files. What was just written may be in a cache below as well, and then answers alike both times."""
+    blocks: int
+    first_ms: float
+    """Medians."""
+    again_ms: float
+    times_faster: float
+    """The second read, by the median of all blocks."""
+
+
+@dataclass(frozen=True)
 class ReadProbe:
     effort: Effort
     speeds: dict[str, Speed]
     """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty where it could not be tried."""
     why_not: str | None = None
+    again: Again | None = None
 
     def facts(self) -> dict[str, str | int | float | None]:
         """One flat name a figure, for the report."""
@@ -67,6 +95,14 @@ class ReadProbe:
         }
         for name, speed in self.speeds.items():
             told |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
+        if self.again is not None:
+            told |= {
+                "probe_again_over": self.again.over,
+                "probe_again_blocks": self.again.blocks,
+                "probe_first_read_ms": self.again.first_ms,
+                "probe_read_again_ms": self.again.again_ms,
+                "probe_again_times_faster": self.again.times_faster,
+            }
         return told
 
 
@@ -90,6 +126,7 @@ def probe(folder: Path, effort: Effort) -> ReadProbe:
         if free(place).bytes < 2 * effort.file_bytes:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
         with _written(place, effort.file_bytes) as file, _direct(file) as descriptor:
+            again = _of_kept(folder) or _again(_WRITTEN, _scattered(descriptor, effort.file_bytes))
             speeds = {
                 f"{name}_{threads}": _speed(descriptor, page_bytes, threads=threads, effort=effort)
                 for name, page_bytes in SIZES.items()
@@ -97,7 +134,7 @@ def probe(folder: Path, effort: Effort) -> ReadProbe:
             }
     except OSError as error:
         return ReadProbe(effort, {}, error.strerror or str(error))
-    return ReadProbe(effort, speeds)
+    return ReadProbe(effort, speeds, again=again)
 
 
 @contextmanager
@@ -123,12 +160,53 @@ def _direct(file: int) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _of_kept(data: Path) -> Again | None:
+    """Of first pages of tables' files that earlier sessions have left. None where these are too few."""
+    chance = random.Random()  # noqa: S311  # other files each time
+    with suppress(OSError), ExitStack() as stack:
+        files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
+        if (count := len(files) // _ONE_FILE_IN) >= LEAST_BLOCKS:
+            chosen = chance.sample(files, min(count, _MOST_BLOCKS))
+            return _again(_KEPT, [(stack.enter_context(_opened(path)), 0) for path in chosen])
+    return None
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
+    """Apart from each other, so that reading one fetches no other."""
+    size = SIZES["16k"]
+    pages = range(1, file_bytes // size, 8)
+    chosen = random.Random(_SEED).sample(pages, min(len(pages), _MOST_BLOCKS))  # noqa: S311  # places, no secrets
+    return [(descriptor, size * page) for page in chosen]
+
+
+def _again(over: str, places: Iterable[tuple[int, int]]) -> Again:
+    until, pairs = time.monotonic() + _MOST_S, []
+    for descriptor, offset in places:
+        os.lseek(descriptor, offset, os.SEEK_DATA)  # where it lies on the disk may have to be read, too
+        pairs.append(list(_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
+        if time.monotonic() >= until:
+            break
+    first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
+    return Again(over, len(pairs), first, again, round(median(one / two for one, two in pairs), 2))
+
+
 def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) -> Speed:
     until = time.monotonic() + effort.seconds
     began = time.monotonic()
 
     def work(number: int) -> list[float]:
-        return list(_reads(descriptor, page_bytes, random.Random(_SEED + number), until, effort.file_bytes))  # noqa: S311  # places, no secrets
+        chance, pages = random.Random(_SEED + number), effort.file_bytes // page_bytes  # noqa: S311  # places, no secrets
+        places = ((descriptor, page_bytes * chance.randrange(pages)) for _ in repeat(None))
+        return list(_reads(places, page_bytes, until))
 
     with ThreadPoolExecutor(threads) as pool:
         taken = sorted(seconds for part in pool.map(work, range(threads)) for seconds in part)
@@ -140,13 +218,12 @@ def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) ->
     )
 
 
-def _reads(descriptor: int, page_bytes: int, chance: random.Random, until: float, file_bytes: int) -> Iterator[float]:
+def _reads(places: Iterable[tuple[int, int]], page_bytes: int, until: float) -> Iterator[float]:
     """How long each took; at least one."""
-    pages = file_bytes // page_bytes
     with mmap.mmap(-1, page_bytes) as page:  # as a mapping it begins where a page begins, which O_DIRECT asks for
-        while True:
+        for descriptor, offset in places:
             began = time.perf_counter()
-            os.preadv(descriptor, [page], page_bytes * chance.randrange(pages))
+            os.preadv(descriptor, [page], offset)
             ended = time.perf_counter()
             yield ended - began
             if time.monotonic() >= until:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from recovery.host import tree
 from recovery.model import Layout, Schema
 
 ALL_TABLES = "all_tables.ibd"
@@ -24,6 +26,12 @@ class TableFiles:
     def holds(self, name: str) -> bool:
         """Whether a file of this name, in one of the folders, is theirs."""
         return name.endswith(_ENDING) if self.name is None else name == self.name
+
+    def paths(self) -> Iterator[str]:
+        """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
+        for folder in self.folders:
+            for batch in tree.batches(folder):
+                yield from (entry.path for entry in batch if self.holds(entry.name))
 
     def count(self) -> int:
         """A missing folder holds none."""

@@ -38,16 +38,16 @@ def _shares(before: float | None, after: float | None) -> str | None:
 
 def _why(key: tuple[str, str], starts: Sequence[Evidence]) -> str:
     told = []
+    cold = any(found.cold_bytes for found in starts)
+    read = [(found.run.read_bytes, found.full_bytes) for found in starts if found.run.read_bytes is not None]
     if shares := [found.shares for found in starts if found.shares is not None]:
         before, after = map(_percent, zip(*shares, strict=True))
         told.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
-    read = [(found.run.read_bytes, found.cold_bytes) for found in starts if found.run.read_bytes is not None]
-    if compared := [its / cold for its, cold in read if cold]:
-        told.append(f"it read {_percent(compared)} of what the cold starts read")
-    elif read:
-        told.append(f"it read {figures.size(round(mean(its for its, _ in read) or 0))}")
-    why = " and ".join(told) or "nothing tells what was in the page cache before it"
-    return f"{' '.join(key)}: {why}; not counted as warm."
+    elif not cold or not read:
+        told.append("nothing tells what was in the page cache before it")
+    if compared := [its / full for its, full in read if full]:
+        told.append(f"it read {_percent(compared)} of {'what the cold starts read' if cold else 'the data directory'}")
+    return f"{' '.join(key)}: {' and '.join(told)}; not counted as warm."
 
 
 def _what_to_do(session: Session) -> str:

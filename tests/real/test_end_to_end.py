@@ -70,6 +70,8 @@ def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> 
     assert cold["cold_means"] in ("drop_caches", "fadvise")
     assert cold["resident_before_bytes"] is None or cold["resident_before_bytes"] < 16 * 1024 * 1024
     assert warm["warmups"] is not None
+    if warm["resident_share"] is not None:
+        assert warm["resident_share"] >= 0.9 * warm["resident_share_after"]
     assert (warm["ready_lag_s"] is not None) == can(parse_version(version), "microsecond_stamps")
     assert (warm["ready_lag_s"] or 0) >= 0
     summaries = {one["variant"]: one for one in report["summaries"]}
