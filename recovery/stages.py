@@ -8,8 +8,8 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, UsageError
 from recovery.host.datadir import DataDirs
-from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need, need_for
-from recovery.load.schema import check_template, template_text
+from recovery.host.space import HINT, MOST_OF_THE_ROOM, NOTHING, Need
+from recovery.load.schema import check_template, need_of, template_text
 from recovery.model import Build, Layout, Schema, Version
 from recovery.plan import Place
 from recovery.server.options import merge, shaping
@@ -48,10 +48,9 @@ def survey(
     for place in places:
         build, schema = found[place.version], place.schema(asked)
         refuse(build.version, schema)
-        check_template(schema)
         shape = shaping(merge(settings, dict(place.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
-        size, there = need_for(build.version, schema), kept.get(key)
+        size, there = need_of(check_template(schema), build.version, schema, shape), kept.get(key)
         whole = there is not None and there.status in ("whole", "in_use")
         # What lies there is gone on with, or makes room for itself by being removed.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0

@@ -77,6 +77,8 @@ CAPABILITIES: dict[str, _Span] = {
     "keyring_file": _Span(((5, 7, 11), (8, 4, 0)), None),
     "file_key_management": _Span(None, ((10, 1, 3), None)),
     "par_files": _Span((None, (5, 7, 6)), _ALWAYS),
+    # files of compressed tables take less of the disk than their length
+    "sparse_files": _Span(((5, 7, 0), None), None),
     # what can be switched under load
     "redo_spinning": _Span(((8, 0, 11), None), None),
     "lock_schedule": _Span(None, ((10, 2, 3), (10, 6, 0))),

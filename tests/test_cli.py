@@ -296,6 +296,17 @@ def test_the_plan_of_tables_that_lie_otherwise(tmp_path: Path, capsys: pytest.Ca
         assert any(all(word in line for word in words) for line in lines), words
 
 
+def test_dry_run_plans_space_by_the_size_of_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--version", "5.7.22", "--tables", "1000000", "--data", str(tmp_path), "--set", "innodb_page_size=4k")
+    assert (
+        run(["cold-recovery", "--dry-run", *asked, "--variant", "as-asked:", "--variant", "more:innodb_page_size=8k"])
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "1,000,000 tables: 38.4 GB and" in out
+    assert "1,000,000 tables: 62.9 GB and" in out
+
+
 def test_dry_run_tells_what_cannot_be_in_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     beyond = ["--option", "table_open_cache=1000000"]
     assert run(["interference", "--dry-run", "--version", "5.7.22", "--data", str(tmp_path), *beyond]) == 0

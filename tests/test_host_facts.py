@@ -124,9 +124,9 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
     [
         ("5.6.24", 23.6, 401_000),
         ("5.7.22", 23.6, 401_000),
-        ("8.0.15", 17.9, 201_000),
-        ("8.0.31", 24.4, 201_000),
-        ("9.7.4", 24.4, 201_000),
+        ("8.0.15", 18.5, 201_000),
+        ("8.0.31", 25.1, 201_000),
+        ("9.7.4", 25.1, 201_000),
         ("mariadb-10.11.5", 15.4, 401_000),
     ],
 )
@@ -141,10 +141,10 @@ def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -
     [
         ("5.6.24", Layout.PARTITIONED, 409.6, 6),
         ("5.7.22", Layout.PARTITIONED, 405.5, 5),
-        ("8.0.31", Layout.PARTITIONED, 458.8, 4),
+        ("8.0.31", Layout.PARTITIONED, 461.8, 4),
         ("mariadb-10.11.5", Layout.PARTITIONED, 270.3, 6),
-        ("5.7.22", Layout.GENERAL, 29.7, 1),
-        ("8.0.31", Layout.GENERAL, 20.5, 0),
+        ("5.7.22", Layout.GENERAL, 30.7, 1),
+        ("8.0.31", Layout.GENERAL, 21.5, 0),
     ],
 )
 def test_what_each_table_takes_where_it_lies_otherwise(
@@ -153,6 +153,70 @@ def test_what_each_table_takes_where_it_lies_otherwise(
     few, many = (need_for(parse_version(version), Schema(tables, layout=layout)) for tables in (1000, 2000))
     assert (many - few).bytes / 1e6 == pytest.approx(kilobytes, abs=0.1)
     assert (many - few).inodes == 1000 * inodes
+
+
+def each_kib(
+    version: str, page: str, *, layout: Layout = Layout.FILES, indexes: int = 0, block_bytes: int | None = None
+) -> float:
+    few, many = (
+        need_for(
+            parse_version(version),
+            Schema(tables, layout=layout),
+            {"innodb_page_size": page},
+            indexes=indexes * tables,
+            block_bytes=block_bytes,
+        )
+        for tables in (1000, 2000)
+    )
+    return (many - few).bytes / 1000 / 1024
+
+
+MEASURED = {
+    # version, page size, indexes beside the primary key: KiB on ext4, of 100 to 600 tables
+    ("5.6.24", "4k", 0): 36, ("5.6.24", "8k", 0): 60, ("5.6.24", "16k", 3): 156, ("5.6.24", "4k", 12): 100,
+    ("5.7.22", "4k", 0): 36, ("5.7.22", "8k", 0): 60, ("5.7.22", "16k", 0): 108, ("5.7.22", "32k", 0): 204,
+    ("5.7.22", "64k", 0): 396, ("5.7.22", "16k", 1): 124, ("5.7.22", "16k", 12): 304, ("5.7.22", "4k", 12): 101,
+    ("8.0.15", "4k", 0): 22, ("8.0.15", "16k", 0): 82, ("8.0.15", "16k", 1): 114, ("8.0.15", "16k", 6): 211,
+    ("8.0.31", "4k", 0): 30, ("8.0.31", "16k", 0): 114, ("8.0.31", "64k", 0): 450, ("8.0.31", "16k", 3): 163,
+    ("8.0.31", "4k", 6): 63, ("8.0.31", "4k", 12): 91,
+    ("mariadb-10.2.11", "4k", 0): 28, ("mariadb-10.2.11", "16k", 0): 100, ("mariadb-10.2.11", "4k", 12): 95,
+    ("mariadb-10.11.5", "4k", 0): 20, ("mariadb-10.11.5", "64k", 0): 260, ("mariadb-10.11.5", "16k", 12): 264,
+    ("mariadb-11.4.5", "4k", 0): 20, ("mariadb-11.4.5", "16k", 0): 68, ("mariadb-11.4.5", "16k", 6): 164,
+}  # fmt: skip
+COMPRESSED = {
+    # version, page size, compressed pages in KiB or 0 where the server chooses them
+    ("5.6.24", "16k", 4): 76, ("5.7.22", "16k", 1): 16, ("5.7.22", "16k", 0): 44, ("5.7.22", "8k", 4): 28,
+    ("5.7.22", "4k", 4): 36, ("8.0.31", "16k", 1): 10, ("8.0.31", "16k", 8): 58, ("8.0.31", "8k", 0): 30,
+    ("mariadb-10.11.5", "16k", 1): 68, ("mariadb-10.2.11", "16k", 16): 100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "kib"), MEASURED.items())
+def test_a_table_takes_what_was_measured_with_pages_of_every_size(asked: tuple[str, str, int], kib: int) -> None:
+    version, page, indexes = asked
+    assert kib * 0.92 <= each_kib(version, page, indexes=indexes) <= kib * 1.19
+
+
+@pytest.mark.parametrize(("asked", "kib"), COMPRESSED.items())
+def test_and_with_compressed_ones(asked: tuple[str, str, int], kib: int) -> None:
+    version, page, block = asked
+    assert kib * 0.92 <= each_kib(version, page, block_bytes=block * 1024) <= kib * 1.15
+
+
+@pytest.mark.parametrize(
+    ("version", "page", "kib"),
+    [("5.7.22", "4k", 18), ("5.7.22", "16k", 29), ("8.0.31", "4k", 9), ("8.0.31", "16k", 21)],
+)
+def test_and_in_one_file(version: str, page: str, kib: int) -> None:
+    assert each_kib(version, page, layout=Layout.GENERAL) == pytest.approx(kib, rel=0.05)
+
+
+def test_a_million_tables_with_small_pages() -> None:
+    """112 GB were asked for, and 37 are needed."""
+    version, schema = parse_version("5.7.22"), Schema(1_000_000)
+    for settings in ({"innodb_page_size": "4096"}, {"loose_innodb_page_size": "4K"}):
+        assert need_for(version, schema, settings).bytes / 1e9 == pytest.approx(38.4, abs=0.1)
+    assert need_for(version, schema).bytes == need_for(version, schema, {"innodb_page_size": "nonsense"}).bytes
 
 
 def test_space_is_refused_with_figures(tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from recovery.errors import RecoveryError
 from recovery.host import floor
 from recovery.host.tablefiles import TableFiles
+from recovery.scenarios.bench import Bench
+from recovery.scenarios.floor import floor as floor_of
 
 
 @pytest.fixture
@@ -29,18 +33,34 @@ def test_each_file_once(threads: int, page_bytes: int, folders: tuple[Path, ...]
 
 def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
     times_cold = []
-    found = floor.measure(TableFiles(folders), lambda: times_cold.append(1), None)
+    found = floor.measure(TableFiles(folders), 16384, lambda: times_cold.append(1), None)
     assert len(times_cold) == 6, "each twice"
     assert (found.files, found.threads) == (200, floor.MANY)
     assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
 
 
+@pytest.mark.parametrize(("flags", "page_bytes"), [(0, 16384), (3 << 6, 4096), (0x17, 65536)])
+def test_as_much_of_each_as_a_page_of_the_server(
+    flags: int, page_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which its system tablespace tells, be it MySQL's or MariaDB's."""
+    (tmp_path / "ibdata1").write_bytes(bytes(54) + flags.to_bytes(4) + bytes(6))
+    asked: list[int] = []
+    monkeypatch.setattr("recovery.scenarios.floor.measure_floor", lambda _, size, *__: asked.append(size))
+    bench = SimpleNamespace(
+        at_rest=True, disturbed=lambda: None, files="its", datadir=SimpleNamespace(mysql=tmp_path),
+        server=SimpleNamespace(group=None),
+    )  # fmt: skip
+    floor_of(cast(Bench, bench))
+    assert asked == [page_bytes]
+
+
 def test_the_only_file_of_all_tables(folders: tuple[Path, ...]) -> None:
     """In the process that reads as well."""
-    found = floor.measure(TableFiles(folders[:1], "table_7.ibd"), lambda: None, None)
+    found = floor.measure(TableFiles(folders[:1], "table_7.ibd"), 16384, lambda: None, None)
     assert found.files == 1
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
-        floor.measure(TableFiles((tmp_path / "nobody",)), lambda: None, None)
+        floor.measure(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)

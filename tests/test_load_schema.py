@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
+from recovery.host.space import need_for
 from recovery.host.tablefiles import ALL_TABLES
 from recovery.load.schema import (
     ScriptSize,
@@ -16,6 +17,7 @@ from recovery.load.schema import (
     goes_on,
     measure,
     measure_by_rendering,
+    need_of,
     render,
     statements,
     template_text,
@@ -24,6 +26,7 @@ from recovery.load.script import render_text, variables
 from recovery.load.statements import Kind, kind_of, split
 from recovery.model import Layout, Schema
 from recovery.paths import template_dir
+from recovery.versions import parse_version
 
 
 def own(folder: Path, text: str, tables: int = 3) -> Schema:
@@ -173,3 +176,18 @@ def test_the_size_of_our_own_templates_is_known_without_rendering(rows: int, dat
 )
 def test_a_script_that_goes_on_where_a_smaller_one_ended(smaller: Schema, larger: Schema, expected: bool) -> None:
     assert goes_on(smaller, larger) is expected
+
+
+def test_what_a_template_says_of_the_space_its_tables_take(tmp_path: Path) -> None:
+    """Two of three have an index."""
+    text = """create schema discovery;
+    {%- for number in range(3) %}
+    create table discovery.t{{ number }} (id int primary key, a int{{ ", key (a)" if number }})
+    {%- if rows == 0 or number %} row_format=compressed key_block_size={{ number + 1 }}{% endif %};
+    {%- endfor %}"""
+    schema = own(tmp_path, text)
+    assert measure(schema) == ScriptSize(4, 3, indexes=2, block_bytes=3072)
+    assert measure(replace(schema, rows=1)) == ScriptSize(4, 3, indexes=2), "one of them is not compressed"
+    version, settings = parse_version("8.0.31"), {"innodb_page_size": "8k"}
+    needed = need_for(version, schema, settings, indexes=2, block_bytes=3072)
+    assert need_of(measure(schema), version, schema, settings) == needed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.load.statements import Kind, creates_table, kind_of, split
+from recovery.load.statements import Kind, compressed_kib, count_indexes, creates_table, kind_of, split
 
 
 def statements(script: str) -> list[str]:
@@ -100,3 +100,30 @@ def test_what_creates_a_table() -> None:
     assert creates_table("create table t like u")
     assert not creates_table("create temporary table t (id int)")
     assert not creates_table("create tablespace t")
+
+
+@pytest.mark.parametrize(
+    ("definition", "indexes"),
+    [
+        ("create table t (id int primary key auto_increment)", 0),
+        ("create table t (a int, PRIMARY  KEY (a), KEY k_1 (a), unique key (a), INDEX i (a))", 3),
+        ("create table t (a int unique, fulltext key f (b), spatial index (c), foreign key (a) references u (a))", 4),
+        ("create table t (`key` int comment 'an index', index_of int, unique_id int) key_block_size=4", 0),
+    ],
+)
+def test_indexes_beside_the_primary_key_are_counted(definition: str, indexes: int) -> None:
+    assert count_indexes(definition) == indexes
+
+
+@pytest.mark.parametrize(
+    ("options", "kib"),
+    [
+        ("", None),
+        ("row_format=dynamic comment='row_format=compressed'", None),
+        ("ROW_FORMAT = Compressed", 0),
+        ("row_format=compressed key_block_size=4", 4),
+        ("key_block_size 16", 16),
+    ],
+)
+def test_the_size_of_compressed_pages(options: str, kib: int | None) -> None:
+    assert compressed_kib(f"create table t (id int primary key) {options}") == kib

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, UsageError
-from recovery.host.space import Need
+from recovery.host.space import Need, need_for
 from recovery.model import Build, Cache, Extra, Flavor, Layout, Named, Schema, Variant, Version, starts
 from recovery.plan import Place, make_plan, places_for, variants_of
-from recovery.stages import Stage, check_room
+from recovery.stages import Stage, check_room, survey
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
@@ -154,3 +154,16 @@ def test_a_directory_that_grows_needs_the_room_of_the_largest() -> None:
     check_room(growing, Need(21 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError):
         check_room(growing, Need(19 * 10**9, 10_000), keep=False)
+
+
+def test_what_a_data_directory_needs_follows_from_its_pages_and_its_template(tmp_path: Path) -> None:
+    table = "create table s.t{{ n }} (id int primary key, key (id));"
+    text = f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}"
+    (tmp_path / "own.sql.j2").write_text(text)
+    build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
+    asked = Schema(1000, database="s", template=tmp_path / "own.sql.j2")
+    places = [Place(NEW), Place(NEW, settings=(("innodb_page_size", "8k"),))]
+    small, more = survey(places, [build], asked=asked, data=tmp_path, settings={"innodb_page_size": "4096"})
+    # six pages and one for the index, in whole blocks, and the .frm
+    assert small.size == need_for(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
+    assert (more.size - small.size).bytes == 1000 * (60 - 32) * 1024

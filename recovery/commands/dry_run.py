@@ -18,14 +18,15 @@ from recovery.estimate import duration_text, seconds_for
 from recovery.foreseen import foresee
 from recovery.host.datadir import DataDirs
 from recovery.host.limitable import needed
-from recovery.host.space import free, need_for
+from recovery.host.space import free
 from recovery.leftout import left_out
 from recovery.limited import words
-from recovery.load.schema import check_template
+from recovery.load.schema import check_template, need_of
 from recovery.model import Extra, Layout, Schema, Version
 from recovery.plan import is_over, places_for
 from recovery.request import Request
 from recovery.scenarios import find_scenario
+from recovery.server.options import merge
 from recovery.stacks.programs import programs
 from recovery.stages import may_alternate, refuse
 
@@ -69,7 +70,11 @@ def _plan(request: Request) -> Iterator[str]:
     for told in (*request.unasked, *left_out([one for one in versions if one not in names], variants)):
         yield f"  {told}"
     schemas = [place.schema(request.schema) for place in places]
-    needs = [need_for(place.version, schema) for place, schema in zip(places, schemas, strict=True)]
+    given = dict(request.settings)
+    needs = [
+        need_of(check_template(schema), place.version, schema, merge(given, dict(place.settings)))
+        for place, schema in zip(places, schemas, strict=True)
+    ]
     for place, schema, need in zip(places, schemas, needs, strict=True):
         refuse(place.version, schema)
         here = [variant for variant in variants if is_over(variant, place)]

@@ -38,6 +38,6 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
             seconds += build_seconds(place.version, replace(schema, rows=0))
         loads = [variant.task for variant in here if isinstance(variant.task, Load)]
         loads_s = request.runs * sum(load.seconds + load.warmup_s for load in loads)
-        need = need_for(place.version, schema)
+        need = need_for(place.version, schema, {**dict(request.settings), **dict(place.settings)})
         found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes, loads_s)
     return found

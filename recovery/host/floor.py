@@ -23,7 +23,6 @@ _HOME = Path(__file__).parent.parent.parent
 """Where this package is: another folder may have one of the same name in it."""
 MANY = 16
 """Threads: as many as the newest servers use at most."""
-PAGE_BYTES = 16384
 _TIMES = 2
 _TAKE = 64
 """Files that a thread takes at once."""
@@ -40,18 +39,18 @@ class Reads:
     """So often was each measured; the shortest is told."""
 
 
-def measure(files: TableFiles, make_cold: Callable[[], object], group: Group | None) -> Reads:
+def measure(files: TableFiles, page_bytes: int, make_cold: Callable[[], object], group: Group | None) -> Reads:
     """Over cold files each time, and the shorter of two: a disk that others use is slower at times, never faster."""
 
-    def one(threads: int, page_bytes: int) -> tuple[int, float]:
+    def one(threads: int, read_bytes: int) -> tuple[int, float]:
         found = []
         for _ in range(_TIMES):
             make_cold()
-            found.append(_in_a_process(files, threads, page_bytes, group))
+            found.append(_in_a_process(files, threads, read_bytes, group))
         return min(found, key=lambda one: one[1])
 
-    count, one_thread_s = one(1, PAGE_BYTES)
-    _, many_threads_s = one(MANY, PAGE_BYTES)
+    count, one_thread_s = one(1, page_bytes)
+    _, many_threads_s = one(MANY, page_bytes)
     _, open_s = one(1, 0)
     return Reads(count, one_thread_s, many_threads_s, MANY, open_s, _TIMES)
 

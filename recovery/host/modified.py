@@ -37,13 +37,17 @@ def _written(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
 
 
 def _newest_lsn(path: Path) -> int:
-    newest = 0
+    newest, size = 0, page_bytes_of(path)
     with path.open("rb") as file:
-        size = page_bytes(file.read(_FLAGS_AT + 4))
         for start in range(0, os.fstat(file.fileno()).st_size, size):
             file.seek(start + _LSN_AT)
             newest = max(newest, int.from_bytes(file.read(8)))
     return newest
+
+
+def page_bytes_of(path: Path) -> int:
+    with path.open("rb") as file:
+        return page_bytes(file.read(_FLAGS_AT + 4))
 
 
 def page_bytes(first_page: bytes) -> int:

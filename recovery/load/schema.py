@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import UsageError
+from recovery.host.space import Need, need_for
 from recovery.load.script import read_template, render_text, variables
-from recovery.load.statements import creates_table, split
-from recovery.model import Layout, Schema
+from recovery.load.statements import compressed_kib, count_indexes, creates_table, split
+from recovery.model import Layout, Schema, Version
 from recovery.paths import template_dir
 
 ROWS_IN_AN_INSERT = 1000
@@ -20,6 +21,10 @@ ROWS_IN_AN_INSERT = 1000
 class ScriptSize:
     statements: int
     tables: int
+    indexes: int = 0
+    """Of all tables, beside their primary keys."""
+    block_bytes: int | None = None
+    """Of compressed pages, the largest, or 0 where the server chooses it; None where not all tables have such."""
 
 
 def template_path(schema: Schema) -> Path:
@@ -58,11 +63,22 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
-    count = tables = 0
+    count = tables = indexes = 0
+    compressed: set[int | None] = set()
     for statement in statements(schema):
         count += 1
-        tables += creates_table(statement)
-    return ScriptSize(count, tables)
+        if creates_table(statement):
+            tables += 1
+            indexes += count_indexes(statement)
+            compressed.add(compressed_kib(statement))
+    sizes = [kib for kib in compressed if kib is not None]
+    block_bytes = 1024 * max(sizes) if len(sizes) == len(compressed) > 0 else None
+    return ScriptSize(count, tables, indexes, block_bytes)
+
+
+def need_of(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> Need:
+    """What the disk must have for the tables of a script."""
+    return need_for(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 
 def goes_on(smaller: Schema, larger: Schema) -> bool:

@@ -10,25 +10,27 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import recovery
 from recovery.builds.libraries import eatmydata
-from recovery.errors import RecoveryError, StorageFailedError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
 from recovery.files import on_the_disk
 from recovery.host.ailing import blaming, temporary
 from recovery.host.datadir import State, allocated_bytes
 from recovery.host.signals import handled_by
-from recovery.host.space import check_space, need_for
+from recovery.host.space import HINT, Need, check_space, free, taken_by
 from recovery.host.standstill import Standstill
 from recovery.host.tablefiles import table_files
 from recovery.load.build import BuildInterruptedError, StatementFailedError, build
 from recovery.load.ground import Ground
 from recovery.load.insert import count_rows, insert_statements, tables_of
 from recovery.load.profile import BuildProfile, build_profile
-from recovery.load.schema import ScriptSize, check_template, statements, sysbench_tables
+from recovery.load.schema import ScriptSize, check_template, need_of, statements, sysbench_tables
+from recovery.load.statements import creates_table
 from recovery.model import Build, Layout, Schema
 from recovery.paths import template_dir
 from recovery.server.client import count_tables, scalar
@@ -44,6 +46,10 @@ class StageDiffersError(UsageError):
     """What was built is not what was asked."""
 
 
+class TablesTooLargeError(HostUnfitError):
+    """The disk does not hold as many of them as were asked for."""
+
+
 def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop: threading.Event | None = None) -> None:
     """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
     everything else that goes wrong leaves one that the next call begins anew."""
@@ -54,7 +60,7 @@ def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop:
             done = _begin(ground, size)
             _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
             whole = _prove(ground)
-    except (StatementFailedError, StageDiffersError):
+    except (StatementFailedError, StageDiffersError, TablesTooLargeError):
         # It can't become right by going on, and it may be 20 GB.
         ground.target.wipe()
         raise
@@ -71,7 +77,7 @@ def _begin(ground: Ground, size: ScriptSize) -> int:
     state, version = ground.target.state, ground.build.version
     resumable = state.status == "building" and state.fingerprint == ground.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    need = need_for(version, ground.schema)
+    need = need_of(size, version, ground.schema, ground.settings)
     if done:
         check_space(ground.target.path, need.part(done / size.statements))
         ground.target.save(replace(state, statements_done=0, schema=_stored(ground.schema)))
@@ -128,7 +134,7 @@ def _load(
                     connections=profile.connections,
                     batch=profile.batch,
                     done=done,
-                    progress=lambda so_far: progress(so_far, total),
+                    progress=_checked(ground, total, progress),
                     stop=stop,
                     give_up=server.close,
                 )
@@ -141,6 +147,35 @@ def _load(
         ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
         raise BuildInterruptedError(reached)
+
+
+def _checked(ground: Ground, total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
+    """Tells the progress; and after the first percent looks, once, whether the disk holds all tables if they are like
+    those that are there: a template may make larger ones, or more files, than was planned."""
+    looked = ground.schema.layout is Layout.GENERAL
+
+    def on_progress(so_far: int) -> None:
+        nonlocal looked
+        progress(so_far, total)
+        if not looked and so_far >= total / 100:
+            made = sum(map(creates_table, islice(statements(ground.schema), so_far)))
+            looked = made > 0
+            if made:
+                _check_rest(ground, made)
+
+    return on_progress
+
+
+def _check_rest(ground: Ground, made: int) -> None:
+    left = ground.schema.total_tables - made
+    taken, room = taken_by(table_files(ground.target.mysql, ground.schema).folders), free(ground.target.path)
+    rest = Need(taken.bytes * left // made, taken.inodes * left // made)
+    if not rest.fits(room):
+        raise TablesTooLargeError(
+            f"the first {made:,} tables of {ground.build.version} take {taken}: {left:,} more need {rest}, "
+            f"and {room} are free",
+            HINT,
+        )
 
 
 def _build_settings(ground: Ground) -> Settings:

@@ -37,6 +37,10 @@ _INSERT = re.compile(r"insert\b", re.IGNORECASE)
 _SESSION = re.compile(r"(?:use|set)\b", re.IGNORECASE)
 _DEPENDS = re.compile(r"\b(?:like|references|select|union)\b", re.IGNORECASE)
 _FILLS = re.compile(r"insert\s*/\*\s*fills\s*\*/", re.IGNORECASE)
+_QUOTED = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|`[^`]*+`""", re.DOTALL)
+_INDEX = re.compile(r"\bprimary\s+key\b|\b(unique(?:\s+(?:key|index))?|key|index)\b", re.IGNORECASE)
+_COMPRESSED = re.compile(r"\brow_format\s*=?\s*compressed\b|\bkey_block_size\b", re.IGNORECASE)
+_KEY_BLOCK_SIZE = re.compile(r"\bkey_block_size\s*=?\s*(\d{1,2})\b", re.IGNORECASE)
 REFERENCES = re.compile(r"\breferences\b", re.IGNORECASE)
 
 
@@ -83,6 +87,20 @@ def kind_of(statement: str) -> Kind:
 def creates_table(statement: str) -> bool:
     """A table that stays: a temporary one is none."""
     return _CREATE_TABLE.match(statement) is not None
+
+
+def count_indexes(definition: str) -> int:
+    """That a table's definition names, beside its primary key."""
+    return sum(bool(found[1]) for found in _INDEX.finditer(_QUOTED.sub("", definition)))
+
+
+def compressed_kib(definition: str) -> int | None:
+    """The size of a table's compressed pages, 0 where the server chooses it; None where they are not compressed."""
+    plain = _QUOTED.sub("", definition)
+    if _COMPRESSED.search(plain) is None:
+        return None
+    asked = _KEY_BLOCK_SIZE.search(plain)
+    return int(asked[1]) if asked else 0
 
 
 def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:

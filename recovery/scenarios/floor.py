@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recovery.host.floor import Reads
 from recovery.host.floor import measure as measure_floor
+from recovery.host.modified import page_bytes_of
 from recovery.measured import ColdProof
 from recovery.scenarios.bench import Bench
 
@@ -18,4 +19,4 @@ def floor(bench: Bench) -> Reads:
         bench.tell("reading first pages")
         return proof
 
-    return measure_floor(bench.files, emptied, bench.server.group)
+    return measure_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)

@@ -15,12 +15,14 @@ import psutil
 import pytest
 
 from recovery.builds.resolve import Sources, resolve
-from recovery.errors import RecoveryError, ServerFailedError
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
 from recovery.host.datadir import DataDir, DataDirs, prove_intact
+from recovery.host.space import Need
 from recovery.host.storage import device_of
 from recovery.load.build import BuildInterruptedError
 from recovery.load.ground import Ground
 from recovery.load.insert import InsertsFailedError, count_rows, fire, insert_statements
+from recovery.load.schema import check_template, need_of
 from recovery.load.stage import StageDiffersError, prepare_stage
 from recovery.model import Build, Schema
 from recovery.server.local import LocalLauncher
@@ -122,6 +124,25 @@ def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[...
             with pytest.raises(InsertsFailedError) as caught:
                 fire(connection, script)
             assert caught.value.acknowledged == {}
+
+
+def test_tables_larger_than_planned_are_refused_after_the_first_ones(
+    stage: Callable[..., DataDir], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full-text index makes eleven files beside the table's own."""
+    text = """create schema discovery;
+    {% for number in range(1, tables + 1) -%}
+    create table discovery.t_{{ number }} (id int primary key, t text, fulltext key (t));
+    {% endfor %}"""
+    schema, told = own(tmp_path, text, 1000), list[int]()
+    planned = need_of(check_template(schema), build_of("5.7.22").version, schema, {})
+    monkeypatch.setattr("recovery.load.stage.free", lambda _: Need(10**12, planned.inodes))
+    with pytest.raises(HostUnfitError, match=r"the first \d+ tables of 5\.7\.22 take .* are free") as caught:
+        stage("5.7.22", schema, progress=lambda done, total: told.append(done))
+    assert "TABLES=" in caught.value.hint
+    assert 0 < max(told) < 1000, "and not after all of them"
+    assert left(stage).state.status == "new"
+    assert not left(stage).mysql.exists(), "it may be large"
 
 
 @pytest.mark.parametrize("version", ["5.7.22", "mariadb-10.11.5"])
