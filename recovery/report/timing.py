@@ -13,7 +13,11 @@ from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
 
 
 def timing_tables(session: Session) -> Iterator[Table]:
-    summaries = summarised(session)
+    found = summarised(session)
+    of_second_starts = {one.version for one in found if is_second_start(one.variant)}
+    summaries = tuple(
+        one for one in found if one.count or one.failed or one.void or one.version not in of_second_starts
+    )
     yield _timing(session, summaries)
     if len(session.versions) > 1:
         yield _ratios(baseline_of(session), summaries)
