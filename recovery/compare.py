@@ -3,7 +3,6 @@ several. Pure."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +11,8 @@ from recovery.measures import Middle, figures_taken, is_work, middles
 from recovery.model import is_second_start
 from recovery.quantities import quantity
 from recovery.stored import STARTUP, Session
-from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
-from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
+from recovery.students import Compared, described, effect_95, stored_effect
+from recovery.summary import Summary, baseline_of, measured_by, summarised
 
 _PASSING = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -47,6 +46,8 @@ class Difference:
 class OfSession:
     """What one session of a side came to."""
 
+    place: int
+    """Of the session in its side, from 0."""
     mean: float | None
     interval: float | None
     count: int
@@ -90,7 +91,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
     first, second = one[0], other[0]
     if first.figure != second.figure:
         return
-    alone = all(len(session.versions) == 1 for session in (*one, *other))
+    alone = all(len({version for session in side for version in session.versions}) == 1 for side in (one, other))
     several = len(one) > 1 or len(other) > 1
     sides = [_measured(side, alone=alone) for side in (one, other)]
     for (version, variant), ones in sides[0].items():
@@ -100,9 +101,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
         # Runs of one session share what that session met: between several sessions their means are the sample.
         values = [[found.mean for found in side] if several else side[0].values for side in (ones, others)]
         known = [[value for value in side if value is not None] for side in values]
-        of_sessions = [
-            tuple(OfSession(found.mean, found.interval, len(found.values)) for found in side) for side in (ones, others)
-        ]
+        of_sessions = [tuple(map(_of_session, side)) for side in (ones, others)]
         yield Pair(
             variant, _joined(ones), _joined(others), *(of_sessions if several else ()),
             **stored_effect(effect_95(known[1], known[0])),
@@ -111,6 +110,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class _Found:
+    place: int
     summary: Summary | Middle
     values: Sequence[float]
 
@@ -123,13 +123,17 @@ class _Found:
         return self.summary.interval if isinstance(self.summary, Middle) else self.summary.interval_s
 
 
+def _of_session(found: _Found) -> OfSession:
+    return OfSession(found.place, found.mean, found.interval, len(found.values))
+
+
 def _measured(side: Side, *, alone: bool) -> dict[tuple[str, str], list[_Found]]:
     """By version and variant what each session has of it."""
     found: dict[tuple[str, str], list[_Found]] = {}
-    for session in side:
+    for place, session in enumerate(side):
         times = {(version, variant): figures_taken(session, runs) for version, variant, runs in measured_by(session)}
         for key, summary in _middles(session).items():
-            found.setdefault(("" if alone else key[0], key[1]), []).append(_Found(summary, times.get(key, [])))
+            found.setdefault(("" if alone else key[0], key[1]), []).append(_Found(place, summary, times.get(key, [])))
     return found
 
 
@@ -138,17 +142,13 @@ def _joined(found: Sequence[_Found]) -> Summary | Middle:
     first = found[0].summary
     if len(found) == 1:
         return first
-    means = [one.mean for one in found if one.mean is not None]
-    values = [value for one in found for value in one.values]
-    counted = {name: sum(getattr(one.summary, name) for one in found) for name in ("count", "failed", "void")}
-    figures: dict[str, Any] = {
-        "mean": mean(means), "median": statistics.median(values) if values else None,
-        "min": min(values, default=None), "max": max(values, default=None),
-        "stdev": statistics.stdev(means) if len(means) > 1 else None,
-        "interval": half_interval_95(means) if len(means) >= LEAST_RUNS else None,
-    }  # fmt: skip
     unit = "" if isinstance(first, Middle) else "_s"
-    return replace(first, **counted, **{name + unit: value for name, value in figures.items()})
+    counted = {name: sum(getattr(one.summary, name) for one in found) for name in ("count", "failed", "void")}
+    runs = described([value for one in found for value in one.values], unit)
+    means = described([one.mean for one in found if one.mean is not None], unit)
+    of_means = {name + unit: means[name + unit] for name in ("mean", "stdev", "interval")}
+    changes: dict[str, Any] = {**counted, **runs, **of_means}
+    return replace(first, **changes)
 
 
 def _middles(session: Session) -> dict[tuple[str, str], Summary | Middle]:
@@ -213,8 +213,10 @@ def not_measured(session: Session) -> str | None:
 def worse(figure: str, found: Compared, allowed: float) -> bool:
     """By more than is allowed, and significantly. Where neither more nor less is better nothing can be worse."""
     more_is_better = False if figure == STARTUP else quantity(figure).more_is_better
-    if found.ratio is None or not found.differs or more_is_better is None:
+    if not found.differs or more_is_better is None:
         return False
+    if found.ratio is None:
+        return ((found.difference or 0.0) < 0) is more_is_better
     return found.ratio < 1 - allowed if more_is_better else found.ratio > 1 + allowed
 
 
@@ -226,6 +228,20 @@ def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
         for each in _middles(session).values()
         for figure in [session.figure_of(each.variant)]
         if each.version != base and worse(figure, each, allowed)
+    )
+
+
+def not_compared(session: Session) -> tuple[str, ...]:
+    """What a limit cannot be judged by: second starts, and versions without an interval beside the baseline."""
+    base = baseline_of(session)
+    second = {each.version for each in _middles(session).values() if is_second_start(each.variant)}
+    return tuple(
+        f"{each.version} {each.variant}"
+        for each in _middles(session).values()
+        if each.version != base
+        and each.differs is None
+        and not is_second_start(each.variant)
+        and (each.count or each.version in second or base in second)
     )
 
 

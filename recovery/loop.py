@@ -297,13 +297,8 @@ class Loop:
         place = place_of(trial.version, trial.variant)
         if self.prepared.plan.is_last(trial):
             self._given_up.add(place)
-        elif self.stagehand.fits(place):
-            self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
         else:
-            self._given_up.add(place)
-            self._note(
-                f"{trial.version}: the trials left were not run: no room for a data directory beside the kept one"
-            )
+            self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
 
     def _note(self, note: str) -> None:
         """For the report, and for who looks on: once."""

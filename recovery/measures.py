@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -12,7 +11,7 @@ from recovery.chance import stand_out
 from recovery.effect import are_one
 from recovery.quantities import QUANTITIES, quantity
 from recovery.stored import STARTUP, Axis, Run, Session, Verdict
-from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
+from recovery.students import Compared, described, effect_95, stored_effect
 from recovery.summary import baseline_of, cells_of, mean
 
 
@@ -237,12 +236,7 @@ def _middle(key: tuple[str, str], name: str, runs: Sequence[Run]) -> Middle:
         name=name,
         unit=quantity(name).unit,
         count=len(values),
-        mean=mean(values),
-        median=statistics.median(values) if values else None,
-        min=min(values, default=None),
-        max=max(values, default=None),
-        stdev=statistics.stdev(values) if len(values) > 1 else None,
-        interval=half_interval_95(values) if len(values) >= LEAST_RUNS else None,
+        **described(values),
         failed=sum(run.verdict is Verdict.FAILED for run in runs),
         void=sum(run.verdict is Verdict.VOID for run in runs),
     )

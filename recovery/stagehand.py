@@ -82,6 +82,8 @@ class Stagehand:
         self._open: dict[Place, Bench] = {}
         self.session = ""
         """When it began, as in the name of its folder."""
+        self._aside: set[str] = set()
+        """Keys of what was kept since a server did not come back over it."""
         self.on_build: Callable[[str], None] = lambda _: None
         """Hears of every directory, by its key, before it is built."""
         self._built = set(built)
@@ -118,24 +120,25 @@ class Stagehand:
 
     def set_aside(self, place: Place) -> str | None:
         """Keeps what its server did not come back over; where, in words. Then the next trial there is over a directory
-        that is built anew. None where it stays in use."""
+        that is built anew. None where it stays in use: once kept, or without room for all that is still to be built."""
         bench, stage = self._open[place], self.stages[place]
         bench.server.close()
+        ahead = [other.need for at, other in self.stages.items() if not other.whole and at not in self._open]
+        if not all(need.fits(free(self.request.data)) for need in (stage.size, *ahead)):
+            bench.note(f"{place.version}: there is no room to keep what it did not come back over.")
+            return None
         told = bench.set_aside()
         if told is not None:
+            self._aside.add(stage.key)
             self._open.pop(place).datadir.release()
             self.stages[place] = replace(stage, whole=False, need=stage.size)
         return told
 
     def drop(self, place: Place) -> None:
-        """Removes a directory of this session's own over which its server starts no more: the next builds another."""
-        if self.stages[place].key in self._built:
+        """Removes a directory over which its server starts no more, if this session built it after one was kept."""
+        if self.stages[place].key in self._built & self._aside:
             with self._open.pop(place).datadir as datadir:
                 datadir.wipe()
-
-    def fits(self, place: Place) -> bool:
-        """What is still to be made there."""
-        return self.stages[place].need.fits(free(self.request.data))
 
     def __enter__(self) -> Stagehand:
         return self

@@ -72,6 +72,21 @@ def half_interval_95(values: Sequence[float]) -> float:
     return t975(len(values) - 1) * _error(values)
 
 
+def described(values: Sequence[float], unit: str = "") -> dict[str, Any]:
+    """Returns mean, median, min, max, stdev and interval (half of the mean's 95 %), each None where values are too few.
+    `unit` ends each name."""
+    found = {
+        "mean": statistics.fmean(values) if values else None,
+        "median": statistics.median(values) if values else None,
+        "min": min(values, default=None),
+        "max": max(values, default=None),
+        # Of a sample, not of a population: five runs stand for all the runs one could make.
+        "stdev": statistics.stdev(values) if len(values) > 1 else None,
+        "interval": half_interval_95(values) if len(values) >= LEAST_RUNS else None,
+    }
+    return {name + unit: value for name, value in found.items()}
+
+
 @dataclass(frozen=True)
 class Effect:
     """The mean of one side compared with that of another: their ratio, or their difference where one mean is zero."""
@@ -144,7 +159,7 @@ def effect_95(values: Sequence[float], to: Sequence[float]) -> Effect | None:
     if not values or not to:
         return None
     means = (statistics.fmean(values), statistics.fmean(to))
-    if min(means) <= 0:
+    if min(means) <= 0 or min(*values, *to) < 0:
         return difference_95(values, to)
     return _effect((values, to), math.log(means[0] / means[1]), scales=means, told=math.exp, is_ratio=True)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from recovery.model import is_second_start
 from recovery.stored import Run, Session, Verdict
-from recovery.students import LEAST_RUNS, Compared, effect_95, half_interval_95, stored_effect
+from recovery.students import Compared, described, effect_95, stored_effect
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,7 @@ def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
         version=version,
         variant=variant,
         count=len(times),
-        mean_s=mean(times),
-        median_s=statistics.median(times) if times else None,
-        min_s=min(times, default=None),
-        max_s=max(times, default=None),
-        # Of a sample, not of a population: five runs stand for all the runs one could make.
-        stdev_s=statistics.stdev(times) if len(times) > 1 else None,
-        interval_s=half_interval_95(times) if len(times) >= LEAST_RUNS else None,
+        **described(times, "_s"),
         failed=sum(run.verdict is Verdict.FAILED for run in cell),
         void=sum(run.verdict is Verdict.VOID for run in cell),
     )

@@ -1,7 +1,8 @@
 """Which warm starts are proved to be warm? The others are called second starts, and are in no figure of warm starts.
 
 A start that reads as much as the cold ones did is not warm, even when a third one would read no less. The proof is what
-was in the page cache before it, and what it read. A session without the first, of an older tool, goes by the second.
+was in the page cache before it, and what it read. Where the first is not known, as in sessions of older tools, only a
+start that read little is proved.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from recovery.stored import STARTUP, Run, Session, Verdict
 # tables, all that they need in the cache, 5.7.22, 8.0.31 and MariaDB 10.11.5 had 100, 86 and 3 % of the bytes there,
 # and the first page of 100, 3 and 3 % of the files. Some page was there of 100, 100 and 3 % of the files, and after
 # the starts of just as many: so files before are compared with files after. Where memory is too small for the data,
-# both are few, and the bytes read tell.
+# both are few, and the bytes read tell. What is evicted during a start is seen by its bytes alone, too.
 _RESIDENT = 0.9
 """Of the files that are in the cache after a start: so many must have been there before it."""
 _READ = 0.5
 """Of what the cold starts read: a warm start reads less."""
+_READ_ALONE = 0.15
+"""The same, where nothing else is known: 8.0 and later read more of their files even where all are in the cache."""
 _FEW_BYTES = 16 * 1024 * 1024
 _SMALL_SHARE = 0.01
+_SERVERS_OWN_BYTES = 128 * 1024 * 1024
+"""That a start may read of what is no table's file: dictionary, undo and redo, which 9.x reads past the cache."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Evidence:
     cold_bytes: float | None
     """Read by the cold starts of the same version, on average; None where there are none."""
     data_bytes: float | None
-    """Of the data directory: as much as a cold start can read, by and large."""
+    """Of the data directory."""
 
     @property
     def shares(self) -> tuple[float, float] | None:
@@ -50,13 +55,23 @@ class Evidence:
 
     @property
     def is_warm(self) -> bool:
-        read = self.run.read_bytes
+        read, cold, full = self.run.read_bytes, self.cold_bytes, self.full_bytes
         if self.shares is None:
-            return read is not None and self.cold_bytes is not None and read < _READ * self.cold_bytes
+            if read is None or cold is None:
+                return False
+            return read < _READ * cold and read <= max(_READ_ALONE * cold, _SERVERS_OWN_BYTES)
         before, after = self.shares
-        full = self.full_bytes
-        reads_less = read is None or not full or read < _READ * full or next_to_nothing(read, self.data_bytes)
-        return before >= _RESIDENT * after and reads_less
+        if before < _RESIDENT * after:
+            return False
+        if read is None or self._reads_next_to_nothing:
+            return True
+        if before < _RESIDENT:
+            return cold is not None and read < _READ * cold
+        return read <= _SERVERS_OWN_BYTES or full is None or read < _READ * full
+
+    @property
+    def _reads_next_to_nothing(self) -> bool:
+        return next_to_nothing(self.run.read_bytes or 0, self.data_bytes)
 
 
 def next_to_nothing(read_bytes: int, data_bytes: float | None) -> bool:

@@ -132,7 +132,7 @@ def test_the_doctor_says_what_cold_means() -> None:
     for times, blocks in ((1.3, 256), (50.0, 99)):
         other = replace(found, again=Again("the file just written", blocks, 0.47, 0.065, times))
         (check,) = [check for check in doctor_storage.speed(other) if check.name == "just-read blocks"]
-        assert check.detail.startswith("no cache below is seen: 0.47 ms, then 0.065")
+        assert check.detail.startswith("not known: 0.47 ms, then 0.065")
     assert [check.name for check in doctor_storage.speed(LEFT_OUT)] == ["reads"]
 
 

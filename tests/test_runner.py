@@ -78,14 +78,10 @@ class FakeStagehand:
         self.left: list[Place] = []
         self.engine = SimpleNamespace(name="local", facts={})
         self.aside: str | None = None
-        self.has_room = True
         self.dropped: list[Place] = []
 
     def set_aside(self, _: Place) -> str | None:
         return self.aside
-
-    def fits(self, _: Place) -> bool:
-        return self.has_room
 
     def drop(self, place: Place) -> None:
         self.dropped.append(place)
@@ -245,21 +241,20 @@ def test_a_server_that_does_not_come_back_loses_its_other_trials(
 
 
 @pytest.mark.parametrize(
-    ("script", "aside", "has_room", "verdicts", "settled"),
+    ("script", "aside", "verdicts", "settled"),
     [
-        ([GONE, "good"], "kept as x", True, "failed measured", 0),
-        ([GONE, "good"], "kept as x", False, "failed", 0),
-        ([GONE, "good"], None, True, "failed measured", 1),
-        ([ServerFailedError("it died at an insert"), "good"], "kept as x", True, "failed measured", 1),
-        (["good", GONE], "kept as x", False, "measured failed", 0),
+        ([GONE, "good"], "kept as x", "failed measured", 0),
+        ([GONE, "good"], None, "failed measured", 1),
+        ([ServerFailedError("it died at an insert"), "good"], "kept as x", "failed measured", 1),
+        (["good", GONE], "kept as x", "measured failed", 0),
     ],
 )
 def test_what_a_server_did_not_come_back_over_is_kept(
-    script: list[Any], aside: str | None, has_room: bool, verdicts: str, settled: int, tmp_path: Path
+    script: list[Any], aside: str | None, verdicts: str, settled: int, tmp_path: Path
 ) -> None:
-    """And started no more: the next trial is over another directory, where there is room for one."""
+    """And started no more: the next trial is over another directory."""
     loop, bench, stagehand = session_of(tmp_path, script, floor=True)
-    stagehand.aside, stagehand.has_room = aside, has_room
+    stagehand.aside = aside
     loop.run()
     session = stored(tmp_path)
     assert [str(run.verdict) for run in session.runs] == verdicts.split()
@@ -270,7 +265,7 @@ def test_what_a_server_did_not_come_back_over_is_kept(
     assert failed.log is not None
     assert (find(tmp_path / "results", None) / failed.log).read_text() == "the last words\n"
     anew = "5.7.22: after run 1 its data directory was built anew."
-    assert (anew in session.notes) == (is_kept and has_room and failed.number == 1)
+    assert (anew in session.notes) == (is_kept and failed.number == 1)
     assert bool(session.floors) == (session.runs[-1].verdict is Verdict.MEASURED)
 
 

@@ -14,12 +14,13 @@ from recovery.commands.look import RESULTS
 from recovery.commands.options import PREFIX
 from recovery.compare import Comparison, Pair, compare, not_measured, slower_pairs
 from recovery.errors import RecoveryError, TooSlowError, UsageError
+from recovery.model import is_second_start
 from recovery.paths import expanded
 from recovery.quantities import quantity
 from recovery.report.compare import comparison_tables
 from recovery.report.console import Page, print_tables
 from recovery.request import parse_share
-from recovery.store import find, load
+from recovery.store import find, load, session_names
 from recovery.stored import STARTUP, Session, Verdict
 from recovery.students import LEAST_RUNS
 
@@ -66,7 +67,8 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
 
 
 def _folders(results: Path, names: str) -> list[Path]:
-    found = [find(results, name) for name in names.split(",")]
+    whole = names in session_names(results) or Path(names).is_dir()
+    found = [find(results, name) for name in ([names] if whole else names.split(","))]
     if len(set(found)) < len(found):
         raise UsageError(f"{names} names a session twice", "name each session once")
     return found
@@ -76,6 +78,11 @@ def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Se
     for folder, session in second.items():
         if (why := not_measured(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
+    for folder, session in second.items():
+        if any(map(is_second_start, session.variants)):
+            raise RecoveryError(
+                f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
+            )
     for pair in compared:
         if pair.differs is None:
             what = "sessions" if pair.one_sessions else "measured runs"

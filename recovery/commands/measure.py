@@ -19,7 +19,7 @@ from recovery.commands.asked import make_request
 from recovery.commands.dry_run import tell_plan
 from recovery.commands.options import Decorator, measuring_options, repeat_command
 from recovery.commands.work_options import refuse_foreign, with_defaults, working_options
-from recovery.compare import not_measured, slower_than_baseline
+from recovery.compare import not_compared, not_measured, slower_than_baseline
 from recovery.engines import choose
 from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.host import statusfile
@@ -102,6 +102,11 @@ def check_json(json_to: str | None) -> None:
 def exit_code(request: Request, session: Session) -> int:
     if not_measured(session) is not None:
         return 1
+    if request.fail_over is not None and (unjudged := not_compared(session)):
+        raise RecoveryError(
+            f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
+            "see the report for the runs that are no warm starts, or do not count",
+        )
     if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
         raise TooSlowError("; ".join(told), "the report says where the time went")
     return 0

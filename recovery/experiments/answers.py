@@ -161,7 +161,9 @@ def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> A
     error = half_interval_95(values) if len(values) >= LEAST_RUNS else None
     return Answer(
         claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
-        "" if ours is None else figure_words(claim, ours), "" if error is None else figure_words(claim, error),
+        "" if ours is None else figure_words(claim, ours),
+        "" if error is None or ours is None
+        else f"{figure_words(claim, ours - error)} to {figure_words(claim, ours + error)}",
         is_ratio=False,
     )  # fmt: skip
 

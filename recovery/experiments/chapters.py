@@ -112,7 +112,7 @@ def _headline(answer: Answer | None) -> str:
     if answer is None:
         return ""
     what = f"{answer.what[0].upper()}{answer.what[1:]}"
-    error = f" ({answer.error_words})" if answer.error_words and answer.is_ratio else ""
+    error = f" ({answer.error_words})" if answer.error_words else ""
     return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
 
 

@@ -167,10 +167,10 @@ class DataDirs:
 
     def set_aside(self, dd: DataDir, session: str, *, copy: Path | None = None) -> Path | None:
         """Keeps what a server did not come back over, as it was left: the directory, or a copy of the server's own. It
-        gets a key that no run looks for. None where this session has already kept one of this version."""
-        if any(state.load(kept).version == dd.state.version for kept in self.root.glob(f"*{_FAILED}{session}")):
-            return None
+        gets a key that no run looks for. None where this session has already kept it once."""
         key, failed = f"{dd.path.name}{_FAILED}{session}", replace(dd.state, status="failed")
+        if (self.root / key).exists():
+            return None
         if copy is None:
             dd.save(failed)
             self.rename(dd, key)

@@ -107,7 +107,7 @@ def speed(tried: ReadProbe | None) -> Iterator[Check]:
         yield Check(
             "just-read blocks",
             None,
-            cached or f"no cache below is seen: {both}",
+            cached or f"not known: {both}; such a cache may hold them already",
             '"cold" means cold to this machine only: a cache below it is not emptied, and may hold what was just '
             "written, too",
             "compare starts over files that had been read as often before" if cached else "",

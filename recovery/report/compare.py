@@ -88,9 +88,9 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
         ):
             means = [one.mean for one in sessions if one.mean is not None]
             spread = f"{max(means) / min(means) - 1:.0%}" if len(means) > 1 and min(means) > 0 else figures.ABSENT
-            for name, one in zip(called, sessions, strict=False):
+            for one in sessions:
                 mean, interval = said.column(about, one.mean), said.column(about, one.interval)
-                rows.append((pair.variant, side, name, str(one.count), mean, interval, spread))
+                rows.append((pair.variant, side, called[one.place], str(one.count), mean, interval, spread))
     return Table(
         title="Spread between sessions",
         headers=("variant", "side", "session", "runs", "mean", "+-", "spread"),

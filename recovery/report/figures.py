@@ -34,11 +34,6 @@ def ratio(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """`0.52-0.71`"""
-    return ABSENT if low is None or high is None else f"{ratio(low)}-{ratio(high)}"
-
-
 def yes_or_no(value: bool | None) -> str:
     return ABSENT if value is None else "yes" if value else "no"
 

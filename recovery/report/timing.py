@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from recovery.model import is_second_start
 from recovery.report import figures
 from recovery.report.warm import warm_notes
+from recovery.report.work import said
 from recovery.stored import Run, Session, Table
 from recovery.students import LEAST_RUNS
 from recovery.summary import Summary, baseline_of, mean, measured_by, summarised
@@ -62,14 +63,14 @@ def _left_out(summaries: Sequence[Summary]) -> tuple[str, ...]:
 def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
     return Table(
         title=f"Compared with {baseline}",
-        headers=("version", "variant", "ratio", "95 % interval", "significant"),
+        headers=("version", "variant", "ratio", "significant"),
         rows=tuple(
             _ratio_row(one) for one in summaries if one.version != baseline and not is_second_start(one.variant)
         ),
-        numeric=(False, False, True, True, False),
+        numeric=(False, False, True, False),
         notes=(
             f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "
-            "interval; significant: 1 lies outside of it.",
+            "95 % interval; significant: 1 lies outside of it.",
         ),
         keys=2,
     )
@@ -79,7 +80,6 @@ def _ratio_row(summary: Summary) -> tuple[str, ...]:
     return (
         summary.version,
         summary.variant,
-        figures.ratio(summary.ratio),
-        figures.interval(summary.ratio_low, summary.ratio_high),
+        said.effect(summary),
         figures.yes_or_no(summary.differs),
     )

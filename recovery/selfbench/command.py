@@ -70,6 +70,7 @@ def bench(
         click.echo(_shown(show))
         return
     data = expanded(data or default_data_dir()).absolute()
+    results = expanded(results)
     check_results_folder(results)
     began = datetime.now(UTC)
     file = results / f"{began:%Y%m%dT%H%M%SZ}-bench" / "bench.json"
@@ -134,5 +135,5 @@ def _shown(file: Path) -> str:
     try:
         found = parse_json(file.read_bytes())
         return "\n".join([head(found), *(section(part, found[part]) for part in PARTS if found.get(part))])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"{file} cannot be read as a bench.json", "give a file that `recovery bench` wrote") from error

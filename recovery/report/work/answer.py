@@ -108,7 +108,7 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
 
 def _untold(axis: Axis, held: Sequence[Held]) -> Iterator[str]:
     """Without an interval no effect is claimed."""
-    if any(one.stands_out is None for one in held):
+    if held and all(one.stands_out is None for one in held):
         yield f"{axis.name} was not compared: {LEAST_RUNS} runs of each are needed"
 
 
@@ -122,6 +122,8 @@ def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
 
 def _cost(told: _Told, held: Held) -> str:
     about = told.about(held.variant)
+    if held.ratio is None:
+        return f"changes by {said.effect(held)}"
     shares = [lost_share(about, ratio) or 0.0 for ratio in (held.ratio, held.ratio_low, held.ratio_high)]
     share, low, high = shares[0], *sorted(map(abs, shares[1:]))
     told_share = f"{100 * abs(share):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
@@ -246,14 +248,16 @@ def _factors(told: _Told, version: str) -> Iterator[str]:
 
 
 def _size(held: Held) -> float:
-    """Half of it is as large as twice."""
-    return abs(math.log(held.ratio)) if held.ratio else 0.0
+    """Half of it is as large as twice, and what begins or ends at zero is larger than any."""
+    return math.inf if held.ratio is None else abs(math.log(held.ratio))
 
 
 def _factor(session: Session, axis: Axis, held: Held, *, alone: bool) -> str:
     where = _where(session, held.variant, without=axis.name)
     named = value_words(axis, _on(session, axis, held))
-    reach = "" if alone else "up to " if (held.ratio or 0.0) > 1 else "down to "
+    if held.ratio is None:
+        return f"{named} changes it by {said.effect(held)}" + (f" ({where})" if where else "")
+    reach = "" if alone else "up to " if held.ratio > 1 else "down to "
     return f"{named} makes it {reach}{_times(held)} that of {axis.base}" + (f" ({where})" if where else "")
 
 
