@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.compare import Difference, compare, not_measured, slower_pairs, slower_than_baseline
+from recovery.compare import (
+    Difference,
+    compare,
+    not_compared,
+    not_measured,
+    slower_pairs,
+    slower_than_baseline,
+    worse,
+)
+from recovery.report.compare import comparison_tables
 from recovery.stored import Run, Session, Verdict
+from recovery.students import Compared
 from recovery.summary import Summary
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
@@ -132,6 +142,37 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
     assert (pair.one.interval_s or 0) > 20
     few = compare(ones[:2], [ones[2]]).pairs[0]
     assert (few.ratio is not None, few.differs) == (True, None)
+
+
+def test_sides_of_one_version_each_may_not_mix_versions() -> None:
+    """Three versions of one session each are no side of one version."""
+    mixed = [session({"5.7.22": STEADY}), session({"8.0.31": times_of(3)})]
+    assert compare(mixed, [session({"9.7.4": times_of(2)})]).pairs == ()
+
+
+def test_a_session_without_the_variant_shifts_no_name() -> None:
+    warm, cold = session({"5.7.22": STEADY}, variant="warm"), session({"5.7.22": times_of(5)})
+    found = compare([warm, cold], [session({"5.7.22": times_of(5)})])
+    (pair,) = found.pairs
+    assert [(each.place, round(each.mean or 0)) for each in pair.one_sessions] == [(1, 50)]
+    _, spread, *_ = comparison_tables(found, (["A-warm", "B-cold"], ["C"]))
+    assert [row[2] for row in spread.rows] == ["B-cold", "C"]
+
+
+def test_second_starts_judge_no_limit() -> None:
+    """Those are not compared; a limit that they were meant for is not kept."""
+    two = session({"5.7.22": STEADY, "8.0.31": times_of(4)}, variant="second start")
+    two = replace(two, variants=("warm", "second start"))
+    assert slower_than_baseline(two, 0.1) == ()
+    assert not_compared(two) == ("8.0.31 warm",)
+    assert not_compared(session({"5.7.22": STEADY, "8.0.31": times_of(4)})) == ()
+
+
+def test_what_falls_to_nothing_is_worse() -> None:
+    gone = Compared(difference=-1000.0, difference_error=10.0, differs=True)
+    assert worse("qps", gone, 0.1)
+    assert not worse("client_errors", gone, 0.1)
+    assert not worse("qps", replace(gone, differs=False), 0.1)
 
 
 def test_the_baseline_may_be_any_version() -> None:

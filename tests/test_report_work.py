@@ -215,6 +215,16 @@ def test_answers() -> None:
     assert " times that of 5.7.22" in new
 
 
+def test_what_falls_to_nothing_is_told_as_a_difference() -> None:
+    session = interference(caches=("400",))
+    none = (
+        replace(run, measures={**run.measures, "qps": 0.0}) if "-on" in run.variant else run for run in session.runs
+    )
+    (old, _) = answers(replace(session, runs=tuple(none)))
+    assert old.startswith("5.7.22 changes by -46,289 +- 808 by poll=on")
+    assert "times" not in old
+
+
 def test_of_very_many_cells_a_sentence_tells_some() -> None:
     told = answers(replace(write_scaling(), figure="latency_p95_ms"))
     assert all(one.endswith("more in the tables.") for one in told)

@@ -100,6 +100,13 @@ def test_a_zero_mean_gets_a_difference() -> None:
     assert (nothing.is_ratio, nothing.value, nothing.differs) == (False, 0.0, False)
 
 
+def test_negative_values_get_a_difference() -> None:
+    """Their logarithm, or that of a mean that is positive by rounding, would be none, or beyond any number."""
+    found = effect_95([0.01, 0.02, -0.03], [0.05, 0.04, 0.06])
+    assert found is not None
+    assert not found.is_ratio
+
+
 @pytest.mark.parametrize("values", [[2.0], [2.0] * (LEAST_RUNS - 1)])
 def test_few_runs_have_a_ratio_and_no_verdict(values: Sequence[float]) -> None:
     found = effect_95(values, [1.0] * 5)
