@@ -78,7 +78,6 @@ def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Se
     for folder, session in second.items():
         if (why := not_measured(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
-    for folder, session in second.items():
         if any(map(is_second_start, session.variants)):
             raise RecoveryError(
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
