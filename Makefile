@@ -158,7 +158,7 @@ audit: ## is a weakness known of what is installed? Where no advisory database i
 	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
 
 bench: env ## how fast the tool itself is, as ratios taken side by side
-	@$(RECOVERY) bench $(ARGS)
+	@PYTHONPATH=tests $(VENV)/bin/python -m bench $(ARGS)
 
 fuzz: env-fuzz ## coverage-guided fuzzing of all that reads what others write: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \

@@ -1,3 +1,5 @@
 """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
 
+from __future__ import annotations
+
 __version__ = "0.1.0"

@@ -10,7 +10,7 @@ def main() -> NoReturn:
     """While the tool itself is being read, Ctrl-C finds nothing to clear up: it ends at once, without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from recovery.cli import main as begin  # noqa: PLC0415 - not before
+    from recovery.cli.main import main as begin  # noqa: PLC0415 - not before
 
     begin()
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from recovery.measured import Around, Hot, Series, Wait, Watched
-from recovery.stored import Axis, Run, Session, Verdict
+from recovery.model import Around, Axis, Hot, Run, Series, Session, Verdict, Wait, Watched
 
 OLD, NEW = "5.7.22", "8.0.31"
 Cell = dict[str, str]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recovery.host.signals import end_like_an_interrupt
+from recovery.linux.signals import end_like_an_interrupt
 
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.model import Build
-from recovery.server.bootstrap import initialise
-from recovery.server.local import LocalLauncher
-from recovery.server.rundirs import RunDirs
+from recovery.mysqld.bootstrap import initialise
+from recovery.mysqld.launcher import RunDirs
+from recovery.mysqld.local import LocalLauncher
 
 
 def empty_datadir(version: str, folder: Path) -> tuple[Build, Path]:

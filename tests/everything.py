@@ -7,9 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
-from recovery import phases
-from recovery.measured import Around, Chain, Floor, Hot, Phase, Timeline
-from recovery.stored import Run, Session, Verdict
+from recovery.analysis import phase_names
+from recovery.model import Around, Chain, Floor, Hot, Phase, Run, Session, Timeline, Verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -47,7 +46,7 @@ def everything() -> Session:
     runs.append(replace(a_run(90, ("5.7.22", "cold"), None), verdict=Verdict.FAILED, reason="it did not come back"))
     runs.append(replace(a_run(91, ("8.0.31", "warm"), None), verdict=Verdict.VOID, reason="somebody else killed it"))
     sampled = replace(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=100)
-    chain = Chain(phases.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
+    chain = Chain(phase_names.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
     hot = (Hot("fil_ibd_open", 80, 90, 100), Hot("[mysqld]", 20, 100, 100))
     runs.append(replace(sampled, chains=(chain,), hottest=hot, stacks="stacks/092.folded"))
     floors = tuple(Floor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
@@ -90,12 +89,17 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
 
 
 def _phases(seconds: float) -> tuple[Phase, ...]:
-    ends = ((phases.PROCESS_START, 0.01), (phases.REDO_SCAN, 0.04), (phases.VALIDATION, 0.93), (phases.REST, 1.0))
+    ends = (
+        (phase_names.PROCESS_START, 0.01),
+        (phase_names.REDO_SCAN, 0.04),
+        (phase_names.VALIDATION, 0.93),
+        (phase_names.REST, 1.0),
+    )
     found, start = [], 0.0
     for name, share in ends:
         found.append(Phase(name, start, share * seconds))
         start = share * seconds
-    return (*found, Phase(phases.FIRST_QUERY, start, start + 0.02))
+    return (*found, Phase(phase_names.FIRST_QUERY, start, start + 0.02))
 
 
 def _timeline(seconds: float) -> Timeline:

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.host import loopdisk
-from recovery.host.loopdisk import LoopDisk, image_of
+from recovery.linux import loop_device
+from recovery.linux.loop_device import LoopDisk, image_of
 
 INODES = 1700
 """So few that using them up takes no time; a session of few tables needs some more than a thousand."""
@@ -94,11 +94,11 @@ class Disk:
 @contextmanager
 def small_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
     """Yield a disk that only the caller and the processes it starts see."""
-    with loopdisk.own_mounts():
+    with loop_device.own_mounts():
         try:
             yield Disk(place, size_bytes)
         finally:
-            loopdisk.remove(place)
+            loop_device.remove(place)
 
 
 @contextmanager

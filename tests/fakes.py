@@ -10,10 +10,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recovery.model import Build
-from recovery.server.launcher import Launch
-from recovery.server.local import LocalLife
-from recovery.versions import parse_version
+from recovery.model import Build, parse_version
+from recovery.mysqld.launcher import Launch
+from recovery.mysqld.local import LocalLife
 
 READY_57 = "2026-01-01T00:00:00.000000Z 0 [Note] /opt/server/bin/mysqld: ready for connections.\n"
 READY_56 = "2026-01-01 00:00:00 77 [Note] /opt/server/bin/mysqld: ready for connections.\n"

@@ -8,10 +8,9 @@ from pathlib import Path
 from at_work import interference, metadata, table_cache, write_scaling
 from everything import everything
 
-from recovery.experiments.page import write
-from recovery.experiments.told import Journey, Step, save
-from recovery.store import REPORT, to_json
-from recovery.stored import Session
+from recovery.cli.suite_report import Journey, Step, save, write
+from recovery.model import Session
+from recovery.report.stored_session import REPORT, to_json
 
 SESSIONS: dict[str, Callable[[], Session]] = {
     "crash-recovery": everything,

@@ -20,10 +20,11 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 _BECOME = """
 import encodings.ascii, json, os, sys
 from pathlib import Path
-from recovery.builds import installed
-from recovery.host import datadir, flock, lock, state, statusfile, tempfolders
+from recovery.builds import install
 from recovery.errors import RecoveryError
-from recovery import ownership, paths
+from recovery.linux import files, locks
+from recovery.mysqld import datadir
+from recovery.session import progress
 uid, mask = int(sys.argv[1]), int(sys.argv[2], 8)
 os.setgroups([])
 os.setgid(uid)

@@ -14,10 +14,10 @@ import pytest
 from waiting import BUILDING_S, until
 
 from recovery.errors import HostUnfitError
-from recovery.host.disktrial import no_power_cut
-from recovery.host.limitable import needed
-from recovery.host.orphans import SERVERS
-from recovery.host.owner import is_stopped
+from recovery.linux.cgroups import needed
+from recovery.linux.files import is_stopped
+from recovery.linux.loop_device import no_power_cut
+from recovery.linux.orphans import SERVERS
 from recovery.model import Limits
 
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from recovery.commands.asked import make_request
-from recovery.commands.measure import commands
-from recovery.commands.options import FROM_ENVIRONMENT, OPTIONS
+from recovery.cli.measure import commands
+from recovery.cli.options import FROM_ENVIRONMENT, OPTIONS
+from recovery.cli.parse import make_request
 from recovery.errors import UsageError
-from recovery.model import NO_LIMITS, Build, Extra
-from recovery.plan import make_plan
-from recovery.prepared import prepare
-from recovery.request import Request
-from recovery.results import session_of
-from recovery.scenarios import find_scenario
-from recovery.versions import parse_version
+from recovery.experiments import find_scenario
+from recovery.model import NO_LIMITS, Build, Extra, parse_version
+from recovery.session.plan import make_plan
+from recovery.session.prepare import prepare
+from recovery.session.request import Request
+from recovery.session.store import session_of
 
 EVERY: dict[str, Any] = {
     **dict.fromkeys(

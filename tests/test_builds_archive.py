@@ -2,8 +2,8 @@
 
 import pytest
 
-from recovery.builds.archive import candidates, tarball_names
-from recovery.versions import parse_version
+from recovery.builds.catalog import candidates, tarball_names
+from recovery.model import parse_version
 
 
 @pytest.mark.parametrize(

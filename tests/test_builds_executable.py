@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds import libraries, programs
+from recovery.builds import download, executable
 from recovery.builds.executable import (
     ask_options,
     ask_version,
@@ -21,8 +21,7 @@ from recovery.builds.executable import (
 )
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.model import Build, Flavor
-from recovery.versions import parse_version
+from recovery.model import Build, Flavor, parse_version
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +143,7 @@ def test_a_version_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
 
 
 def test_who_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_ANSWER_LIMIT_S", 0.2, raising=False)
+    monkeypatch.setattr(download, "_ANSWER_LIMIT_S", 0.2, raising=False)
     mysqld = _script(tmp_path / "mysqld", "sleep 60 & wait")
     with pytest.raises(UsageError, match=r"it does not answer within 0\.2 s"):
         ask_version(mysqld, ())
@@ -163,7 +162,7 @@ def test_libraries_without_end_are_not_read_to_the_end(tmp_path: Path, monkeypat
     _script(tmp_path / "ldd", "exec yes 'libaio.so.1 => not found'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(HostUnfitError, match="it prints more than 64 KiB"):
-        libraries.lacking(tmp_path / "mysqld", ())
+        executable.lacking(tmp_path / "mysqld", ())
 
 
 HELP = """mysqld  Ver 5.6.24 for Linux
@@ -191,7 +190,7 @@ def test_the_options_that_a_server_lists() -> None:
 @pytest.mark.parametrize("program", ["exec yes", "exec sleep 600", "exit 1", None])
 def test_a_server_that_does_not_list_them(program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a server is ended: conftest sees to it that none is left."""
-    monkeypatch.setattr(programs, "_ANSWER_LIMIT_S", 0.2 if program == "exec sleep 600" else 600)
+    monkeypatch.setattr(download, "_ANSWER_LIMIT_S", 0.2 if program == "exec sleep 600" else 600)
     path = tmp_path / "mysqld"
     if program is not None:
         _program(path, f"#!/bin/sh\n{program}\n".encode())

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds import catalog, installed
-from recovery.builds.checksum import remembered
-from recovery.builds.installed import Installed, Job, Origin, obtain
-from recovery.builds.listing import offers
-from recovery.builds.programs import reason
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds import catalog, install
+from recovery.builds.download import reason, remembered
+from recovery.builds.install import Installed, Job, Origin, obtain
+from recovery.builds.resolve import Sources, offers, resolve
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.paths import servers_dir
+from recovery.linux.files import servers_dir
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +35,7 @@ def _refused(version: str, sources: Sources = Sources()) -> RecoveryError:  # no
         resolve(version, sources, lambda _: None)
     assert "\n" not in caught.value.message
     assert caught.value.hint
-    assert installed.every() == ()
+    assert install.every() == ()
     if servers_dir().is_dir():
         assert [path.name for path in servers_dir().iterdir() if not path.name.startswith(".lock")] == []
     return caught.value
@@ -147,7 +145,7 @@ def test_two_at_once_fill_once() -> None:
     for thread in threads:
         thread.join()
     assert len(fills) == 1
-    assert len(installed.every()) == 1
+    assert len(install.every()) == 1
 
 
 def test_what_a_killed_process_left_is_no_server() -> None:
@@ -155,12 +153,12 @@ def test_what_a_killed_process_left_is_no_server() -> None:
     _origin(half)
     (servers_dir() / "file-abababab/tree/bin").mkdir(parents=True)
     (servers_dir() / "file-abababab/tree/bin/mysqld").touch()
-    assert installed.every() == ()
+    assert install.every() == ()
     server = obtain(Job("x", lambda origin: origin.where == "x", _origin), lambda _: None)
     assert server.mysqld.read_text() == "x"
     assert not half.exists()
     (server.folder / "server.json").write_text("{")
-    assert installed.every() == ()
+    assert install.every() == ()
 
 
 def _tree(part: Path) -> Origin:
@@ -215,11 +213,11 @@ def test_a_server_that_was_changed_is_fetched_again(change: Callable[[Path], Non
     assert obtain(job, said.append) == server
     assert said == []
     change(server.folder / "tree")
-    assert installed.every() == ()
+    assert install.every() == ()
     assert obtain(job, said.append) == server
     assert said == [f"{server.folder} is not used: its files were changed after it was installed"]
     assert server.mysqld.read_text() == "x"
-    assert installed.every() == (server,)
+    assert install.every() == (server,)
 
 
 def test_a_server_that_was_changed_is_not_run_offline() -> None:
@@ -244,10 +242,10 @@ def _forget_sum(server: Installed) -> None:
 def test_a_server_of_an_earlier_version_must_not_change_any_more(change: Callable[[Path], None]) -> None:
     server = obtain(Job("x", lambda _: True, _tree), lambda _: None)
     _forget_sum(server)
-    assert installed.find(lambda _: True) == server
+    assert install.find(lambda _: True) == server
     assert json.loads((server.folder / "server.json").read_text())["more"] == 1
     change(server.folder / "tree")
-    assert installed.find(lambda _: True) is None
+    assert install.find(lambda _: True) is None
 
 
 def test_a_cached_server_that_does_not_run_can_be_removed() -> None:

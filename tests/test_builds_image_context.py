@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds import image_context
-from recovery.builds.image_context import library_path, place_inside, write_context
-from recovery.model import Build
-from recovery.versions import parse_version
+from recovery.builds import image_build
+from recovery.builds.image_build import library_path, place_inside, write_context
+from recovery.model import Build, parse_version
 
 
 def server(base: Path, mysqld: str = "bin/mysqld", *folders: Path) -> Build:
@@ -63,7 +62,7 @@ def test_of_a_distribution_only_the_server(tmp_path: Path, monkeypatch: pytest.M
     (usr / "share/mysql/english/errmsg.sys").touch()
     (usr / "bin").mkdir()
     (usr / "bin/everything-else").touch()
-    monkeypatch.setattr(image_context, "_SHARED", (usr,))
+    monkeypatch.setattr(image_build, "_SHARED", (usr,))
     found = members(build, with_hosts=False)
     assert "opt/mysqld/share/mysql/english/errmsg.sys" in found
     assert "opt/mysqld/sbin/mysqld" in found

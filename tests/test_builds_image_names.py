@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.builds.image_failures import GO_ON, Why, why_not_pulled
-from recovery.builds.image_names import check_registry, own_name, parse_wanted, registry_names
+from recovery.builds.image_inspect import GO_ON, Why, why_not_pulled
+from recovery.builds.resolve import check_registry, own_name, parse_wanted, registry_names
 from recovery.errors import UsageError
-from recovery.versions import parse_version
+from recovery.model import parse_version
 
 
 @pytest.mark.parametrize(

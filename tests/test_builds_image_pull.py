@@ -12,8 +12,7 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from recovery.builds.image_failures import Why
-from recovery.builds.image_pull import NotPulledError, pull
+from recovery.builds.image_inspect import NotPulledError, Why, pull
 
 Event = dict[str, Any]
 

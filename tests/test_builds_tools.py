@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import packages
-from recovery.builds.tools import DUMP, PERF, SYSBENCH, Tool, provide
+from recovery.builds.packages import DUMP, PERF, SYSBENCH, Tool, provide
 from recovery.errors import HostUnfitError
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs")

@@ -15,11 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from recovery.builds import unpack as unpacking
+from recovery.builds import install as unpacking
+from recovery.builds.install import Selection, extract_inner, unpack
 from recovery.builds.resolve import Sources, resolve
-from recovery.builds.unpack import Selection, extract_inner, unpack
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
-from recovery.paths import servers_dir
+from recovery.linux.files import servers_dir
 
 
 def _file(name: str, mode: int = 0o644) -> tarfile.TarInfo:

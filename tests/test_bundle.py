@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from recovery.bundle import sql
-from recovery.bundle.make import make
-from recovery.cli import run
+from recovery.cli import bundle
+from recovery.cli.bundle import make
+from recovery.cli.main import run
 from recovery.errors import RecoveryError
+from recovery.model import Session
 from recovery.report import markdown
-from recovery.store import load, to_json
-from recovery.stored import Session
+from recovery.report.stored_session import load, to_json
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "fixtures" / "sessions" / "three-versions"
@@ -249,7 +249,7 @@ def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
 def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: dict[str, int]) -> None:
     session = load(STORED)
     session = replace(session, settings={**session.settings, **settings, "inserts": 10**6})
-    found = sql.scripts(session)
+    found = bundle.sql_scripts(session)
     assert found["schema.sql"].startswith("-- About ")
     assert "The first 100 are here" in found["schema.sql"]
     assert len(found["schema.sql"]) < 5_000_000
@@ -262,8 +262,10 @@ def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
     template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")
     session = load(STORED)
     session = replace(session, settings={**session.settings, "tables": 10**8, "template": str(template)})
-    assert sql.scripts(session)["schema.sql"] == "-- not rendered: the template makes more than 1,000,000 tables\n"
-    assert sql.first_statements(session) == ()
+    assert (
+        bundle.sql_scripts(session)["schema.sql"] == "-- not rendered: the template makes more than 1,000,000 tables\n"
+    )
+    assert bundle.first_statements(session) == ()
 
 
 def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:

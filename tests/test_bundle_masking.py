@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.bundle.known import of_host
-from recovery.bundle.literals import kept, of_names
-from recovery.bundle.masking import Mask, told
+from recovery.cli.mask import Mask, kept, masked_list, of_host, of_names
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 
@@ -251,6 +249,6 @@ def test_the_list_tells_where_and_how_often_but_not_what() -> None:
     mask.text("joe was here, joe")
     mask.file = "report.json"
     mask.text("joe")
-    text = told(mask)
+    text = masked_list(mask)
     assert "[user]  a user's name, 3 times\n    2 in logs/a\n    1 in report.json" in text
     assert "joe" not in text

@@ -9,14 +9,13 @@ from statistics import NormalDist
 import pytest
 from at_work import OLD, interference, table_cache
 
-from recovery.chance import by_luck, holm, stand_out
-from recovery.experiments.answers import answers as published_answers
-from recovery.experiments.literature import Claim, Publication
-from recovery.experiments.verdicts import Word
-from recovery.measures import along, contrasts
-from recovery.report.answer import answers
-from recovery.report.work.against import axis_tables, version_tables
-from recovery.stored import Run, Session
+from recovery.analysis.statistics import by_luck, holm, stand_out
+from recovery.analysis.summary import along, contrasts
+from recovery.cli.suite_published import Claim, Publication, Word
+from recovery.cli.suite_published import answers as published_answers
+from recovery.model import Run, Session
+from recovery.report.load_tables import axis_tables, version_tables
+from recovery.report.summary_text import answers
 
 
 @pytest.mark.parametrize(

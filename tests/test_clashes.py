@@ -9,13 +9,12 @@ from typing import Any, cast
 import pytest
 from test_asked_work import asked, refused
 
-from recovery.cli import run
-from recovery.engines import Engine
+from recovery.cli.main import run
 from recovery.errors import UsageError
-from recovery.model import Build
-from recovery.prepared import check_options, prepare
-from recovery.request import Request
-from recovery.versions import parse_version
+from recovery.model import Build, parse_version
+from recovery.session.engine import Engine
+from recovery.session.prepare import check_options, prepare
+from recovery.session.request import Request
 
 IO = "innodb_io_capacity=500"
 BOTH = ("5.7.22", "8.0.31")

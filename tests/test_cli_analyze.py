@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 LOGS = Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs"
 CRASH_57 = LOGS / "mysql-5.7.22-crash.err"

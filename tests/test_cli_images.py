@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 
 @pytest.fixture(autouse=True)

@@ -15,21 +15,20 @@ import pytest
 from test_progress import PLANNED, after, at, trials
 from waiting import DEADLINE_S
 
-from recovery.cli import run
-from recovery.host import statusfile
-from recovery.host.lock import lock_path
-from recovery.progress import Status
-from recovery.whereabouts import to_json
+from recovery.cli.main import run
+from recovery.linux.locks import lock_path
+from recovery.session import progress as session_progress
+from recovery.session.progress import Status, to_json
 
 # Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
 import sys, threading
-from recovery.host import statusfile
-from recovery.host.lock import host_lock, lock_path
-from recovery.host.owner import mark
-from recovery.report.narrator import SessionNarrator
-from recovery.report.screen import Screen
-from recovery.whereabouts import from_json
+from recovery.session import progress as statusfile
+from recovery.linux.locks import host_lock; from recovery.linux.locks import lock_path
+from recovery.linux.files import mark
+from recovery.cli.progress_view import SessionNarrator
+from recovery.cli.progress_view import Screen
+from recovery.session.progress import from_json
 from test_progress import NEW
 written = threading.Event()
 def record(text):
@@ -152,7 +151,7 @@ def test_who_holds_the_host_without_a_word_is_named(
 ) -> None:
     """Another user's session, whose file is not ours to read."""
     suspend(session)
-    statusfile.status_path(lock_path()).unlink(missing_ok=True)
+    session_progress.status_path(lock_path()).unlink(missing_ok=True)
     assert told(capsys).startswith(f"the host is taken by pid {session.pid}, `")
 
 
@@ -162,13 +161,13 @@ def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
     suspend(session)
     progress = after(PLANNED, 10.0).trial_began(trials()[1], 3000.0)
     dead = at(progress, 3001.0)  # whose mark is no process
-    statusfile.write(statusfile.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"'))
+    session_progress.write(session_progress.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"'))
     assert told(capsys).startswith("the host is taken by")
 
 
 def test_what_is_stored_there_by_whomever_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = to_json(at(after(PLANNED, 10.0).over(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
-    statusfile.write(statusfile.status_path(lock_path()), evil)
+    session_progress.write(session_progress.status_path(lock_path()), evil)
     said = told(capsys)
     assert "\x1b" not in said
     assert "aborted after" in said

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.compare import (
+from recovery.analysis.compare import (
     Difference,
     compare,
     not_compared,
@@ -15,10 +15,10 @@ from recovery.compare import (
     slower_than_baseline,
     worse,
 )
+from recovery.analysis.statistics import Compared
+from recovery.analysis.summary import Summary
+from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
-from recovery.stored import Run, Session, Verdict
-from recovery.students import Compared
-from recovery.summary import Summary
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)

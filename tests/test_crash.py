@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.builds.tools import Tool
-from recovery.crash import definitions, journal
-from recovery.crash.complaints import complaints
-from recovery.crash.definitions import BROKEN, DATABASE, Step, Table, steps
-from recovery.crash.found import Agreement, Found
-from recovery.crash.journal import Held, Journal, read_journal
-from recovery.crash.verdict import Back, broken, measures
-from recovery.crash.witnesses import CLIENTS, Journalled, compare_inserts
+from recovery.builds.packages import Tool
 from recovery.errors import TrialVoidError
-from recovery.work import Moment
+from recovery.experiments import ddl_history, writers
+from recovery.experiments.consistency import complaints
+from recovery.experiments.crash_matrix import Back, broken, measures
+from recovery.experiments.ddl_history import BROKEN, DATABASE, Agreement, Found, Step, Table, steps
+from recovery.experiments.writers import CLIENTS, Held, Journal, Journalled, compare_inserts, read_journal
+from recovery.model import Moment
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 KILLED_S = 100.0
@@ -43,7 +41,7 @@ def committed(last: int) -> list[int]:
 
 
 def judged(written: Journal, there: Held) -> Found:
-    return journal.compare([written], [there], killed_at_s=KILLED_S)
+    return writers.compare([written], [there], killed_at_s=KILLED_S)
 
 
 def test_all_that_was_acknowledged_is_there() -> None:
@@ -139,7 +137,7 @@ def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
 def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, happened: bool) -> None:
     done, under_way = answered(seed, many)
     there = under_way.after if happened else under_way.before
-    found = definitions.compare(done, under_way, there, killed_at_s=KILLED_S)
+    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
     assert found == Found(many, under_way=under_way.touched)
 
 
@@ -147,7 +145,7 @@ def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, 
 def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> None:
     done, under_way = answered(seed, many)
     there = done[-min(back, many)][0].before
-    found = definitions.compare(done, under_way, there, killed_at_s=KILLED_S)
+    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
     explained = there in (under_way.before, under_way.after)
     assert found.half_done == 0
     assert bool(found.lost) != explained
@@ -158,7 +156,7 @@ def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> Non
     done, under_way = answered(seed, many)
     name = min(under_way.before)
     there = {**under_way.before, name: replace(under_way.before[name], rows=BROKEN)}
-    found = definitions.compare(done, under_way, there, killed_at_s=KILLED_S)
+    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
     assert found.lost + found.half_done == 1
     assert found.half_done == (name in under_way.touched)
 
@@ -166,7 +164,7 @@ def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> Non
 def test_one_of_two_tables_dropped_is_half_done() -> None:
     one, two = Table(("id",)), Table(("id", "filler"), 5)
     drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
-    found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
+    found = ddl_history.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
     assert (found.half_done, found.lost) == (1, 0)
     assert found.examples == (f"half of: drop table {DATABASE}.a, {DATABASE}.b",)
 
@@ -179,18 +177,18 @@ def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
         (Step(f"create table {DATABASE}.b", {"a": one}, {"a": one, "b": two}), 2.0),
     ]
     alter = Step(f"alter table {DATABASE}.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
-    old = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
+    old = ddl_history.compare(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
     assert (old.half_done, old.lost) == (1, 0)
-    new = definitions.compare(made, alter, {"a": one}, killed_at_s=KILLED_S)
+    new = ddl_history.compare(made, alter, {"a": one}, killed_at_s=KILLED_S)
     assert (new.half_done, new.lost) == (0, 1)
-    assert definitions.compare(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
+    assert ddl_history.compare(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
 
 
 @pytest.mark.parametrize("change", ["truncate table {}.a", "alter table {}.a add index i (filler)"])
 def test_what_changes_no_column_and_no_row_is_under_way_too(change: str) -> None:
     empty = {"a": Table(("id", "filler"))}
     step = Step(change.format(DATABASE), empty, empty)
-    found = definitions.compare([], step, {"a": replace(empty["a"], rows=BROKEN)}, killed_at_s=KILLED_S, atomic=False)
+    found = ddl_history.compare([], step, {"a": replace(empty["a"], rows=BROKEN)}, killed_at_s=KILLED_S, atomic=False)
     assert (found.half_done, found.lost, found.under_way) == (1, 0, frozenset({"a"}))
 
 
@@ -198,14 +196,14 @@ def test_who_drops_table_by_table_may_have_dropped_some() -> None:
     """As MariaDB does: each is gone as a whole."""
     one, two = Table(("id",)), Table(("id", "filler"), 5)
     drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
-    found = definitions.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
+    found = ddl_history.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
     back = replace(FINE, moment=Moment.DEFINITIONS, found=found)
     assert broken(back)
     assert broken(replace(back, all_or_none=False)) == ()
-    torn = definitions.compare([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
+    torn = ddl_history.compare([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
     assert broken(replace(back, found=torn, all_or_none=False))
     rename = Step(f"rename table {DATABASE}.a to {DATABASE}.c", {"a": one}, {"c": one})
-    both = definitions.compare([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
+    both = ddl_history.compare([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
     assert broken(replace(back, found=both, all_or_none=False))
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from recovery.commands.again import request_of
-from recovery.findings import findings
-from recovery.report.work.crashes import crash_tables
-from recovery.store import load
-from recovery.stored import Verdict
-from recovery.versions import parse_version
+from recovery.analysis.warnings import findings
+from recovery.cli.measure import request_of
+from recovery.model import Verdict, parse_version
+from recovery.report.crash_tables import crash_tables
+from recovery.report.stored_session import load
 
 MEASURED = Path(__file__).parent.parent / "docs" / "results" / "2026-11-22-crash-matrix-definitions"
 

@@ -17,11 +17,10 @@ from sessions import left_out
 from test_asked_work import asked
 from waiting import until
 
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.host import disktrial, tempfolders
-from recovery.host.disktrial import no_disk, no_power_cut
-from recovery.host.loopdisk import attached_images
+from recovery.linux import files, loop_device
+from recovery.linux.loop_device import attached_images, no_disk, no_power_cut
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
 real = [as_root, pytest.mark.real]
@@ -35,9 +34,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setenv("TMPDIR", str(folder))
-    disktrial._tried.cache_clear()
+    loop_device._tried.cache_clear()
     yield folder
-    disktrial._tried.cache_clear()
+    loop_device._tried.cache_clear()
     assert list(folder.iterdir()) == []
     assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
     until(lambda: not any(image.is_relative_to(folder) for image in attached_images()), "the end of its loop devices")
@@ -139,7 +138,7 @@ class TestReal:
     def disks(self) -> None:
         if (why := no_power_cut()) is not None:
             left_out(why)
-        disktrial._tried.cache_clear()
+        loop_device._tried.cache_clear()
 
     def test_it_is_done_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert no_disk() is None
@@ -175,8 +174,8 @@ class TestReal:
         self, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _mount_is('PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"\nkill -KILL $PPID', tmp_path, monkeypatch)
-        tried = [sys.executable, "-c", "from recovery.host.disktrial import no_disk; no_disk()"]
+        tried = [sys.executable, "-c", "from recovery.linux.loop_device import no_disk; no_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = temporary.iterdir()
-        tempfolders.sweep_all()
+        files.sweep_all()
         assert not left.exists()

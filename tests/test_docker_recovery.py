@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds.image_server import LIBRARIES
+from recovery.builds.image_build import LIBRARIES
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "docker" / "recovery"

@@ -7,25 +7,17 @@ from dataclasses import replace
 import pytest
 from at_work import write_scaling
 
-from recovery.commands.asked_work import instances_for
-from recovery.effect import lowered, one_experiment, same, server_of_cell
+from recovery.analysis.effective_options import lowered, one_experiment, same, server_of_cell
+from recovery.cli.parse import instances_for
 from recovery.errors import TrialVoidError, UsageError
-from recovery.foreseen import foresee
-from recovery.model import Schema, Variant, Work
-from recovery.request import Request
-from recovery.scenarios import find_scenario
-from recovery.scenarios.description import check_differs
-from recovery.scenarios.experiment import Asked, Host
-from recovery.scenarios.interference import INTERFERENCE
-from recovery.server.tablecache import (
-    connections_for,
-    entries_for,
-    files_for,
-    instances_of,
-    most_clients,
-    most_open,
-)
-from recovery.versions import parse_version
+from recovery.experiments import find_scenario
+from recovery.experiments.bench import check_differs
+from recovery.experiments.experiment import Asked, Host
+from recovery.experiments.interference import INTERFERENCE
+from recovery.model import Schema, Variant, Work, parse_version
+from recovery.mysqld.options import connections_for, entries_for, files_for, instances_of, most_clients, most_open
+from recovery.session.prepare import foresee
+from recovery.session.request import Request
 
 LIMIT = 20_000
 

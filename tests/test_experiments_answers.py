@@ -8,11 +8,8 @@ import pytest
 from at_work import NEW, OLD, interference, metadata, table_cache
 from everything import everything
 
-from recovery.experiments.answers import Answer, answers, facts_of
-from recovery.experiments.literature import Claim, Publication, publications
-from recovery.experiments.pairs import pairs
-from recovery.experiments.verdicts import Word
-from recovery.stored import Session, Verdict
+from recovery.cli.suite_published import Answer, Claim, Publication, Word, answers, facts_of, pairs, publications
+from recovery.model import Session, Verdict
 
 
 def publication(*claims: Claim) -> Publication:

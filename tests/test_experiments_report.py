@@ -12,14 +12,10 @@ from everything import HOSTILE
 from journeys import SESSIONS, journey, stored
 from test_report_page import Read
 
-from recovery.cli import run
-from recovery.experiments.answers import Answer
-from recovery.experiments.bars import Factors, ratio_bars
-from recovery.experiments.literature import publications
-from recovery.experiments.page import PAGE, write
-from recovery.experiments.told import STORED, read, save
-from recovery.experiments.verdicts import Word
-from recovery.store import REPORT
+from recovery.cli.main import run
+from recovery.cli.suite_published import Answer, Word, publications
+from recovery.cli.suite_report import STORED, SUITE_PAGE, Factors, ratio_bars, read, save, write
+from recovery.report.stored_session import REPORT
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +24,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_is_well_formed_and_fetches_nothing(whole: Path) -> None:
-    written = (whole / PAGE).read_text()
+    written = (whole / SUITE_PAGE).read_text()
     page = Read(written)
     assert max(page.ids.values()) == 1
     assert set(page.labels) <= set(page.ids)
@@ -43,7 +39,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(whole: Path) -> None:
 
 
 def test_published_figures_stand_beside_ours(whole: Path) -> None:
-    for name in (PAGE, "report.txt", "report.md"):
+    for name in (SUITE_PAGE, "report.txt", "report.md"):
         told = " ".join((whole / name).read_text().split())
         assert "57 min 46 s" in told
         assert "Shows here, as much as was published: 0.83" in told
@@ -52,7 +48,7 @@ def test_published_figures_stand_beside_ours(whole: Path) -> None:
 
 
 def test_each_question_has_its_answer_its_figures_and_its_own_charts(whole: Path) -> None:
-    written = (whole / PAGE).read_text()
+    written = (whole / SUITE_PAGE).read_text()
     parts = {one.name: written.split(f'<section id="{one.name}"')[1].split("</section>")[0] for one in publications()}
     for told in parts.values():
         assert '<p class="answer">Of ' in told
@@ -97,19 +93,19 @@ def test_all_of_it_is_in_json(whole: Path) -> None:
 
 def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     folder = stored(tmp_path, "interference")
-    for name in (PAGE, "report.txt", "report.md"):
+    for name in (SUITE_PAGE, "report.txt", "report.md"):
         told = " ".join((folder / name).read_text().split())
         assert told.count("its smallest scale takes about 9 minutes") >= 4
-    drawn = {one.name for one in publications() if f"ratios-{one.name}" in (folder / PAGE).read_text()}
+    drawn = {one.name for one in publications() if f"ratios-{one.name}" in (folder / SUITE_PAGE).read_text()}
     assert drawn == {"interference"}
 
 
 def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = stored(tmp_path, "interference")
-    before = (folder / PAGE).read_text()
-    (folder / PAGE).unlink()
+    before = (folder / SUITE_PAGE).read_text()
+    (folder / SUITE_PAGE).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
-    assert (folder / PAGE).read_text() == before
+    assert (folder / SUITE_PAGE).read_text() == before
     assert "E3 Questions to information_schema under load: of 10 published effects" in capsys.readouterr().out
     (tmp_path / "20261121T200000Z-interference" / REPORT).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
@@ -139,7 +135,7 @@ def test_a_session_is_looked_for_beside_it_alone(tmp_path: Path) -> None:
 
 def test_what_comes_from_outside_is_text(tmp_path: Path) -> None:
     folder = stored(tmp_path, "interference", text=HOSTILE)
-    written = (folder / PAGE).read_text()
+    written = (folder / SUITE_PAGE).read_text()
     assert "<script" not in written.lower()
     Read(written)
     assert "<script" not in (folder / "report.md").read_text().split("```")[0].lower()

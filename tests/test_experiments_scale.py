@@ -12,20 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.cli import run
-from recovery.commands import budgeted
-from recovery.commands.budgeted import Asked, asked_versions, chosen, parse_budget, refuse_nothing
+from recovery.cli import suite_run
+from recovery.cli.main import run
+from recovery.cli.suite_budget import (
+    OF_THE_BUDGET,
+    Caps,
+    Price,
+    allot,
+    held_by_disk,
+    most_threads,
+    pace_of,
+    rungs,
+    span_text,
+)
+from recovery.cli.suite_published import publication_names, publications
+from recovery.cli.suite_run import Asked, asked_versions, chosen, parse_budget, refuse_nothing
 from recovery.errors import HostUnfitError, UsageError
-from recovery.experiments.allot import OF_THE_BUDGET, Price, allot, held_by_disk, pace_of, span_text
-from recovery.experiments.literature import names, publications
-from recovery.experiments.rungs import Caps, most_threads, rungs
-from recovery.host.space import Need
-from recovery.scenarios import find_scenario
-from recovery.scenarios.experiment import Host
+from recovery.experiments import find_scenario
+from recovery.experiments.experiment import Host
+from recovery.linux.storage import Need
 
 SMALL, LARGE = Host(2, 4 << 30), Host(96, 512 << 30)
 VERSIONS = ("5.7.22", "8.0.31")
-every_one = pytest.mark.parametrize("name", names())
+every_one = pytest.mark.parametrize("name", publication_names())
 
 
 def prices(*seconds: float) -> tuple[Price, ...]:
@@ -96,7 +105,7 @@ def test_the_user_s_caps_hold_at_every_scale(name: str) -> None:
 
 
 def test_the_smallest_is_the_smallest() -> None:
-    for name in names():
+    for name in publication_names():
         assert rungs(name, SMALL, Caps(smallest=True)) == rungs(name, SMALL, Caps())[:1]
 
 
@@ -112,19 +121,19 @@ def asked(budget_s: float, tmp_path: Path, **more: object) -> Asked:
 @pytest.mark.parametrize("budget_s", [600, 1800, 7200, 86_400])
 def test_the_plan_fits_its_budget(budget_s: float, tmp_path: Path) -> None:
     found = chosen(asked(budget_s, tmp_path))
-    assert [one.name for one in found] == list(names())
+    assert [one.name for one in found] == list(publication_names())
     assert sum(one.expected_s or 0 for one in found) <= OF_THE_BUDGET * budget_s
     assert all(one.left_out or (one.request and one.scale) for one in found)
 
 
 def test_half_an_hour_is_enough_for_three_runs_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
+    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
     found = chosen(asked(1800, tmp_path))
     assert [one.request.runs >= 3 if one.request else None for one in found] == [True] * 5
 
 
 def test_ten_minutes_are_enough_for_a_first_look_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
+    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
     assert all(one.request for one in chosen(asked(600, tmp_path)))
 
 
@@ -162,7 +171,7 @@ def test_a_budget_for_nothing_says_which_would_do(tmp_path: Path) -> None:
 
 
 def test_a_disk_for_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgeted, "free", lambda _: Need(10**6, 10))
+    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**6, 10))
     with pytest.raises(HostUnfitError, match="no experiment fits the disk") as refused:
         refuse_nothing(asked(3600, tmp_path), chosen(asked(3600, tmp_path)))
     assert "DATA=" in refused.value.hint
@@ -231,7 +240,7 @@ def test_a_session_is_repeated_by_its_own_command(tmp_path: Path, monkeypatch: p
         assert (program, name) == ("recovery", request.scenario)
         assert "--note" not in words
         assert run([name, *words, "--dry-run"]) == 0
-    assert [request.scenario for request in requests] == list(names())
+    assert [request.scenario for request in requests] == list(publication_names())
 
 
 @every_one

@@ -10,18 +10,16 @@ import pytest
 from at_work import interference
 
 from recovery.builds.resolve import known_wanted
-from recovery.commands import budgeted, journeys
-from recovery.commands.budgeted import Asked, chosen
-from recovery.commands.journeys import Travel, begun
+from recovery.cli import suite_run
+from recovery.cli.suite_budget import Caps, price
+from recovery.cli.suite_published import publication_names
+from recovery.cli.suite_report import Journey, read
+from recovery.cli.suite_run import Asked, Travel, begun, chosen
 from recovery.errors import RecoveryError
-from recovery.experiments.literature import names
-from recovery.experiments.priced import price
-from recovery.experiments.rungs import Caps
-from recovery.experiments.told import Journey, read
-from recovery.host.space import Need
-from recovery.request import Request
-from recovery.store import REPORT, to_json
-from recovery.stored import Session, Verdict
+from recovery.linux.storage import Need
+from recovery.model import Session, Verdict
+from recovery.report.stored_session import REPORT, to_json
+from recovery.session.request import Request
 
 VERSIONS = tuple(known_wanted(text).like for text in ("5.7.22", "8.0.31"))
 
@@ -35,9 +33,9 @@ class Slow:
         self.void: set[str] = set()
         self.began: list[str] = []
         self.said: list[str] = []
-        monkeypatch.setattr(journeys, "run_and_show", self.session)
+        monkeypatch.setattr(suite_run, "run_and_show", self.session)
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(budgeted, "free", lambda _: Need(10**12, 10**9))
+        monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
 
     def session(self, request: Request, *, quiet: bool) -> Session:
         assert quiet
@@ -74,7 +72,7 @@ def test_as_guessed_all_goes_as_planned(asked: Asked, monkeypatch: pytest.Monkey
     slow = Slow(monkeypatch, asked, {"others": 1.0})
     code, journey, _ = slow.travel()
     assert (code, journey.status) == (0, "finished")
-    assert slow.began == list(names())
+    assert slow.began == list(publication_names())
     assert journey.took_s is not None
     assert journey.took_s <= 1800
     assert not any(step.left_out for step in journey.steps)
@@ -128,7 +126,7 @@ def test_one_that_fails_at_once_says_nothing_of_the_pace(asked: Asked, monkeypat
 
 def test_where_none_was_measured_it_has_not_finished(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch, asked, {"others": 1.0})
-    slow.failing = set(names())
+    slow.failing = set(publication_names())
     code, journey, _ = slow.travel()
     assert (code, journey.status) == (1, "failed")
 

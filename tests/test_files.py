@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.files import copy_atomically, draft_of, name_folder, sweep_drafts
+from recovery.linux.files import copy_atomically, draft_of, name_folder, sweep_drafts
 
 
 @pytest.fixture

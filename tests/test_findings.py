@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.findings import findings
-from recovery.findings.spread import _trend
-from recovery.measured import Around, Phase, Timeline
-from recovery.store import load
-from recovery.stored import Finding, Run, Session, Verdict
+from recovery.analysis.warnings import _trend, findings
+from recovery.model import Around, Finding, Phase, Run, Session, Timeline, Verdict
+from recovery.report.stored_session import load
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)

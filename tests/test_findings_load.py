@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 from at_work import FORMS, interference, metadata, write_scaling
 
-from recovery.findings import findings
-from recovery.measured import Around, Series, Watched
-from recovery.measures import contrasts
-from recovery.model import Schema
-from recovery.plan import make_plan
-from recovery.request import Request
-from recovery.results import session_of, with_cpus_shared
-from recovery.scenarios import find_scenario
-from recovery.scenarios.experiment import Asked, Host
-from recovery.stored import Finding, Run, Session
-from recovery.versions import parse_version
+from recovery.analysis.summary import contrasts
+from recovery.analysis.warnings import findings
+from recovery.experiments import find_scenario
+from recovery.experiments.experiment import Asked, Host
+from recovery.model import Around, Finding, Run, Schema, Series, Session, Watched, parse_version
+from recovery.session.plan import make_plan
+from recovery.session.request import Request
+from recovery.session.store import session_of, with_cpus_shared
 
 
 def kinds(session: Session) -> list[str]:

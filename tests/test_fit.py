@@ -9,10 +9,9 @@ from statistics import fmean
 import pytest
 from scipy import linalg, stats
 
-from recovery.curves import curves
-from recovery.fit import LINE, PIECEWISE, fit
-from recovery.store import load
-from recovery.students import f_tail
+from recovery.analysis.growth import curves
+from recovery.analysis.statistics import LINE, PIECEWISE, f_tail, fit
+from recovery.report.stored_session import load
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 KEPT = {

@@ -6,15 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from recovery.estimate import build_seconds, seconds_for, trial_seconds
-from recovery.forecast import ahead_of
-from recovery.model import Build, Cache, Schema, Variant, Work, starts
-from recovery.plan import Place, Plan, make_plan, place_of, variants_of
-from recovery.request import Request
-from recovery.scenarios.pools import POOL
-from recovery.stages import Stage
-from recovery.versions import parse_version
-from recovery.work import Load
+from recovery.experiments.load import POOL
+from recovery.model import Build, Cache, Load, Schema, Variant, Work, parse_version, starts
+from recovery.session.datadirs import Stage
+from recovery.session.estimate import ahead_of, build_seconds, seconds_for, trial_seconds
+from recovery.session.plan import Place, Plan, make_plan, place_of, variants_of
+from recovery.session.request import Request
 
 VERSION = parse_version("5.7.22")
 ASKED = Schema(1000)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, ServerFailedError, StorageFailedError, UsageError
-from recovery.host.ailing import DATA, RESULTS, Folder, ailment, blamed, blaming, takes_nothing
-from recovery.load.build import BuildInterruptedError
+from recovery.linux.storage import DATA, RESULTS, Folder, ailment, blamed, blaming, takes_nothing
+from recovery.workload.build import BuildInterruptedError
 
 
 @pytest.mark.parametrize("below", ["", "not/there/yet"])

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from recovery.host import cgroups
-from recovery.host.around import Surroundings, others_cpu_s
-from recovery.host.cpus import Cpus, cpus
-from recovery.host.looks import EVERY_S, MOST, Look, Looks
-from recovery.host.storage import Device, device_of, moved_bytes
-from recovery.host.timeline import Onlooker
+from recovery.linux import cgroups
+from recovery.linux.procfs import Cpus, cpus
+from recovery.linux.storage import Device, device_of, moved_bytes
+from recovery.mysqld.startup import EVERY_S, MOST, Look, Looks, Onlooker, Surroundings, others_cpu_s
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 NO_DEVICE = Device()

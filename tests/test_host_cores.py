@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.host.cores import Core, as_list, cores_of, of_list, split
-from recovery.host.pinning import own_cores, own_cpus, read_cores
+from recovery.linux.procfs import Core, as_list, cores_of, of_list, own_cores, own_cpus, read_cores, split
 
 
 def host(cores: Iterable[str], *, nodes: Iterable[str] = (), may: str | None = None) -> tuple[Core, ...]:

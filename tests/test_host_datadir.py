@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.host.copies import copied
-from recovery.host.datadir import DataDir, DataDirs, State, allocated_bytes, prove_intact
+from recovery.linux.files import allocated_bytes
 from recovery.model import Build, Flavor, Layout, Schema, Version
+from recovery.mysqld.datadir import DataDir, DataDirs, State, copied, prove_intact
 
 KEY = "5.7.22-discovery-3-0123abcd"
 BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")
@@ -100,7 +100,7 @@ def test_half_of_a_copy_is_not_set_aside(dirs: DataDirs, monkeypatch: pytest.Mon
     def full(_: Path, __: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("recovery.host.datadir.move_out", full)
+    monkeypatch.setattr("recovery.mysqld.datadir.move_out", full)
     with dirs.acquire(KEY) as dd:
         dd.save(WHOLE)
         with pytest.raises(HostUnfitError, match="cannot keep a copy: No space left"):
@@ -146,7 +146,7 @@ HOLD = """
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from recovery.host.datadir import DataDirs
+from recovery.mysqld.datadir import DataDirs
 with DataDirs(Path(sys.argv[1])).acquire(sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()
@@ -348,7 +348,7 @@ def test_what_the_dead_left_half_made_beside_directories_goes(dirs: DataDirs) ->
 
 def test_the_lock_of_who_is_about_to_make_a_directory_stays(dirs: DataDirs) -> None:
     script = (
-        "import sys; from pathlib import Path; from recovery.host import flock\n"
+        "import sys; from pathlib import Path; from recovery.linux import locks as flock\n"
         "lock = flock.take(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     dirs.check()

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from waiting import DEADLINE_S
 
-from recovery.host.ec2 import Instance, instance, looks_like_ec2, on_xen
+from recovery.linux.host_facts import Instance, instance, looks_like_ec2, on_xen
 
 TOKEN = "t0ken=="  # noqa: S105  # of nobody
 

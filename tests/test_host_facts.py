@@ -16,17 +16,14 @@ import psutil
 import pytest
 from waiting import until
 
-from recovery.cli import run
+from recovery.cli.doctor import Check, examine
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.host import machine, storage, usage
-from recovery.host.check import Check
-from recovery.host.doctor import examine
-from recovery.host.facts import environment, public_options
-from recovery.host.randomreads import LEFT_OUT, SHORT, ReadProbe, Speed
-from recovery.host.space import Need, check_space, free, need_for
-from recovery.host.storage import Device, completed_reads, device_of
-from recovery.model import Layout, Schema
-from recovery.versions import parse_version
+from recovery.linux import cgroups, procfs, storage
+from recovery.linux.host_facts import environment, public_options
+from recovery.linux.read_benchmark import LEFT_OUT, SHORT, ReadProbe, Speed
+from recovery.linux.storage import Device, Need, check_space, completed_reads, device_of, free, need_for
+from recovery.model import Layout, Schema, parse_version
 
 
 def test_the_device_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
@@ -63,16 +60,16 @@ def test_a_partition_has_the_queue_of_its_disk(tmp_path: Path) -> None:
     assert (device.device, device.scheduler, device.read_ahead_kb) == ("/dev/nvme0n1p1", "mq-deadline", 128)
     assert device.rotational is False
     assert completed_reads(device) == 42
-    assert machine.ebs_volume(device) == "vol-0123456789abcdef0"
+    assert procfs.ebs_volume(device) == "vol-0123456789abcdef0"
 
 
 def test_amazon_only_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "product_name").write_text("m5.large\n")
     (tmp_path / "sys_vendor").write_text("QEMU\n")
-    assert machine.ec2_instance_type(tmp_path) is None
+    assert procfs.ec2_instance_type(tmp_path) is None
     (tmp_path / "sys_vendor").write_text("Amazon EC2\n")
-    assert machine.ec2_instance_type(tmp_path) == "m5.large"
-    assert machine.ebs_volume(Device(model="Samsung", serial="vol1")) is None
+    assert procfs.ec2_instance_type(tmp_path) == "m5.large"
+    assert procfs.ebs_volume(Device(model="Samsung", serial="vol1")) is None
 
 
 WORK = """
@@ -95,7 +92,7 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        meter, before = usage.Meter(child.pid, device), usage.activity(child.pid)
+        meter, before = cgroups.Meter(child.pid, device), cgroups.activity(child.pid)
         child.stdin.write("\n")
         child.stdin.flush()
         child.stdout.readline()
@@ -109,12 +106,12 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert found.cache_grown_bytes is not None
         waits = psutil.Process(child.pid)
         until(lambda: waits.status() == psutil.STATUS_SLEEPING, "its next read")
-        after = usage.activity(child.pid)
+        after = cgroups.activity(child.pid)
         assert after is not None
         assert after != before
-        assert after == usage.activity(child.pid)
+        assert after == cgroups.activity(child.pid)
         child.stdin.write("\n")
-    assert usage.activity(child.pid) is None
+    assert cgroups.activity(child.pid) is None
     gone = meter.read()
     assert (gone.read_bytes, gone.cpu_s) == (None, None)
 
@@ -327,5 +324,5 @@ def test_a_host_that_pages_out_what_is_idle(state: str, action: str, told: str |
         path = tmp_path / "0" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    assert machine.idle_pageout(tmp_path) == told
-    assert machine.idle_pageout(tmp_path / "missing") is None
+    assert procfs.idle_pageout(tmp_path) == told
+    assert procfs.idle_pageout(tmp_path / "missing") is None

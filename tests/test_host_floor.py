@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from recovery.errors import RecoveryError
-from recovery.host import floor
-from recovery.host.tablefiles import TableFiles
-from recovery.scenarios.bench import Bench
-from recovery.scenarios.floor import floor as floor_of
+from recovery.experiments.bench import Bench
+from recovery.experiments.bench import floor as floor_of
+from recovery.linux.files import TableFiles
+from recovery.mysqld import read_floor
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def folders(tmp_path: Path) -> tuple[Path, ...]:
 
 @pytest.mark.parametrize(("threads", "page_bytes"), [(1, 16384), (16, 16384), (1, 0)])
 def test_each_file_once(threads: int, page_bytes: int, folders: tuple[Path, ...]) -> None:
-    assert floor.read_all(TableFiles(folders), threads, page_bytes) == 200
+    assert read_floor.read_all(TableFiles(folders), threads, page_bytes) == 200
 
 
 def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
     times_cold = []
-    found = floor.measure(TableFiles(folders), 16384, lambda: times_cold.append(1), None)
+    found = read_floor.measure(TableFiles(folders), 16384, lambda: times_cold.append(1), None)
     assert len(times_cold) == 6, "each twice"
-    assert (found.files, found.threads) == (200, floor.MANY)
+    assert (found.files, found.threads) == (200, read_floor.MANY)
     assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
 
 
@@ -46,7 +46,7 @@ def test_as_much_of_each_as_a_page_of_the_server(
     """Which its system tablespace tells, be it MySQL's or MariaDB's."""
     (tmp_path / "ibdata1").write_bytes(bytes(54) + flags.to_bytes(4) + bytes(6))
     asked: list[int] = []
-    monkeypatch.setattr("recovery.scenarios.floor.measure_floor", lambda _, size, *__: asked.append(size))
+    monkeypatch.setattr("recovery.experiments.bench.measure", lambda _, size, *__: asked.append(size))
     bench = SimpleNamespace(
         at_rest=True, disturbed=lambda: None, files="its", datadir=SimpleNamespace(mysql=tmp_path),
         server=SimpleNamespace(group=None),
@@ -57,10 +57,10 @@ def test_as_much_of_each_as_a_page_of_the_server(
 
 def test_the_only_file_of_all_tables(folders: tuple[Path, ...]) -> None:
     """In the process that reads as well."""
-    found = floor.measure(TableFiles(folders[:1], "table_7.ibd"), 16384, lambda: None, None)
+    found = read_floor.measure(TableFiles(folders[:1], "table_7.ibd"), 16384, lambda: None, None)
     assert found.files == 1
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
-        floor.measure(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)
+        read_floor.measure(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)

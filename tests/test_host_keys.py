@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from recovery.host.keys import KEY_FILE, make_keys
+from recovery.mysqld.bootstrap import make_keys
+from recovery.mysqld.options import KEY_FILE
 
 
 def test_a_key_that_only_its_owner_may_read(tmp_path: Path) -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from recovery.cli import doctor
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.host import cgroups, doctor_kernel, limitable, limits, orphans
-from recovery.host.cgroups import hierarchies
-from recovery.host.limitable import needed
-from recovery.host.limits import Group, limited
-from recovery.host.owner import own_name
-from recovery.host.storage import Device
+from recovery.linux import cgroups, orphans
+from recovery.linux.cgroups import Group, hierarchies, limited, needed
+from recovery.linux.files import own_name
+from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits
 
 ALL = Limits(read_iops=5000, read_bps=1 << 20, memory_bytes=256 << 20, cpus=0.5)
@@ -49,11 +48,11 @@ def mounts(folder: Path, lines: list[str]) -> Path:
 def on_a_plain_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     lie_on(DISK, monkeypatch)
     # Folders of a real control group go with the files in them, these do not.
-    monkeypatch.setattr(limits, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(cgroups, "_PATIENCE_S", 0.0)
 
 
 def lie_on(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limitable, "device_of", lambda _: device)
+    monkeypatch.setattr(cgroups, "device_of", lambda _: device)
 
 
 def made(where: Path, tree: Path, asked: Limits = ALL) -> Group:
@@ -223,9 +222,9 @@ def test_hierarchies_of_a_host_without_any(tmp_path: Path) -> None:
 
 
 def test_the_doctor_tells_which_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {check.name: check for check in doctor_kernel.settable(tmp_path)}
+    told = {check.name: check for check in doctor.settable(tmp_path)}
     assert {"control groups", "limit on reads", "limit on memory", "limit on CPUs"} <= set(told)
     lie_on(Device(filesystem="overlay"), monkeypatch)
-    check = next(check for check in doctor_kernel.settable(tmp_path) if check.name == "limit on reads")
+    check = next(check for check in doctor.settable(tmp_path) if check.name == "limit on reads")
     assert check.ok is None
     assert "cannot be set" in check.detail

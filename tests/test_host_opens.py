@@ -12,9 +12,9 @@ import pytest
 from waiting import until
 
 from recovery.errors import HostUnfitError
-from recovery.host import fanotify, opens
-from recovery.host.opens import OpenTrace
-from recovery.host.tablefiles import TableFiles
+from recovery.linux import file_opens
+from recovery.linux.file_opens import OpenTrace
+from recovery.linux.files import TableFiles
 
 OPEN = "import os, sys\nfor name in sys.argv[1:]: os.close(os.open(name, os.O_RDONLY))"
 READ = "import os, sys\nfor name in sys.argv[1:]: os.pread(os.open(name, os.O_RDONLY), 4, 0)"
@@ -38,10 +38,10 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
         raise PermissionError(1, "Operation not permitted")
 
     if request.param == "inotify":
-        monkeypatch.setattr(fanotify, "listen", refused)
+        monkeypatch.setattr(file_opens, "listen", refused)
     else:
         try:
-            os.close(fanotify.listen(tmp_path))
+            os.close(file_opens.listen(tmp_path))
         except OSError as error:
             pytest.skip(f"no fanotify: {error}")
     return str(request.param)
@@ -100,7 +100,7 @@ def test_what_is_read_is_told_apart(means: str, folders: tuple[Path, ...]) -> No
 
 def test_what_others_open_does_not_count(folders: tuple[Path, ...], tmp_path: Path) -> None:
     try:
-        os.close(fanotify.listen(tmp_path))
+        os.close(file_opens.listen(tmp_path))
     except OSError as error:
         pytest.skip(f"no fanotify: {error}")
     with OpenTrace(TableFiles(folders)) as trace:
@@ -122,8 +122,8 @@ def test_more_than_the_kernel_keeps_word_of(
     """What is lost is told, and never taken for nothing."""
     queue = tmp_path / "max_queued_events"
     queue.write_text("16384\n")
-    monkeypatch.setattr(opens, "_QUEUE", queue)
-    source = opens._ByInotify(TableFiles(folders))
+    monkeypatch.setattr(file_opens, "_QUEUE", queue)
+    source = file_opens._ByInotify(TableFiles(folders))
     overflow = b"\xff\xff\xff\xff" + (0x4000).to_bytes(4, "little") + bytes(8)
     try:
         with pytest.raises(HostUnfitError, match=r"more files .* \(16384\)"):

@@ -8,9 +8,9 @@ import psutil
 import pytest
 from waiting import until
 
-from recovery.host import orphans
-from recovery.host.orphans import end_left_servers, end_servers_in, until_ended
-from recovery.host.owner import mark
+from recovery.linux import orphans
+from recovery.linux.files import mark
+from recovery.linux.orphans import end_left_servers, end_servers_in, until_ended
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 

@@ -6,34 +6,34 @@ import os
 import subprocess
 import sys
 
-from recovery.host import owner
+from recovery.linux import files
 
-PRINT_MARK = "from recovery.host.owner import mark; print(mark())"
+PRINT_MARK = "from recovery.linux.files import mark; print(mark())"
 
 
 def test_who_lives_is_not_gone() -> None:
-    assert not owner.is_gone(owner.mark())
+    assert not files.is_gone(files.mark())
 
 
 def test_who_has_ended_is_gone() -> None:
     done = subprocess.run([sys.executable, "-c", PRINT_MARK], capture_output=True, text=True, check=True)
-    assert owner.is_gone(done.stdout.strip())
+    assert files.is_gone(done.stdout.strip())
 
 
 def test_its_number_may_be_in_use_again() -> None:
-    boot, namespace, pid, began = owner.mark().split(".")
-    assert owner.is_gone(f"{boot}.{namespace}.{pid}.{int(began) - 1}")
-    assert owner.is_gone(f"another-boot.{namespace}.{pid}.{began}")
+    boot, namespace, pid, began = files.mark().split(".")
+    assert files.is_gone(f"{boot}.{namespace}.{pid}.{int(began) - 1}")
+    assert files.is_gone(f"another-boot.{namespace}.{pid}.{began}")
 
 
 def test_what_cannot_be_told_is_left_alone() -> None:
-    boot, namespace, pid, began = owner.mark().split(".")
-    assert not owner.is_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
-    assert not owner.is_gone("")
-    assert not owner.is_gone("somebody else's label")
+    boot, namespace, pid, began = files.mark().split(".")
+    assert not files.is_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
+    assert not files.is_gone("")
+    assert not files.is_gone("somebody else's label")
     for no_number in ("\u00b2", "9" * 5000, ""):
-        assert not owner.is_gone(f"{boot}.{namespace}.{no_number}.{began}")
-        assert not owner.is_orphan(f"mysql-recovery-{boot}.{namespace}.{no_number}.{began}-1")
+        assert not files.is_gone(f"{boot}.{namespace}.{no_number}.{began}")
+        assert not files.is_orphan(f"mysql-recovery-{boot}.{namespace}.{no_number}.{began}-1")
 
 
 def test_a_zombie_is_gone() -> None:
@@ -41,15 +41,15 @@ def test_a_zombie_is_gone() -> None:
     assert child.stdout is not None
     mark = child.stdout.read().strip()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert owner.is_gone(mark)
+    assert files.is_gone(mark)
     child.wait()
     child.stdout.close()
 
 
 def test_a_name_tells_whether_its_owner_lives() -> None:
-    own = owner.own_name(1)
-    assert owner.own_name(2) != own
-    assert not owner.is_orphan(own)
-    assert owner.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
+    own = files.own_name(1)
+    assert files.own_name(2) != own
+    assert not files.is_orphan(own)
+    assert files.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
     for other in ("docker", "mysql-recovery", f"x{own}", f"{own}x"):
-        assert not owner.is_orphan(other)
+        assert not files.is_orphan(other)

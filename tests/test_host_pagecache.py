@@ -14,12 +14,10 @@ import pytest
 from keptwarm import kept_warm
 
 from recovery.errors import HostUnfitError, TrialVoidError
-from recovery.host import pagecache, tree
-from recovery.host.dropping import Dropper, OwnDropper, cold_means, own_dropper
-from recovery.host.probes import cachestat_works
-from recovery.host.residency import Probe
-from recovery.host.storage import device_of
-from recovery.host.tablefiles import table_files
+from recovery.linux import files, page_cache
+from recovery.linux.files import table_files
+from recovery.linux.page_cache import Dropper, OwnDropper, Probe, cachestat_works, cold_means, own_dropper
+from recovery.linux.storage import device_of
 from recovery.model import Layout, Schema
 
 pytestmark = pytest.mark.alone  # others empty the cache as well
@@ -57,49 +55,49 @@ ALL_FILES = 43
 
 
 def test_what_was_written_is_resident(folder: Path) -> None:
-    found = pagecache.residency(folder)
+    found = page_cache.residency(folder)
     assert found.resident_bytes == WRITTEN
     assert (found.total_bytes, found.files) == (WRITTEN + 64 * PAGE, ALL_FILES)
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
 def test_cold_is_cold(folder: Path, dropper: Dropper | None) -> None:
-    proof = pagecache.make_cold(folder, dropper)
+    proof = page_cache.make_cold(folder, dropper)
     assert proof.means == cold_means(dropper)
     assert proof.resident_bytes == 0
     assert proof.seconds > 0
-    assert pagecache.residency(folder).resident_bytes == 0
+    assert page_cache.residency(folder).resident_bytes == 0
 
 
 def test_dirty_pages_are_written_before(folder: Path) -> None:
     (folder / "ib_logfile0").write_bytes(b"y" * 50 * PAGE)
-    assert pagecache.make_cold(folder, None).resident_bytes == 0
+    assert page_cache.make_cold(folder, None).resident_bytes == 0
 
 
 def test_flushing_goes_without_a_proof(folder: Path) -> None:
-    pagecache.flush_caches(folder, None)
-    assert pagecache.residency(folder).resident_bytes == 0
+    page_cache.flush_caches(folder, None)
+    assert page_cache.residency(folder).resident_bytes == 0
 
 
 def test_a_file_is_in_the_cache_with_its_first_page(folder: Path) -> None:
     tables = table_files(folder, Schema(40))
-    pagecache.make_cold(folder, None)
-    assert pagecache.resident_share(folder, tables) == 0
+    page_cache.make_cold(folder, None)
+    assert page_cache.resident_share(folder, tables) == 0
     for number in range(10):
         os.pread(fd := os.open(folder / f"discovery/table_{number}.ibd", os.O_RDONLY), PAGE, 0)
         os.close(fd)
-    assert pagecache.resident_share(folder, tables) == 10 / 41, "of the files that are tables', a hole among them"
+    assert page_cache.resident_share(folder, tables) == 10 / 41, "of the files that are tables', a hole among them"
 
 
 def test_nobody_knows_what_is_cached_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagecache, "device_of", lambda path: replace(device_of(path), filesystem="zfs"))
-    assert pagecache.resident_share(folder, table_files(folder, Schema(40))) is None
+    monkeypatch.setattr(page_cache, "device_of", lambda path: replace(device_of(path), filesystem="zfs"))
+    assert page_cache.resident_share(folder, table_files(folder, Schema(40))) is None
 
 
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
     if not cachestat_works(folder):
         pytest.skip("no cachestat here")
-    pagecache.make_cold(folder, None)
+    page_cache.make_cold(folder, None)
     with (folder / "discovery/table_1.ibd").open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
         os.pread(file.fileno(), PAGE, 2 * PAGE)
@@ -123,7 +121,7 @@ def test_what_stays_in_the_cache_voids_the_trial(folder: Path, dropper: Dropper 
         locked(folder / "locked.ibd", 32 * MIB),
         pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"),
     ):
-        pagecache.make_cold(folder, dropper)
+        page_cache.make_cold(folder, dropper)
 
 
 TABLES = Schema(40)
@@ -132,7 +130,7 @@ TABLES = Schema(40)
 @pytest.mark.parametrize("dropper", DROPPERS)
 def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: Dropper | None) -> None:
     write(folder / "mysql.ibd", 2 * MIB)
-    proof = pagecache.make_tables_cold(folder, table_files(folder, TABLES), dropper)
+    proof = page_cache.make_tables_cold(folder, table_files(folder, TABLES), dropper)
     assert (proof.resident_bytes, proof.means) == (0, cold_means(dropper))
 
 
@@ -145,24 +143,24 @@ def test_a_warm_dictionary_voids_the_trial(folder: Path, name: str) -> None:
     with (folder / "discovery/table_0.ibd").open("r+b") as file:
         file.truncate(1 << 32)
     with locked(folder / name, 2 * MIB), pytest.raises(TrialVoidError, match=r"2,097,152 of .* of the dictionary in"):
-        pagecache.make_tables_cold(folder, table_files(folder, TABLES), None)
+        page_cache.make_tables_cold(folder, table_files(folder, TABLES), None)
 
 
 def test_the_definitions_of_tables_in_one_file_are_looked_at(folder: Path) -> None:
     files = table_files(folder, replace(TABLES, layout=Layout.GENERAL))
     with locked(folder / "discovery/table_1.frm", 2 * MIB), pytest.raises(TrialVoidError, match="of the dictionary"):
-        pagecache.make_tables_cold(folder, files, None)
+        page_cache.make_tables_cold(folder, files, None)
 
 
 def test_warm_tables_void_the_trial(folder: Path) -> None:
     with locked(folder / "discovery/warm.ibd", 32 * MIB), pytest.raises(TrialVoidError, match="33,554,432 of"):
-        pagecache.make_tables_cold(folder, table_files(folder, TABLES), None)
+        page_cache.make_tables_cold(folder, table_files(folder, TABLES), None)
 
 
 @pytest.mark.parametrize("name", ["ib_logfile0", "#innodb_redo/#ib_redo7", "ibtmp1"])
 def test_what_a_server_writes_by_itself_may_be_warm(folder: Path, name: str) -> None:
     with locked(folder / name, 32 * MIB):
-        assert pagecache.make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
+        assert page_cache.make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
 
 
 def test_memory_cannot_be_made_cold() -> None:
@@ -170,7 +168,7 @@ def test_memory_cannot_be_made_cold() -> None:
     if device_of(shared).filesystem != "tmpfs":
         pytest.skip("no tmpfs here")
     with pytest.raises(HostUnfitError, match="memory"):
-        pagecache.make_cold(shared, own_dropper())
+        page_cache.make_cold(shared, own_dropper())
 
 
 @needs_root
@@ -185,7 +183,7 @@ def test_an_overlay_is_never_taken_for_cold(tmp_path: Path) -> None:
     ).returncode:
         pytest.skip("no overlay mounts here")
     try:
-        found = pagecache.residency(overlay)
+        found = page_cache.residency(overlay)
         assert (found.resident_bytes, found.means) == (8 * PAGE, "mincore")
         assert device_of(overlay).device is None
     finally:
@@ -196,8 +194,8 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from recovery.errors import HostUnfitError
-from recovery.host import pagecache
-from recovery.host.dropping import cold_means, own_dropper
+from recovery.linux import page_cache as pagecache
+from recovery.linux.page_cache import cold_means; from recovery.linux.page_cache import own_dropper
 os.setgid(65534); os.setuid(65534)
 print(pagecache.residency(Path(sys.argv[1])).resident_bytes, cold_means(own_dropper()))
 try:
@@ -214,7 +212,7 @@ except HostUnfitError as error:
 def test_files_of_others_are_unknown_not_cold(folder: Path, mode: int, told: str) -> None:
     for path in (folder, folder.parent, folder.parent.parent):  # pytest's own are 0700
         path.chmod(0o755)
-    for folder_fd, name in tree.files(folder):
+    for folder_fd, name in files.files(folder):
         os.chmod(name, mode, dir_fd=folder_fd)
     child = [sys.executable, "-c", AS_NOBODY, str(folder)]
     first, second = subprocess.run(child, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -227,14 +225,14 @@ def test_walking_sees_every_file_once(tmp_path: Path) -> None:
     for number in range(5000):
         (tmp_path / f"a/b/{number}").touch()
     (tmp_path / "top").touch()
-    names = [name for _, name in tree.files(tmp_path)]
+    names = [name for _, name in files.files(tmp_path)]
     assert sorted(names) == sorted([*map(str, range(5000)), "top"])
-    tree.empty(tmp_path)
+    files.empty(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_descriptors_are_given_back(folder: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    next(tree.files(folder))
-    pagecache.residency(folder)
+    next(files.files(folder))
+    page_cache.residency(folder)
     assert len(list(Path("/proc/self/fd").iterdir())) == before

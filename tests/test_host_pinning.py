@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.host.pinning import own_cpus, pin
-from recovery.load.clients import Client
+from recovery.linux.procfs import own_cpus, pin
+from recovery.workload.sysbench import Client
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
 NO_SUCH_CPU = 8000
@@ -66,7 +66,7 @@ def test_cpus_that_are_not_there_are_refused_in_words(process: subprocess.Popen[
 
 AS_NOBODY = """
 import os, sys
-from recovery.host.pinning import own_cpus, pin
+from recovery.linux.procfs import own_cpus; from recovery.linux.procfs import pin
 os.setgid(65534); os.setuid(65534)
 print(pin(int(sys.argv[1]), own_cpus()))
 """

@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from recovery.host import doctor_storage, randomreads
-from recovery.host.randomreads import BRIEF, FULL, LEFT_OUT, SHORT, Again, Effort, ReadProbe, Speed, effort_for, probe
-from recovery.host.space import Need
-from recovery.host.storage import device_of
+from recovery.cli import doctor
+from recovery.linux import read_benchmark
+from recovery.linux.read_benchmark import (
+    BRIEF,
+    FULL,
+    LEFT_OUT,
+    SHORT,
+    Again,
+    Effort,
+    ReadProbe,
+    Speed,
+    effort_for,
+    probe,
+)
+from recovery.linux.storage import Need, device_of
 
 NAMES = {"4k_1", "4k_16", "16k_1", "16k_16"}
 
@@ -41,7 +52,9 @@ def test_the_reads_come_from_the_device(tmp_path: Path) -> None:
         pytest.skip("no block device under the temporary files")
     before = read_bytes()
     found = probe(tmp_path, Effort(1 << 20, 0.05))
-    least = sum(0.8 * 0.05 * speed.iops * randomreads.SIZES[name.split("_")[0]] for name, speed in found.speeds.items())
+    least = sum(
+        0.8 * 0.05 * speed.iops * read_benchmark.SIZES[name.split("_")[0]] for name, speed in found.speeds.items()
+    )
     assert read_bytes() - before > least
 
 
@@ -61,7 +74,7 @@ def test_memory_is_no_storage() -> None:
 def test_no_room_and_no_right_are_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert probe(Path("/proc"), BRIEF).speeds == {}
     with monkeypatch.context() as patch:
-        patch.setattr(randomreads, "free", lambda _: Need(20 << 20, 9))
+        patch.setattr(read_benchmark, "free", lambda _: Need(20 << 20, 9))
         assert probe(tmp_path, BRIEF).why_not == "no room for a file of 16 MiB"
 
     def refuse(*_: object) -> int:
@@ -97,9 +110,9 @@ def test_a_block_is_read_again_right_after_it(monkeypatch: pytest.MonkeyPatch, t
 
     with (tmp_path / "file").open("wb") as file:
         file.write(bytes(1 << 20))
-        monkeypatch.setattr(randomreads, "_reads", timed)
-        found = randomreads._again("a file", [(file.fileno(), 16384 * number) for number in range(5)])
-    assert found == randomreads.Again("a file", 5, first_ms=8.0, again_ms=2.0, times_faster=4.0)
+        monkeypatch.setattr(read_benchmark, "_reads", timed)
+        found = read_benchmark._again("a file", [(file.fileno(), 16384 * number) for number in range(5)])
+    assert found == read_benchmark.Again("a file", 5, first_ms=8.0, again_ms=2.0, times_faster=4.0)
     assert read == [16384 * number for number in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)]
 
 
@@ -112,18 +125,18 @@ def test_tables_files_that_are_kept_are_read_rather_than_what_was_just_written(t
     for number in range(200):
         (schema / f"table_{number}.ibd").write_bytes(b"x" * 16384)
     os.sync()
-    assert randomreads._of_kept(tmp_path) is None, "one in a hundred is too few"
+    assert read_benchmark._of_kept(tmp_path) is None, "one in a hundred is too few"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(randomreads, "_ONE_FILE_IN", 2)
-        found = randomreads._of_kept(tmp_path)
+        patch.setattr(read_benchmark, "_ONE_FILE_IN", 2)
+        found = read_benchmark._of_kept(tmp_path)
     assert found is not None
     assert (found.over, found.blocks) == ("tables' files kept here", 100)
-    assert randomreads._of_kept(tmp_path / "not" / "there") is None
+    assert read_benchmark._of_kept(tmp_path / "not" / "there") is None
 
 
 def test_the_doctor_says_what_cold_means() -> None:
     found = ReadProbe(SHORT, {"4k_1": Speed(1, 2.0, 3.0)}, again=Again("x", 256, 0.47, 0.065, 7.2))
-    (check,) = [check for check in doctor_storage.speed(found) if check.name == "just-read blocks"]
+    (check,) = [check for check in doctor.speed(found) if check.name == "just-read blocks"]
     assert check.detail == (
         "Blocks that were just read answer 7.2 times as fast (0.47 ms, then 0.065 ms): something below this machine "
         "(hypervisor, disk controller, the disk itself) keeps what was read."
@@ -131,9 +144,9 @@ def test_the_doctor_says_what_cold_means() -> None:
     assert "cold to this machine only" in check.why
     for times, blocks in ((1.3, 256), (50.0, 99)):
         other = replace(found, again=Again("the file just written", blocks, 0.47, 0.065, times))
-        (check,) = [check for check in doctor_storage.speed(other) if check.name == "just-read blocks"]
+        (check,) = [check for check in doctor.speed(other) if check.name == "just-read blocks"]
         assert check.detail.startswith("not known: 0.47 ms, then 0.065")
-    assert [check.name for check in doctor_storage.speed(LEFT_OUT)] == ["reads"]
+    assert [check.name for check in doctor.speed(LEFT_OUT)] == ["reads"]
 
 
 def test_the_effort_is_that_of_the_session() -> None:

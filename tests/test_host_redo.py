@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import RecoveryError
-from recovery.host.modified import modified_since, page_bytes
-from recovery.host.redo import checkpoint_lsn
-from recovery.host.tablefiles import TableFiles
+from recovery.linux.files import TableFiles
+from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, page_bytes
 
 
 def log(path: Path, *, kind: int, places: dict[int, int]) -> None:

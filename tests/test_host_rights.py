@@ -9,22 +9,18 @@ from pathlib import Path
 import docker
 import pytest
 
-from recovery.builds import image_debian, packages, tools
-from recovery.builds.image_debian import Recipe
+from recovery.builds import image_build, packages
+from recovery.builds.image_build import Recipe
+from recovery.cli.doctor import root_steps
 from recovery.errors import HostUnfitError
-from recovery.host import fanotify, kernel, orphans
-from recovery.host.disktrial import no_power_cut
-from recovery.host.doctor_rights import root_steps
-from recovery.host.dropping import Caches, own_dropper
-from recovery.host.engine_drop import EngineDropper
-from recovery.host.limitable import needed
-from recovery.host.loopdisk import loop_disk
-from recovery.host.opens import OpenTrace
-from recovery.host.pagecache import make_cold
-from recovery.host.rights import is_refused, refusing
-from recovery.host.tablefiles import table_files
+from recovery.linux import file_opens, host_facts, orphans
+from recovery.linux.cgroups import needed
+from recovery.linux.file_opens import OpenTrace
+from recovery.linux.files import table_files
+from recovery.linux.loop_device import loop_disk, no_power_cut
+from recovery.linux.page_cache import Caches, EngineDropper, make_cold, own_dropper
+from recovery.linux.privileges import EVERY_STEP, RootStep, is_refused, refusing
 from recovery.model import Limits, Schema
-from recovery.rootsteps import EVERY_STEP, RootStep
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="nothing is there to be refused to anybody but root")
 
@@ -89,9 +85,9 @@ def test_opens_are_told_by_inotify(tmp_path: Path) -> None:
     (tmp_path / "discovery" / "table_1.ibd").write_text("x")
     with refusing(only(RootStep.FANOTIFY)):
         with pytest.raises(OSError, match="refused by --no-root-steps") as caught:
-            fanotify.listen(tmp_path)
+            file_opens.listen(tmp_path)
         assert caught.value.errno == errno.EPERM
-        assert "refused" in str(kernel.fanotify_refused(tmp_path))
+        assert "refused" in str(host_facts.fanotify_refused(tmp_path))
         with OpenTrace(table_files(tmp_path, Schema(1))) as trace:
             (tmp_path / "discovery" / "table_1.ibd").read_text()
             opens = trace.of(os.getpid())
@@ -116,11 +112,11 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @as_root
 def test_nothing_is_installed(called: Path) -> None:
     with refusing(only(RootStep.INSTALL)), pytest.raises(HostUnfitError, match=r"refused by .* \(install\)") as caught:
-        tools.provide(tools.SYSBENCH, offline=False, say=lambda _: None)
+        packages.provide(packages.SYSBENCH, offline=False, say=lambda _: None)
     assert "apt-get install sysbench" in caught.value.hint
     assert called.read_text() == ""
     with pytest.raises(HostUnfitError):  # this apt-get installs nothing
-        tools.provide(tools.SYSBENCH, offline=False, say=lambda _: None)
+        packages.provide(packages.SYSBENCH, offline=False, say=lambda _: None)
     assert "apt-get -q install" in called.read_text(), "unless it is refused"
 
 
@@ -140,7 +136,7 @@ def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -
 def test_no_debootstrap(called: Path) -> None:
     nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
     with refusing(only(RootStep.DEBOOTSTRAP)), pytest.raises(HostUnfitError, match=r"refused by .* \(debootstrap\)"):
-        image_debian._bootstrapped(nowhere, Recipe("x", "sid", ("y",)), "no image of it can be pulled")
+        image_build._bootstrapped(nowhere, Recipe("x", "sid", ("y",)), "no image of it can be pulled")
     nowhere.close()
     assert called.read_text() == ""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recovery.host.signals import ENDING, end_like_an_interrupt, handled_by, held_back
+from recovery.linux.signals import ENDING, end_like_an_interrupt, handled_by, held_back
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_each_is_an_interrupt(number: int) -> None:
 
 ALL_OF_THEM = """
 import os, signal
-from recovery import cli
+from recovery.cli import main as cli
 
 def killed(number):
     "Returns how the command line ends, if this signal comes while it runs."

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from recovery.host.standstill import Standstill
+from recovery.linux.signals import Standstill
 
 STOPPED = """
 import sys, time
-from recovery.host.standstill import Standstill, count_continuing
+from recovery.linux.signals import Standstill; from recovery.linux.signals import count_continuing
 count_continuing()
 meanwhile = Standstill()
 print("ready", flush=True)

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from recovery.host.statusfile import left_beside, status_path, write
+from recovery.session.progress import left_beside, status_path, write
 
 
 def test_it_is_private_and_replaced_as_a_whole(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from recovery.host.tablefiles import table_files
+from recovery.linux.files import table_files
 from recovery.model import Layout, Schema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recovery.errors import UsageError
-from recovery.limited import compact, limits_of, overrun, parse_limits, repeated, stored, words
+from recovery.linux.cgroups import compact, limits_of, overrun, parse_limits, repeated, stored, words
 from recovery.model import NO_LIMITS, Limits
 
 ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)

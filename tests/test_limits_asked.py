@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
-from recovery.commands import dry_run
-from recovery.model import Limits
-from recovery.store import SessionStore
-from recovery.stored import Session
+from recovery.cli import measure
+from recovery.cli.main import run
+from recovery.model import Limits, Session
+from recovery.session.store import SessionStore
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Limits]:
         found.append(limits)
         return ()
 
-    monkeypatch.setattr(dry_run, "needed", note)
+    monkeypatch.setattr(measure, "needed", note)
     return found
 
 

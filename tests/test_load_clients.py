@@ -15,8 +15,8 @@ import pytest
 from waiting import DEADLINE_S, until
 
 from recovery.errors import RecoveryError
-from recovery.load import clients
-from recovery.load.clients import Client
+from recovery.workload import sysbench
+from recovery.workload.sysbench import Client
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "sysbench"
 SPINS = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
@@ -89,7 +89,7 @@ def test_one_that_fails(script: str, said: str) -> None:
     ],
 )
 def test_the_line_that_tells_why(recorded: str, said: str) -> None:
-    assert clients.reason((FIXTURES / f"{recorded}.txt").read_text()) == said
+    assert sysbench.reason((FIXTURES / f"{recorded}.txt").read_text()) == said
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_one_that_has_ended_says_no_more() -> None:
 
 
 def test_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "GRACE_S", 0.1)
+    monkeypatch.setattr(sysbench, "GRACE_S", 0.1)
     with pytest.raises(RecoveryError, match="load still ran"), Client("load", ["sleep", "600"]) as client:
         client.wait(0.1)
     assert is_gone(client.pid)
 
 
 def test_one_that_does_not_listen_ends_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "_GOODBYE_S", 0.3)
+    monkeypatch.setattr(sysbench, "_GOODBYE_S", 0.3)
     with Client("deaf", python(f"import os\nos.fork()\n{DEAF}")) as client:
         children = until(psutil.Process(client.pid).children, "its child")
     assert is_gone(client.pid)
@@ -196,7 +196,7 @@ def test_it_leads_a_session_of_its_own() -> None:
 def test_it_does_not_outlive_a_tool_that_is_killed() -> None:
     program = textwrap.dedent(
         """
-        from recovery.load.clients import Client
+        from recovery.workload.sysbench import Client
         import time
         with Client("load", ["sleep", "600"]) as client:
             while open(f"/proc/{client.pid}/comm").read() != "sleep\\n":

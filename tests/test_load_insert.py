@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.load.insert import insert_statements, shortened, table_of, tables_of
 from recovery.model import Schema
+from recovery.workload.inserts import insert_statements, shortened, table_of, tables_of
 
 
 def test_the_published_script() -> None:

@@ -7,9 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from recovery.load.polling import FOREIGN_KEYS, Polls, command, read_polls, write_statements
-from recovery.versions import parse_version
-from recovery.work import Load, Poll
+from recovery.model import Load, Poll, parse_version
+from recovery.workload.poller import FOREIGN_KEYS, Polls, command, read_polls, write_statements
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench" / "poll.txt"
 

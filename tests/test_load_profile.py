@@ -1,7 +1,7 @@
 """Is each server built in the way that was measured to be fastest for it?"""
 
-from recovery.load.profile import build_profile
-from recovery.versions import parse_version
+from recovery.model import parse_version
+from recovery.workload.build import build_profile
 
 
 def test_redo_is_turned_off_only_where_it_can_be_turned_on_again() -> None:

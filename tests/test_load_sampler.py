@@ -14,19 +14,15 @@ from pymysql.cursors import Cursor
 from waiting import until
 
 from recovery.errors import RecoveryError
-from recovery.host.storage import Device, Served, served
-from recovery.host.usage import resident_bytes
-from recovery.load import averages as averaging
-from recovery.load import waits, watching
-from recovery.load.averages import averages
-from recovery.load.rawlooks import read_raw, write_raw
-from recovery.load.sample import Sample, began_with, thinned
-from recovery.load.sampler import Sampler
-from recovery.load.watching import watched
-from recovery.measured import Series, Wait, Watched
-from recovery.quantities import QUANTITIES
-from recovery.scenarios.working import with_polled, with_seen
-from recovery.server.client import connect
+from recovery.experiments.load import with_polled, with_seen
+from recovery.linux.cgroups import resident_bytes
+from recovery.linux.storage import Device, Served, served
+from recovery.model import QUANTITIES, Series, Wait, Watched
+from recovery.mysqld.client import connect
+from recovery.workload import status_rates, status_sampler
+from recovery.workload import status_rates as averaging
+from recovery.workload.status_rates import averages, watched
+from recovery.workload.status_sampler import Sample, Sampler, began_with, read_raw, thinned, write_raw
 
 
 def look(at_s: float, **figures: float) -> Sample:
@@ -175,7 +171,7 @@ def test_the_look_of_the_beginning_may_have_failed() -> None:
 
 
 def test_every_figure_has_a_title() -> None:
-    names = {*watching.GROWING, *watching.LEVELS, *averaging.NAMES}
+    names = {*status_rates.GROWING, *status_rates.LEVELS, *averaging.NAMES}
     assert len(names) > 25
     assert names <= set(QUANTITIES)
 
@@ -241,20 +237,20 @@ MUTEX_5_7 = (
 
 
 def test_waits_are_what_grew_between_two_moments() -> None:
-    before = waits.mutexes(MUTEX_5_7)
-    assert waits.totals(before) == {"mutex.waits": 9, "mutex.spins": 90}
-    after = waits.mutexes(
+    before = status_sampler.mutexes(MUTEX_5_7)
+    assert status_sampler.totals(before) == {"mutex.waits": 9, "mutex.spins": 90}
+    after = status_sampler.mutexes(
         (*MUTEX_5_7, ("InnoDB", "LOG_SYS", "spins=10,waits=5,calls=60"), ("InnoDB", "NEW", "waits=1"))
     )
-    assert waits.between(before, after) == (Wait("innodb mutex", "LOG_SYS", 5), Wait("innodb mutex", "NEW", 1))
-    assert waits.totals({}) == {}
+    assert status_sampler.between(before, after) == (Wait("innodb mutex", "LOG_SYS", 5), Wait("innodb mutex", "NEW", 1))
+    assert status_sampler.totals({}) == {}
 
 
 def test_of_each_source_the_largest_by_time_where_it_is_told() -> None:
-    after = waits.events((f"wait/synch/mutex/{number}", 100 - number, number * 10**12) for number in range(30))
-    after |= waits.mutexes(("InnoDB", f"lock {number}", f"os_waits={number}") for number in range(30))
-    after |= waits.locks({"status.Innodb_row_lock_waits": 2, "status.Innodb_row_lock_time": 1500})
-    found = waits.between({}, after)
+    after = status_sampler.events((f"wait/synch/mutex/{number}", 100 - number, number * 10**12) for number in range(30))
+    after |= status_sampler.mutexes(("InnoDB", f"lock {number}", f"os_waits={number}") for number in range(30))
+    after |= status_sampler.locks({"status.Innodb_row_lock_waits": 2, "status.Innodb_row_lock_time": 1500})
+    found = status_sampler.between({}, after)
     assert [one.count for one in found[:10]] == list(range(29, 19, -1))
     assert [one.wait_s for one in found[10:20]] == [float(number) for number in range(29, 19, -1)]
     assert found[20:] == (Wait("status", "row locks", 2, 1.5),)
@@ -266,9 +262,9 @@ def test_a_counter_that_is_kept_and_never_counted_tells_nothing() -> None:
     assert averages(samples, queries=40, commits=1) == {}
 
 
-def recorded(server: str) -> waits.Counted:
+def recorded(server: str) -> status_sampler.Counted:
     lines = (ROOT / "fixtures" / "mutex" / f"{server}.tsv").read_text().splitlines()
-    return waits.mutexes(tuple(line.split("\t")) for line in lines)
+    return status_sampler.mutexes(tuple(line.split("\t")) for line in lines)
 
 
 @pytest.mark.parametrize(("server", "largest", "total"), [
@@ -279,9 +275,9 @@ def recorded(server: str) -> waits.Counted:
 ])  # fmt: skip
 def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, largest: Wait, total: int) -> None:
     found = recorded(server)
-    assert waits.between({}, found)[0] == largest
-    assert waits.totals(found)["mutex.waits"] == total
-    assert ("mutex.spins" in waits.totals(found)) == (server in ("mysql-5.7.22", "mysql-8.0.31"))
+    assert status_sampler.between({}, found)[0] == largest
+    assert status_sampler.totals(found)["mutex.waits"] == total
+    assert ("mutex.spins" in status_sampler.totals(found)) == (server in ("mysql-5.7.22", "mysql-8.0.31"))
 
 
 def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:

@@ -9,24 +9,25 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.host.space import need_for
-from recovery.host.tablefiles import ALL_TABLES
-from recovery.load.schema import (
+from recovery.linux.files import ALL_TABLES, template_dir
+from recovery.linux.storage import need_for
+from recovery.model import Layout, Schema, parse_version
+from recovery.workload.schema import (
+    Kind,
     ScriptSize,
     check_template,
     goes_on,
+    kind_of,
     measure,
     measure_by_rendering,
     need_of,
     render,
+    render_text,
+    split,
     statements,
     template_text,
+    variables,
 )
-from recovery.load.script import render_text, variables
-from recovery.load.statements import Kind, kind_of, split
-from recovery.model import Layout, Schema
-from recovery.paths import template_dir
-from recovery.versions import parse_version
 
 
 def own(folder: Path, text: str, tables: int = 3) -> Schema:

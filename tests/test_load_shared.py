@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.load.averages import averages
-from recovery.load.sample import Sample
-from recovery.load.shared import Beside, Told, read_told, with_own
-from recovery.load.watching import watched
+from recovery.workload.poller import Beside, Told, read_told, with_own
+from recovery.workload.status_rates import averages, watched
+from recovery.workload.status_sampler import Sample
 
 WROTE = """\
 [ 1s ] thds: 2 tps: 7.99 qps: 7.99 (r/w/o: 7.99/0.00/0.00) lat (ms,99%): 215.44 err/s: 0.00 reconn/s: 0.00

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.load.statements import Kind, compressed_kib, count_indexes, creates_table, kind_of, split
+from recovery.workload.schema import Kind, compressed_kib, count_indexes, creates_table, kind_of, split
 
 
 def statements(script: str) -> list[str]:

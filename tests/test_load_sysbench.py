@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import RecoveryError, UsageError
-from recovery.load.sysbench import AT_WORK, CHECKPOINT, WORKLOADS, command, percentile, prepared_statements, read_report
-from recovery.load.workloads import script_of
-from recovery.work import Load
+from recovery.model import Load
+from recovery.workload.sysbench import (
+    AT_WORK,
+    CHECKPOINT,
+    WORKLOADS,
+    command,
+    percentile,
+    prepared_statements,
+    read_report,
+    script_of,
+)
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench"
 LOAD = Load("oltp_read_only", threads=4, tables=8, rows=1000, seconds=60, warmup_s=0)

@@ -9,30 +9,28 @@ import pytest
 from at_work import DOUBLEWRITE, FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import complaints
 
-from recovery.cells import (
+from recovery.analysis.summary import (
     Group,
-    cell_words,
-    groups,
-    is_numeric,
-    is_switch,
-    says_itself,
-    scale_of,
-    words_in,
-)  # fmt: skip
-from recovery.measures import (
     against_baseline,
     along,
     between,
+    cell_words,
     contrasts,
+    groups,
+    is_numeric,
+    is_switch,
     is_work,
     middles,
     names_taken,
+    says_itself,
+    scale_of,
     stored_measures,
     value_of,
-)  # fmt: skip
-from recovery.published import schema
-from recovery.store import to_json
-from recovery.stored import STARTUP, Axis, Run, Session, Verdict
+    words_in,
+)
+from recovery.model import STARTUP, Axis, Run, Session, Verdict
+from recovery.report.exports import schema
+from recovery.report.stored_session import to_json
 
 every_form = pytest.mark.parametrize("name", FORMS)
 

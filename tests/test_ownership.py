@@ -14,16 +14,22 @@ from pathlib import Path
 import pytest
 from otherusers import SOMEBODY, needs_root
 
-from recovery.builds import installed, libraries, packages
-from recovery.builds.checksum import remembered
-from recovery.builds.installed import Installed, Job, Origin, obtain
+from recovery.builds import executable, install, packages
+from recovery.builds.download import remembered
+from recovery.builds.install import Installed, Job, Origin, obtain
 from recovery.errors import RecoveryError
-from recovery.files import read_strange, write_atomically
-from recovery.host.engine import endpoint
-from recovery.host.flock import take
-from recovery.ownership import closed_to_writers, made_private, made_readable, why_not_trusted
-from recovery.server.runfiles import new_log
-from recovery.store import check_results_folder
+from recovery.linux.docker_engine import endpoint
+from recovery.linux.files import (
+    closed_to_writers,
+    made_private,
+    made_readable,
+    read_strange,
+    why_not_trusted,
+    write_atomically,
+)
+from recovery.linux.locks import take
+from recovery.mysqld.local import new_log
+from recovery.session.store import check_results_folder
 
 
 def mode(path: Path) -> int:
@@ -143,20 +149,20 @@ def test_what_a_later_tool_has_put_into_a_record_is_no_harm(monkeypatch: pytest.
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     _rewritten(server, signed_by="somebody", format=1)
-    assert installed.every() == (server,)
+    assert install.every() == (server,)
 
 
 def test_a_record_of_a_later_format_is_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     (server.folder / "server.json").write_text(json.dumps({"format": 2, "program": "elsewhere"}))
-    assert installed.every() == ()
+    assert install.every() == ()
     said: list[str] = []
     other = _obtained(said)
     assert said == [f"{server.folder} is not used: it was written by a newer version of this tool"]
     assert other.folder.name == f"{server.folder.name}-2"
     assert server.mysqld.exists(), "that version finds it again"
-    assert installed.every() == (other,)
+    assert install.every() == (other,)
 
 
 DEEP = b"[" * 100_000
@@ -167,7 +173,7 @@ def test_what_is_nested_too_deeply_is_damaged(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     (server.folder / "server.json").write_bytes(DEEP)
-    assert installed.every() == ()
+    assert install.every() == ()
     assert _obtained([]) == server
     found = remembered(server.mysqld, server.memo)
     server.memo.write_bytes(DEEP)
@@ -185,12 +191,12 @@ def test_no_record_leads_out_of_its_folder(place: object, monkeypatch: pytest.Mo
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     _rewritten(server, mysqld=place)
-    assert installed.every() == ()
+    assert install.every() == ()
 
 
 def test_the_command_leaves_nothing_for_everybody_to_write() -> None:
     code = (
-        "import os, sys\nfrom recovery import cli\nos.umask(int(sys.argv.pop(), 8))\n"
+        "import os, sys\nfrom recovery.cli import main as cli\nos.umask(int(sys.argv.pop(), 8))\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    print(oct(os.umask(0)))"
     )
     for umask, then in (("000", "0o2"), ("022", "0o22"), ("077", "0o77")):
@@ -249,7 +255,7 @@ def test_a_folder_of_renamed_libraries_that_others_could_change_is_made_again(
 ) -> None:
     library, evil = (package / LIBRARY).with_name("libaio.so.1.0.2"), tmp_path / "evil.so"
     evil.touch(0o644)
-    folder = libraries._alias("libaio.so.1", library)
+    folder = executable._alias("libaio.so.1", library)
     if spoil == "folder":
         (folder / "libc.so.6").touch(0o644)
         folder.chmod(0o777)
@@ -259,7 +265,7 @@ def test_a_folder_of_renamed_libraries_that_others_could_change_is_made_again(
     else:
         (folder / "libaio.so.1").unlink()
         (folder / "libaio.so.1").symlink_to(evil) if spoil == "link" else (folder / "libaio.so.1").touch(0o644)
-    assert libraries._alias("libaio.so.1", library) == folder
+    assert executable._alias("libaio.so.1", library) == folder
     assert [path.name for path in folder.iterdir()] == ["libaio.so.1"]
     assert (folder / "libaio.so.1").readlink() == library
     assert mode(folder) == 0o755

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.measured import Phase
-from recovery.phases import UNNAMED, in_order, named_share, seconds_by_name
-from recovery.server import marks
-from recovery.server.marks import Mark, mark_of
-from recovery.server.phases import Generation, Server, Sighting, generation_of, phases_of, standing, with_first_query
-from recovery.versions import parse_version
+from recovery.analysis.phase_names import UNNAMED, in_order, named_share, seconds_by_name
+from recovery.model import Phase, parse_version
+from recovery.mysqld import error_log
+from recovery.mysqld.error_log import Mark, mark_of
+from recovery.mysqld.phases import Generation, Server, Sighting, generation_of, phases_of, standing, with_first_query
 
 CRASH = {generation: Server(generation, crashed=True) for generation in Generation}
 
@@ -189,9 +188,9 @@ def test_any_text_has_a_mark_or_none(text: str) -> None:
 def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
     logs = (Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err")
     lines = [line for log in logs for line in log.read_text().splitlines()]
-    assert all((marks._ANY.search(line) is None) is (mark_of(line) is None) for line in lines)
-    for mark, spelling in marks._SPELLINGS:
+    assert all((error_log._ANY.search(line) is None) is (mark_of(line) is None) for line in lines)
+    for mark, spelling in error_log._SPELLINGS:
         # Every way to spell a mark, as far as its letters go, is found by a hint of its own or of another.
         for one in spelling.split("|") if "(" not in spelling else ():
             plain = one.replace("\\", "")
-            assert any(hint in plain for hint in marks._HINTS), (mark, one)
+            assert any(hint in plain for hint in error_log._MARK_HINTS), (mark, one)

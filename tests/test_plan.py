@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, UsageError
-from recovery.host.space import Need, need_for
+from recovery.linux.storage import Need, need_for
 from recovery.model import Build, Cache, Extra, Flavor, Layout, Named, Schema, Variant, Version, starts
-from recovery.plan import Place, make_plan, places_for, variants_of
-from recovery.stages import Stage, check_room, survey
+from recovery.session.datadirs import Stage, check_room, survey
+from recovery.session.plan import Place, make_plan, places_for, variants_of
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))

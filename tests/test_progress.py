@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.model import Cache, Trial, Variant, Work, starts
-from recovery.plan import make_plan, variants_of
-from recovery.progress import Ahead, Progress, Stage, Standing, Status
-from recovery.report.watching import view
-from recovery.stored import Run, Verdict
-from recovery.versions import parse_version
-from recovery.whereabouts import Whereabouts, Writer, from_json, to_json, whereabouts
+from recovery.cli.progress_view import view
+from recovery.model import Cache, Run, Trial, Variant, Verdict, Work, parse_version, starts
+from recovery.session.plan import make_plan, variants_of
+from recovery.session.progress import (
+    Ahead,
+    Progress,
+    Stage,
+    Standing,
+    Status,
+    Whereabouts,
+    Writer,
+    from_json,
+    to_json,
+    whereabouts,
+)
 
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
 GUESS = {("5.7.22", "cold"): 50.0, ("5.7.22", "warm"): 20.0, ("8.0.31", "cold"): 60.0, ("8.0.31", "warm"): 30.0}

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from schema_check import complaints
 
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.errors import RecoveryError
-from recovery.published import schema, schema_text
-from recovery.readback import FORMAT
+from recovery.linux.files import FORMAT
 from recovery.report import markdown, text
-from recovery.store import load, to_json
+from recovery.report.exports import schema, schema_text
+from recovery.report.stored_session import load, to_json
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = sorted(

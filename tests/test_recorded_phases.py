@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery.measured import Phase
-from recovery.phases import named_share, seconds_by_name
-from recovery.server.passage import Passage
-from recovery.versions import parse_version
+from recovery.analysis.phase_names import named_share, seconds_by_name
+from recovery.model import Phase, parse_version
+from recovery.mysqld.phases import Passage
 
 RECORDED = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.arrivals"))
 

@@ -11,15 +11,14 @@ import pytest
 from everything import a_run, a_session, everything, growing
 from rich.console import Console
 
-from recovery.measured import Floor, Phase
-from recovery.report.answer import about, answers
+from recovery.model import Floor, Phase, Run, Verdict
 from recovery.report.console import render as console
-from recovery.report.floor import floor_table
-from recovery.report.html.reads import floor_chart
+from recovery.report.html.read_charts import floor_chart
 from recovery.report.markdown import render as markdown
+from recovery.report.startup_tables import floor_table
+from recovery.report.stored_session import load
+from recovery.report.summary_text import about, answers
 from recovery.report.text import render as text
-from recovery.store import load
-from recovery.stored import Run, Verdict
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 

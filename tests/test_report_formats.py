@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from recovery.cli import run
-from recovery.host.check import Check
-from recovery.measured import Phase
-from recovery.report import hyperfine, sheet
-from recovery.report.formats import FORMATS, rendered
-from recovery.store import load, to_json
-from recovery.stored import Run, Session, Verdict
+from recovery.cli.doctor import Check
+from recovery.cli.main import run
+from recovery.model import Phase, Run, Session, Verdict
+from recovery.report import exports, hyperfine
+from recovery.report.exports import FORMATS, rendered
+from recovery.report.stored_session import load, to_json
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = sorted(path.parent for path in (ROOT / "fixtures" / "sessions").glob("*/report.json"))
@@ -28,7 +27,7 @@ SCALE = ROOT / "docs" / "results" / "2026-11-21-scale"
 
 
 def rows(session: Session) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(sheet.render(session), newline=""), strict=True))
+    return list(csv.DictReader(io.StringIO(exports.render(session), newline=""), strict=True))
 
 
 @pytest.fixture
@@ -50,10 +49,10 @@ def test_a_row_a_run_with_the_figures_that_are_stored(folder: Path) -> None:
 
 
 def test_columns_are_the_same_for_every_session(session: Session) -> None:
-    head = sheet.render(session).splitlines()[0]
-    assert sheet.render(replace(session, runs=())).splitlines() == [head]
+    head = exports.render(session).splitlines()[0]
+    assert exports.render(replace(session, runs=())).splitlines() == [head]
     plain = replace(session, runs=(Run(1, "x", "mysql", "cold", 1, Verdict.VOID),))
-    assert sheet.render(plain).splitlines()[0] == head
+    assert exports.render(plain).splitlines()[0] == head
     assert {"phase_redo_scan_s", "around_steal_s", "startup_s"} <= set(head.split(","))
 
 
@@ -75,7 +74,7 @@ def test_quotes_commas_and_line_ends_are_kept(session: Session) -> None:
     reason = 'he said "no", and\nleft; \u00e9'
     (row,) = rows(replace(session, runs=(replace(session.runs[0], reason=reason),)))
     assert row["reason"] == reason
-    assert sheet.render(session).count("\r\n") == len(session.runs) + 1
+    assert exports.render(session).count("\r\n") == len(session.runs) + 1
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
@@ -222,7 +221,7 @@ def test_a_finding_of_the_doctor_does_not_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = {"host": (Check(OBEYED, None, OBEYED, OBEYED, OBEYED),)}
-    monkeypatch.setattr("recovery.commands.doctor.examine", lambda *_, **__: found)
+    monkeypatch.setattr("recovery.cli.doctor.examine", lambda *_, **__: found)
     assert run(["doctor", "--no-probe"]) == 0
     assert not set(capsys.readouterr().out) & set(OBEYED)
 

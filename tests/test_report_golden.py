@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import RecoveryError
+from recovery.model import Verdict
+from recovery.report.stored_session import REPORT, load, to_json
 from recovery.report.write import write_reports
-from recovery.store import REPORT, load, to_json
-from recovery.stored import Verdict
 
 SESSIONS = Path(__file__).parent.parent / "fixtures" / "sessions"
 FIXTURES = sorted(path.parent for path in SESSIONS.glob(f"*/{REPORT}"))

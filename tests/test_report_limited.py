@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recovery.limited import stored
-from recovery.model import NO_LIMITS, Limits
+from recovery.linux.cgroups import stored
+from recovery.model import NO_LIMITS, Limits, Session
 from recovery.report import text
+from recovery.report.stored_session import load
 from recovery.report.tables import figures_of
-from recovery.store import load
-from recovery.stored import Session
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

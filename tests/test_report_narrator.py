@@ -11,14 +11,12 @@ import pytest
 from test_progress import NEW, PLANNED, run_of, trials
 from waiting import until
 
+from recovery.cli import progress_view as told_by
+from recovery.cli.progress_view import Screen, SessionNarrator
 from recovery.errors import RecoveryError
-from recovery.load.build import BuildInterruptedError
-from recovery.progress import Progress, Standing, Status
-from recovery.report import narrator as told_by
-from recovery.report.narrator import SessionNarrator
-from recovery.report.screen import Screen
-from recovery.stored import Verdict
-from recovery.whereabouts import Whereabouts, from_json
+from recovery.model import Verdict
+from recovery.session.progress import Progress, Standing, Status, Whereabouts, from_json
+from recovery.workload.build import BuildInterruptedError
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 
-from recovery.cli import run
-from recovery.report.axis import axis, exact_axis
-from recovery.report.flame import flame
-from recovery.report.html.growth import growth_charts
+from recovery.analysis.summary import measured_by
+from recovery.cli.main import run
+from recovery.model import Session
+from recovery.report.format import exact_ruler, ruler
+from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.page import PAGE, render
-from recovery.report.html.reads import floor_chart
-from recovery.report.html.timeline import rates
+from recovery.report.html.read_charts import floor_chart
+from recovery.report.html.svg import flame
+from recovery.report.html.timelines import rates
+from recovery.report.stored_session import REPORT, load
 from recovery.report.write import write_reports
-from recovery.store import REPORT, load
-from recovery.stored import Session
-from recovery.summary import measured_by
 
 ROOT = Path(__file__).parent.parent
 STORED = sorted(
@@ -199,14 +199,14 @@ def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:
     ("most", "end", "ticks"), [(55.4, 60, 7), (100, 100, 5), (200_000, 200_000, 5), (0.69, 0.8, 5), (0, 4, 5)]
 )
 def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
-    found = axis(most)
+    found = ruler(most)
     assert found.most == pytest.approx(end)
     assert len(found.ticks()) == ticks
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
 
 
 def test_an_exact_axis_ends_with_its_values() -> None:
-    found = exact_axis(43.5)
+    found = exact_ruler(43.5)
     assert found.most == 43.5
     assert found.ticks() == (0, 10, 20, 30, 40)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.measured import Phase
-from recovery.report.phases import phase_table
+from recovery.model import Phase, Run, Session, Table, Verdict
+from recovery.report.startup_tables import phase_table
+from recovery.report.stored_session import load, to_json
 from recovery.report.text import WIDTH, render
-from recovery.store import load, to_json
-from recovery.stored import Run, Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.report.picture import svg
-from recovery.store import load
+from recovery.report.stored_session import load
 
 SESSION = Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions"
 

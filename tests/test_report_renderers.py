@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from recovery.model import Session, Table
 from recovery.report import console as console_report
-from recovery.report import layout, markdown, text
+from recovery.report import format as fmt
+from recovery.report import markdown, text
+from recovery.report.stored_session import load
 from recovery.report.tables import tables
-from recovery.store import load
-from recovery.stored import Session, Table
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 KEPT = sorted(path.parent for path in (Path(__file__).parent.parent / "docs" / "results").glob("*/report.json"))
@@ -132,12 +133,12 @@ def a_table(*widths: int, rows: int = 1) -> Table:
 
 
 def test_a_table_that_fits_is_left_as_it_is() -> None:
-    assert layout.split(a_table(10, 10), 22, gap=2) == (a_table(10, 10),)
-    assert len(layout.split(a_table(10, 10, 10), 22, gap=2)) == 2
+    assert fmt.split(a_table(10, 10), 22, gap=2) == (a_table(10, 10),)
+    assert len(fmt.split(a_table(10, 10, 10), 22, gap=2)) == 2
 
 
 def test_a_split_table_loses_no_column_and_repeats_the_first() -> None:
-    parts = layout.split(a_table(3, 20, 20, 20, 20, 20), 50, gap=2)
+    parts = fmt.split(a_table(3, 20, 20, 20, 20, 20), 50, gap=2)
     assert [part.headers for part in parts] == [("h0", "h1", "h2"), ("h0", "h3", "h4"), ("h0", "h5")]
     assert [part.title for part in parts] == ["t", "", ""]
     assert [part.notes for part in parts] == [(), (), ("n",)]
@@ -147,13 +148,13 @@ def test_a_split_table_loses_no_column_and_repeats_the_first() -> None:
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
 def test_every_part_of_a_split_table_says_which_row_it_is(folder: Path, width: int) -> None:
     session = load(folder)
-    for table in map(layout.cleaned, tables(session)):
+    for table in map(fmt.cleaned, tables(session)):
         whole = {row[: table.keys] for row in table.rows}
-        gap = layout.best_gap(table, width)
-        parts = layout.split(table, width, gap=gap)
+        gap = fmt.best_gap(table, width)
+        parts = fmt.split(table, width, gap=gap)
         for part in parts:
             assert len({row[: part.keys] for row in part.rows}) == len(whole), (table.title, part.headers)
-            columns = layout.widths(part, width, gap=gap)
+            columns = fmt.widths(part, width, gap=gap)
             assert sum(columns) + gap * (len(columns) - 1) <= width, (table.title, part.headers)
         if len(parts) > 1 and width > 40:
             assert len(whole) == len(table.rows), f"{table.title}: its keys do not tell its rows apart"
@@ -162,20 +163,20 @@ def test_every_part_of_a_split_table_says_which_row_it_is(folder: Path, width: i
 def test_keys_that_take_too_much_of_a_page_are_narrowed_and_constant_ones_said_once() -> None:
     rows = tuple(("a" * 24, f"{number}" * 20, "c" * 24, "d", "e" * 20, "f" * 20) for number in range(2))
     table = Table("t", tuple("abcdef"), rows, (False,) * 6, keys=4)
-    parts = layout.split(table, 60, gap=2)
+    parts = fmt.split(table, 60, gap=2)
     assert [part.headers for part in parts] == [tuple("abcde"), ("b", "f")]
-    assert layout.widths(parts[0], 60, gap=2) == (10, 11, 11, 1, 19)
-    assert layout.widths(parts[1], 60, gap=2) == (20, 20)
+    assert fmt.widths(parts[0], 60, gap=2) == (10, 11, 11, 1, 19)
+    assert fmt.widths(parts[1], 60, gap=2) == (20, 20)
 
 
 def test_one_blank_between_columns_where_that_saves_a_part() -> None:
-    assert layout.best_gap(a_table(10, 10, 10), 34) == 2
-    assert layout.best_gap(a_table(10, 10, 10), 33) == 1
-    assert layout.best_gap(a_table(10, 10, 10), 31) == 2
+    assert fmt.best_gap(a_table(10, 10, 10), 34) == 2
+    assert fmt.best_gap(a_table(10, 10, 10), 33) == 1
+    assert fmt.best_gap(a_table(10, 10, 10), 31) == 2
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
-    assert layout.printable("a\n b\x1b[31m\ud800\u202ec") == "a b?[31m??c"
+    assert fmt.printable("a\n b\x1b[31m\ud800\u202ec") == "a b?[31m??c"
 
 
 class Counted(str):

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from recovery.curves import curves
-from recovery.report.answer import answers
-from recovery.report.scale import scale_tables
+from recovery.analysis.growth import curves
+from recovery.model import Run, Session, Verdict
+from recovery.report.startup_tables import scale_tables
+from recovery.report.stored_session import REPORT, load, to_json
+from recovery.report.summary_text import answers
 from recovery.report.text import WIDTH, render
 from recovery.report.write import write_reports
-from recovery.store import REPORT, load, to_json
-from recovery.stored import Run, Session, Verdict
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions"
 PLAIN = load(FIXTURE)

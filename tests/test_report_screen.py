@@ -17,8 +17,7 @@ from typing import TextIO
 import pytest
 from terminals import STYLES, Emulator
 
-from recovery.report.screen import Screen
-from recovery.report.watching import FAINT, STRONG, Line
+from recovery.cli.progress_view import FAINT, STRONG, Line, Screen
 
 
 class Terminal:
@@ -166,7 +165,7 @@ def test_a_stream_that_is_closed_or_never_was() -> None:
 
 _LOOKS = """
 import atexit, os, pathlib, sys
-from recovery.cli import main
+from recovery.cli.main import main
 atexit.register(lambda: pathlib.Path("seen").write_text(os.readlink("/proc/self/fd/2")))
 sys.argv = ["recovery", "schema", "--tables", "1"]
 main()

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from recovery.folded import Folded, hottest, written
-from recovery.measured import Chain, Hot
+from recovery.analysis.stacks import Folded, hottest, written
+from recovery.analysis.summary import summarise
+from recovery.model import Chain, Hot, Session, Verdict
 from recovery.report import markdown, text
-from recovery.report.flame import flame
-from recovery.report.hottest import hottest_tables
-from recovery.report.stacks import stacks_tables
+from recovery.report.html.svg import flame
+from recovery.report.startup_tables import hottest_tables, stacks_tables
+from recovery.report.stored_session import load
 from recovery.report.write import write_reports
-from recovery.store import SessionStore, load
-from recovery.stored import Session, Verdict
-from recovery.summary import summarise
+from recovery.session.store import SessionStore
 
 ROOT = Path(__file__).parent.parent
 STORED = load(ROOT / "fixtures" / "sessions" / "three-versions")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from everything import a_run, a_session
 
-from recovery.report import figures
-from recovery.report.doubts import findings_tables
+from recovery.model import Session, Table, Verdict
+from recovery.report import format as fmt
+from recovery.report.settings_tables import findings_tables
+from recovery.report.stored_session import load
 from recovery.report.tables import tables
 from recovery.report.text import WIDTH, render_table
-from recovery.store import load
-from recovery.stored import Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 
@@ -108,7 +108,7 @@ def test_the_fingerprint_is_short_and_the_values_in_effect_are_marked() -> None:
     [(None, "-"), (0.0, "0.00"), (1.234, "1.23"), (99.994, "99.99"), (99.996, "100.0"), (425.26, "425.3")],
 )
 def test_seconds(value: float | None, text: str) -> None:
-    assert figures.seconds(value) == text
+    assert fmt.seconds(value) == text
 
 
 @pytest.mark.parametrize(
@@ -125,21 +125,21 @@ def test_seconds(value: float | None, text: str) -> None:
     ],
 )
 def test_sizes_are_decimal(value: int | None, text: str) -> None:
-    assert figures.size(value) == text
+    assert fmt.size(value) == text
 
 
 def test_absent_is_a_dash_and_zero_is_zero() -> None:
-    assert figures.count(None) == figures.ratio(None) == figures.of(None, None) == "-"
-    assert figures.count(0) == "0"
-    assert figures.of(99, 100) == "99/100"
-    assert figures.of(None, 100) == "-/100"
+    assert fmt.count(None) == fmt.ratio(None) == fmt.of(None, None) == "-"
+    assert fmt.count(0) == "0"
+    assert fmt.of(99, 100) == "99/100"
+    assert fmt.of(None, 100) == "-/100"
 
 
 def test_facts() -> None:
-    assert figures.fact("memory_bytes", 8_300_000_000) == ("memory", "8.3 GB")
-    assert figures.fact("as_published", value=False) == ("as published", "no")
-    assert figures.fact("tables", 200_000) == ("tables", "200,000")
-    assert figures.fact("template", None) == ("template", "-")
+    assert fmt.fact("memory_bytes", 8_300_000_000) == ("memory", "8.3 GB")
+    assert fmt.fact("as_published", value=False) == ("as published", "no")
+    assert fmt.fact("tables", 200_000) == ("tables", "200,000")
+    assert fmt.fact("template", None) == ("template", "-")
 
 
 def test_what_to_do_is_said_once_for_all_that_it_helps_against() -> None:

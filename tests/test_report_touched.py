@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.measured import Floor
-from recovery.report.floor import floor_table
+from recovery.model import Floor, Run, Session, Table, Verdict
+from recovery.report.startup_tables import FAILS, HOLDS, OPENS_ONLY, floor_table, touched_table
+from recovery.report.stored_session import load
 from recovery.report.text import WIDTH, render
-from recovery.report.touched import FAILS, HOLDS, OPENS_ONLY, touched_table
-from recovery.store import load
-from recovery.stored import Run, Session, Table, Verdict
 
 SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 

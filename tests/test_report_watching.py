@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from test_progress import PLANNED, after, at, trials
 
-from recovery.progress import Standing, Status
-from recovery.report.watching import current, duration, harmless, page, view
-from recovery.whereabouts import Whereabouts
+from recovery.cli.progress_view import current, duration, harmless, page, view
+from recovery.session.progress import Standing, Status, Whereabouts
 
 
 def measuring(standing: Standing | None = None) -> Whereabouts:

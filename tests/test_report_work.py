@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_cache, waited, write_scaling
 
-from recovery.cli import run
-from recovery.compare import compare, slower_pairs, slower_than_baseline
+from recovery.analysis.compare import compare, slower_pairs, slower_than_baseline
+from recovery.cli.main import run
 from recovery.errors import UsageError
-from recovery.quantities import quantity
-from recovery.report import hyperfine, layout, markdown, sheet, text
-from recovery.report.answer import answers
+from recovery.model import Session, Table, Verdict, quantity
+from recovery.report import exports, hyperfine, markdown, text
+from recovery.report import format as fmt
 from recovery.report.compare import comparison_tables
+from recovery.report.stored_session import REPORT, to_json
+from recovery.report.summary_text import answers
 from recovery.report.tables import figures_of, tables
-from recovery.report.work import said
-from recovery.store import REPORT, to_json
-from recovery.stored import Session, Table, Verdict
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "work"
 every_form = pytest.mark.parametrize("name", FORMS)
@@ -240,7 +239,7 @@ def test_commands_of_clients_are_told_once() -> None:
 
 def test_csv_has_a_column_for_each_axis_and_measure() -> None:
     session = write_scaling(small=True)
-    rows = list(csv.DictReader(io.StringIO(sheet.render(session))))
+    rows = list(csv.DictReader(io.StringIO(exports.render(session))))
     assert len(rows) == len(session.runs)
     assert (rows[0]["axis_threads"], rows[0]["axis_innodb_doublewrite"]) == ("1", "")
     assert float(rows[0]["measure_qps"]) == session.runs[0].measures["qps"]
@@ -304,12 +303,12 @@ def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.Capture
     ("qps", 0.0, "0 queries/s"),
 ])  # fmt: skip
 def test_figures_have_their_units(name: str, value: float, told: str) -> None:
-    assert said.worded(quantity(name), value) == told
+    assert fmt.worded(quantity(name), value) == told
 
 
 def test_a_table_that_is_split_says_again_what_each_row_is() -> None:
     wide = Table("t", ("version", "cell", *"abcdefgh"), (("5.7.22", "one", *["x" * 20] * 8),), (False,) * 10, keys=2)
-    parts = layout.split(wide, 78, gap=2)
+    parts = fmt.split(wide, 78, gap=2)
     assert len(parts) > 2
     assert {part.headers[:2] for part in parts} == {("version", "cell")}
     assert [name for part in parts for name in part.headers[2:]] == list("abcdefgh")

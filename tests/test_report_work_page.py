@@ -10,16 +10,14 @@ from at_work import FORMS, MORE, NEW, OLD, interference, metadata, table_cache, 
 from everything import HOSTILE
 from test_report_page import Read
 
-from recovery.cells import groups
-from recovery.measured import Series, Watched
-from recovery.report.html.against_reads import reads_charts
-from recovery.report.html.cellbars import cell_bars
-from recovery.report.html.drawn import START
-from recovery.report.html.overtime import over_time
+from recovery.analysis.summary import groups
+from recovery.model import Axis, Series, Watched
+from recovery.report.html.cell_bars import cell_bars
+from recovery.report.html.load_read_charts import reads_charts
+from recovery.report.html.load_timelines import over_time
 from recovery.report.html.page import render
-from recovery.report.html.parts import Chart, Fold, Panels
-from recovery.report.html.scaling import scaling_charts, short
-from recovery.stored import Axis
+from recovery.report.html.scaling_charts import scaling_charts, short
+from recovery.report.html.svg import START, Chart, Fold, Panels
 
 
 @pytest.mark.parametrize("name", FORMS | MORE)

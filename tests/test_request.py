@@ -4,7 +4,7 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.model import Layout, Named
-from recovery.request import (
+from recovery.session.request import (
     DEFAULT_POINTS,
     identifier,
     parse_points,

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from test_runner import VERSION, SilentNarrator, session_of
 
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.errors import (
     HostUnfitError,
     RecoveryError,
@@ -23,16 +23,14 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
-from recovery.host.standstill import a_server_was_stopped
-from recovery.loop import Loop
-from recovery.model import Cache, starts
-from recovery.plan import Begun, make_plan, variants_of
-from recovery.planned import PLAN, Planned, differences, settings_of, steps
-from recovery.resumed import Resumed, taken_up
-from recovery.stagehand import Stagehand
-from recovery.store import LOCK, SessionStore, load
-from recovery.stored import Session, Verdict
-from recovery.unended import Left, find_left, refuse_running, tidy
+from recovery.linux.signals import a_server_was_stopped
+from recovery.model import Cache, Session, Verdict, starts
+from recovery.report.stored_session import LOCK, load
+from recovery.session.datadirs import Stagehand
+from recovery.session.plan import PLAN, Begun, Planned, differences, make_plan, settings_of, steps, variants_of
+from recovery.session.resume import Left, Resumed, find_left, refuse_running, taken_up, tidy
+from recovery.session.run import Loop
+from recovery.session.store import SessionStore
 
 GOOD = "good"
 OVER_A_FULL_DISK = ServerFailedError("errno 28")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from recovery.errors import UsageError
-from recovery.rootsteps import EVERY_STEP, NO_STEPS, RootStep, asked_steps, parse_steps, repeated_steps, steps_text
+from recovery.linux.privileges import (
+    EVERY_STEP,
+    NO_STEPS,
+    RootStep,
+    asked_steps,
+    parse_steps,
+    repeated_steps,
+    steps_text,
+)
 
 TWO = frozenset({RootStep.FANOTIFY, RootStep.DROP_CACHES})
 

@@ -12,24 +12,37 @@ from typing import Any, cast
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.host.ailing import DATA, Folder
-from recovery.host.floor import Reads
-from recovery.keeping import keep
-from recovery.loop import Loop
-from recovery.measured import Floor, Samples, Startup, Usage
-from recovery.model import Build, Cache, Extra, Flavor, Schema, Trial, Variant, Version, starts
-from recovery.plan import Place, make_plan, variants_of
-from recovery.prepared import Prepared
-from recovery.progress import Ahead, Standing
-from recovery.request import Request
-from recovery.results import empty_run
-from recovery.scenarios.bench import Bench
-from recovery.scenarios.crash_recovery import judge
-from recovery.scenarios.outcome import Outcome, Worked
-from recovery.scenarios.scenario import Scenario
-from recovery.stagehand import Stagehand
-from recovery.store import find, load
-from recovery.stored import Run, Session, Verdict
+from recovery.experiments.bench import Bench
+from recovery.experiments.crash_recovery import judge
+from recovery.experiments.experiment import Outcome, Scenario, Worked
+from recovery.linux.storage import DATA, Folder
+from recovery.model import (
+    Build,
+    Cache,
+    Extra,
+    Flavor,
+    Floor,
+    Run,
+    Samples,
+    Schema,
+    Session,
+    Startup,
+    Trial,
+    Usage,
+    Variant,
+    Verdict,
+    Version,
+    starts,
+)
+from recovery.mysqld.read_floor import Reads
+from recovery.report.stored_session import find, load
+from recovery.session.datadirs import Stagehand
+from recovery.session.plan import Place, make_plan, variants_of
+from recovery.session.prepare import Prepared
+from recovery.session.progress import Ahead, Standing
+from recovery.session.request import Request
+from recovery.session.run import Loop, keep
+from recovery.session.store import empty_run
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -142,7 +155,7 @@ def good(bench: FakeBench) -> Outcome:
 
 @pytest.fixture(autouse=True)
 def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.loop.measure_floor", FakeBench.floor)
+    monkeypatch.setattr("recovery.session.run.floor", FakeBench.floor)
 
 
 def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[Loop, FakeBench, FakeStagehand]:

@@ -7,13 +7,11 @@ from typing import cast
 import pytest
 
 from recovery.errors import TrialVoidError, UsageError
-from recovery.measured import Startup, Usage, WarmProof
-from recovery.model import Cache
-from recovery.scenarios import SCENARIOS, clean_start, crash_recovery, find_scenario
-from recovery.scenarios.bench import Bench
-from recovery.scenarios.outcome import Outcome
-from recovery.scenarios.warmth import MOST_WARMUPS, settled, start_warm
-from recovery.stored import Verdict
+from recovery.experiments import SCENARIOS, clean_start, crash_recovery, find_scenario
+from recovery.experiments.bench import Bench
+from recovery.experiments.crash_recovery import MOST_WARMUPS, settled, start_warm
+from recovery.experiments.experiment import Outcome
+from recovery.model import Cache, Startup, Usage, Verdict, WarmProof
 
 PROOF = "InnoDB: Database was not shutdown normally!"
 GOOD = Outcome(

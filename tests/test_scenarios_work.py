@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.model import Cache, Layout, Schema, Work
-from recovery.plan import make_plan, places_for, variants_of
-from recovery.scenarios import find_scenario
-from recovery.scenarios.experiment import Asked, Experiment, Host
-from recovery.scenarios.loadable import SPECIAL, UNIFORM, options_of, powers_of_two
-from recovery.scenarios.pools import data_bytes, pool_bytes, pool_options
-from recovery.scenarios.table_cache import INSTANCES
-from recovery.versions import parse_version
-from recovery.work import Ask, Create, Dump, Load
+from recovery.experiments import find_scenario
+from recovery.experiments.experiment import Asked, Experiment, Host
+from recovery.experiments.load import SPECIAL, UNIFORM, data_bytes, options_of, pool_bytes, pool_options, powers_of_two
+from recovery.experiments.table_cache import INSTANCES
+from recovery.model import Ask, Cache, Create, Dump, Layout, Load, Schema, Work, parse_version
+from recovery.session.plan import make_plan, places_for, variants_of
 
 HOST = Host(cpus=2, memory_bytes=24 << 30)
 NAMES = ("metadata", "interference", "table-cache", "write-scaling")

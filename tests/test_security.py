@@ -15,17 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds.unpack import unpack
-from recovery.cli import run
+from recovery.builds.install import unpack
+from recovery.cli.main import run
 from recovery.errors import RecoveryError, UsageError
-from recovery.load.schema import statements
-from recovery.load.script import quoted
-from recovery.load.sysbench import calling
-from recovery.model import Schema
-from recovery.request import identifier
-from recovery.rootsteps import RootStep
-from recovery.server.options import FLAG, base_settings, check_user_settings, render_cnf
-from recovery.versions import parse_version
+from recovery.linux.privileges import RootStep
+from recovery.model import Schema, parse_version
+from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
+from recovery.session.request import identifier
+from recovery.workload.schema import quoted, statements
+from recovery.workload.sysbench import calling
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
@@ -258,7 +256,7 @@ def test_what_is_privileged_stands_where_the_page_says() -> None:
     """A new place that takes root's rights must be put there, and be refusable."""
     told = PAGE.read_text()
     for name, tree in parsed():
-        if name in ("recovery/rootsteps.py", "recovery/server/options.py"):  # they name them, and take none
+        if name in ("recovery/linux/privileges.py", "recovery/mysqld/options.py"):  # they name them, and take none
             continue
         words = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         words |= {

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from bench.__main__ import bench
+from bench.building import Built
+from bench.page import section
+from bench.starts import BARE, CONTAINER, TOOL, Start
 
-from recovery.cli import run
-from recovery.selfbench.building import Built
-from recovery.selfbench.page import section
-from recovery.selfbench.starts import BARE, CONTAINER, TOOL, Start
-from recovery.students import effect_95
+from recovery.analysis.statistics import effect_95
+from recovery.cli.main import cli, run
 
 PLAIN_S, STAGE_S = (50.0, 51.0, 52.0), (16.0, 17.0, 18.0)
 
@@ -81,6 +82,12 @@ def test_cold_and_warm_starts_are_told_apart() -> None:
     assert page.index("cold crash recovery") < page.index("warm crash recovery")
 
 
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.commands, "bench", bench)
+
+
+@pytest.mark.usefixtures("command")
 def test_what_was_kept_is_printed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "bench.json"
     host = {"cpu_model": "a CPU", "cpus": 2, "filesystem": "ext4", "kernel": "6.1"}
@@ -93,6 +100,7 @@ def test_what_was_kept_is_printed_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"environment": {}, "watching": [{"way": "tool"}]}'])
+@pytest.mark.usefixtures("command")
 def test_another_file_is_refused_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.json").write_text(text, encoding="utf-8")
     assert run(["bench", "--show", str(tmp_path / "other.json")]) == 2

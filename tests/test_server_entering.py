@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from recovery.host.limits import Group
+from recovery.linux.cgroups import Group
 from recovery.model import NO_LIMITS
-from recovery.server.entering import spawn_in
+from recovery.mysqld.local import spawn_in
 
 NASTY = "a b'c\"d $(touch ran) `touch ran`; touch ran #"
 

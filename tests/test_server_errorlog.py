@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.server.errorlog import Kind, classify, is_error, stamp_of
+from recovery.mysqld.error_log import Kind, classify, is_error, stamp_of
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err"))
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from recovery.server.gate import Gate
+from recovery.mysqld.container import Gate
 
 DEV_NULL = Path(os.devnull)
 

@@ -10,9 +10,8 @@ import pytest
 from fakes import fake_launch
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
-from recovery.server.launcher import Exit, Launch
-from recovery.server.local import LocalLauncher
-from recovery.server.runfiles import open_files_limit
+from recovery.mysqld.launcher import Exit, Launch
+from recovery.mysqld.local import LocalLauncher, open_files_limit
 
 
 def script(folder: Path, text: str) -> Launch:

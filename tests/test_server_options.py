@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import UsageError
-from recovery.paths import template_dir
-from recovery.server.options import (
+from recovery.linux.files import template_dir
+from recovery.model import parse_version
+from recovery.mysqld.options import (
     as_known,
     bare,
     base_settings,
@@ -21,10 +22,7 @@ from recovery.server.options import (
     merge,
     render_cnf,
 )
-from recovery.server.options import (
-    test_settings as experiment_settings,
-)
-from recovery.versions import parse_version
+from recovery.mysqld.options import test_settings as experiment_settings
 
 RUNDIR = Path("/run/recovery/1")
 TEMPLATE = (template_dir() / "my.cnf.j2").read_text()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from recovery.server.passage import Passage
-from recovery.versions import parse_version
+from recovery.model import parse_version
+from recovery.mysqld.phases import Passage
 
 STARTED_S, WALL_S = 1000.0, 1_700_000_000.0
 LINES_80 = (

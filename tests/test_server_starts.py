@@ -13,12 +13,10 @@ from fuzzing.errorlog import in_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recovery.analysis.phase_names import seconds_by_name
 from recovery.errors import UsageError
-from recovery.phases import seconds_by_name
-from recovery.server.counted import counts_of, progress_of
-from recovery.server.logfile import starts_in
-from recovery.server.stamps import stamp_of_any
-from recovery.server.starts import Start
+from recovery.mysqld.error_log import counts_of, progress_of, stamp_of_any
+from recovery.mysqld.log_analysis import Start, starts_in
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err"))
 TEXTS = {log.stem: log.read_bytes() for log in LOGS}

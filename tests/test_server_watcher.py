@@ -13,13 +13,11 @@ from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
 from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.host.limits import Counted, Group
-from recovery.host.usage import Activity
-from recovery.model import Limits
-from recovery.server.local import LocalLife
-from recovery.server.logtail import Line, LogTail
-from recovery.server.watcher import Ready, died, failed, watch
-from recovery.versions import parse_version
+from recovery.linux.cgroups import Activity, Counted, Group
+from recovery.model import Limits, parse_version
+from recovery.mysqld.error_log import Line, LogTail
+from recovery.mysqld.local import LocalLife
+from recovery.mysqld.startup import Ready, died, failed, watch
 
 
 def play(folder: Path, *steps: str | float) -> LocalLife:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.folded import read, waits, written
-from recovery.measured import Phase
-from recovery.stacks.folding import MOST_CHAINS, chains_of, fold
-from recovery.stacks.snapshot import Snapshot, Stack, nameless, plain_name
+from recovery.analysis.stacks import read, waits, written
+from recovery.model import Phase
+from recovery.profiling.profile import MOST_CHAINS, chains_of, fold
+from recovery.profiling.symbols import Snapshot, Stack, nameless, plain_name
 
 PHASES = (Phase("discovery", 0.0, 2.0), Phase("redo apply", 2.0, 3.0), Phase("first query", 3.0, 3.1))
 WORKS = Stack(main=True, frames=("main", "fil_validate", "__libc_pread"))

@@ -22,20 +22,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import until
 
-from recovery.cli import run
+from recovery.analysis.stacks import read
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError, TrialVoidError
-from recovery.folded import read
-from recovery.host.owner import is_stopped
-from recovery.host.standstill import stopped_by_somebody
-from recovery.host.storage import Device
-from recovery.measured import Phase, Samples
-from recovery.scenarios.bench import Bench
-from recovery.scenarios.watch import Watch
-from recovery.server.client import connect
-from recovery.stacks import eustack, perf
-from recovery.stacks.mapped import mapped_by, reads_the_same
-from recovery.stacks.programs import AUTO, PROGRAMS, programs
-from recovery.stacks.sampling import Sampling
+from recovery.experiments.bench import Bench
+from recovery.experiments.load import Watch
+from recovery.linux.files import is_stopped
+from recovery.linux.signals import stopped_by_somebody
+from recovery.linux.storage import Device
+from recovery.model import Phase, Samples
+from recovery.mysqld.client import connect
+from recovery.profiling import eu_stack, perf
+from recovery.profiling.profile import Sampling
+from recovery.profiling.samplers import AUTO, PROGRAMS, programs
+from recovery.profiling.symbols import mapped_by, reads_the_same
 
 RESTS = "import time; time.sleep(600)"
 STOPS = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
@@ -75,8 +75,8 @@ def test_stacks_of_eu_stack(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.update(addresses)
         return {0x7F468C10D544: "__libc_pread", 0x978C56: "os_file_pread", 0x57A808: "_start"}
 
-    monkeypatch.setattr(eustack, "names_of", names)
-    (main, other), nothing = eustack.stacks(21436, [EU_STACK, "PID 21436 - process\n"])
+    monkeypatch.setattr(eu_stack, "names_of", names)
+    (main, other), nothing = eu_stack.stacks(21436, [EU_STACK, "PID 21436 - process\n"])
     assert main.main
     assert main.frames == ("_start", "os_file_pread", "__libc_pread")
     assert not other.main
@@ -220,7 +220,7 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "eu-stack", 'echo "TID $3:"; echo "#0  0x10"; echo "#1  0x21"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(eustack, "names_of", lambda *_: {0x10: "read", 0x20: "main"})
+    monkeypatch.setattr(eu_stack, "names_of", lambda *_: {0x10: "read", 0x20: "main"})
     found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._looks) >= 2)
     assert found.looks >= 2
     assert found.folded.startswith("rest to ready;")

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import recovery
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.files import write_atomically
-from recovery.measured import Phase
-from recovery.store import LOCK, REPORT, SessionStore, check_results_folder, find, load
-from recovery.stored import Run, Session, Verdict
+from recovery.linux.files import write_atomically
+from recovery.model import Phase, Run, Session, Verdict
+from recovery.report.stored_session import LOCK, REPORT, find, load
+from recovery.session.store import SessionStore, check_results_folder
 
 PROMISED = {
     "version", "flavor", "variant", "repeat", "verdict", "startup_s", "first_query_s", "phases", "tables",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recovery.students import LEAST_RUNS, beta_share, both_tails, effect_95, interval_95, t975
+from recovery.analysis.statistics import LEAST_RUNS, beta_share, both_tails, effect_95, interval_95, t975
 
 NOISES = (0.05, 0.25)
 

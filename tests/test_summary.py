@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.stored import Run, Verdict
-from recovery.summary import mean, summarise
+from recovery.analysis.summary import mean, summarise
+from recovery.model import Run, Verdict
 
 
 def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict: Verdict = Verdict.MEASURED) -> Run:

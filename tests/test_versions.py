@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from recovery.builds.resolve import parse_wanted
 from recovery.errors import UsageError
-from recovery.model import Flavor
-from recovery.versions import CAPABILITIES, can, dies_with, parse_version
+from recovery.model import CAPABILITIES, Flavor, can, dies_with, parse_version
 
 MYSQL, MARIADB, PERCONA = Flavor.MYSQL, Flavor.MARIADB, Flavor.PERCONA
 
@@ -55,9 +55,14 @@ def test_what_is_shown_is_read_again() -> None:
         "\u0665.\u0667.\u0662",
     ],
 )
-def test_what_is_no_version_is_refused_with_a_hint(text: str) -> None:
-    with pytest.raises(UsageError, match="is no server version") as caught:
+def test_what_is_no_version_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no server version"):
         parse_version(text)
+
+
+def test_what_is_no_version_is_refused_with_a_hint() -> None:
+    with pytest.raises(UsageError, match=r"'oracle-5\.7\.22' is no server version") as caught:
+        parse_wanted("oracle-5.7.22")
     assert "5.7.22" in caught.value.hint
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from recovery.report import hyperfine, markdown, sheet, text
-from recovery.report.answer import answers
+from recovery.analysis.summary import summarised
+from recovery.analysis.warm import with_second_starts
+from recovery.model import Run, Session, Verdict
+from recovery.report import exports, hyperfine, markdown, text
 from recovery.report.html import page
+from recovery.report.stored_session import REPORT, load, to_json
+from recovery.report.summary_text import answers
 from recovery.report.tables import tables
-from recovery.store import REPORT, SessionStore, load, to_json
-from recovery.stored import Run, Session, Verdict
-from recovery.summary import summarised
-from recovery.warm import with_second_starts
+from recovery.session.store import SessionStore
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NOT_WARM = RESULTS / "2026-11-21-containers-9.7-5000-iops"
@@ -167,7 +168,7 @@ def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
     assert {run.variant for run in session.runs} == {"cold", "second start"}
     (answer,) = answers(session)
     assert "87.3 +- 0.3 s cold and 81.6 +- 0.5 s on a second start" in answer
-    assert "9.7.4,second start,2" in sheet.render(session).replace(",mysql,", ",")
+    assert "9.7.4,second start,2" in exports.render(session).replace(",mysql,", ",")
     assert [one["command"] for one in json.loads(hyperfine.render(session))["results"]] == [
         "9.7.4 cold", "9.7.4 second start",
     ]  # fmt: skip

@@ -8,8 +8,61 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from recovery.model import Version
-from recovery.versions import parse_version
+from recovery.model import Version, parse_version
+
+# Under which names and addresses does the vendor keep the Linux tarball of a MySQL version?
+
+VENDOR = ("https://cdn.mysql.com/Downloads", "https://cdn.mysql.com/archives", "https://downloads.mysql.com/archives")
+
+# From these releases on the tarballs are built for glibc 2.12 instead of 2.5.
+_GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
+
+
+def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
+    """Candidates of the version's era, the likeliest and smallest first."""
+    numbers = version.numbers
+    if numbers < (8, 0, 0):
+        forms = _five(numbers)
+    elif numbers < (8, 0, 12):
+        forms = ["linux-glibc2.12-{cpu}.tar.gz"]
+    elif numbers < (8, 1, 0):
+        forms = _eight(numbers)
+    else:
+        forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in ("2.28", "2.17")]
+    release = ".".join(map(str, numbers))
+    return tuple(f"mysql-{release}-{form.format(cpu=machine)}" for form in forms)
+
+
+def _five(numbers: tuple[int, int, int]) -> list[str]:
+    old, new = "linux-glibc2.5-{cpu}.tar.gz", "linux-glibc2.12-{cpu}.tar.gz"
+    since = _GLIBC_2_12.get(numbers[:2], 0)
+    forms = [new, old] if numbers[2] >= since else [old, new]
+    return [*forms, "linux2.6-{cpu}.tar.gz"] if numbers < (5, 7, 0) else forms
+
+
+def _eight(numbers: tuple[int, int, int]) -> list[str]:
+    full = [f"linux-glibc{glibc}-{{cpu}}.tar.xz" for glibc in ("2.12", "2.17", "2.28")]
+    if numbers < (8, 0, 16):
+        return full[:1]
+    minimal = ["linux-{cpu}-minimal.tar.xz", *(form.replace(".tar", "-minimal.tar") for form in full[1:])]
+    return [*minimal, *full]
+
+
+def candidates(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
+    """Addresses in the order in which they are tried. A mirror takes the place of the vendor's hosts."""
+    series = ".".join(map(str, version.numbers[:2]))
+    if mirror is None:
+        cdn_new, cdn_old, archives = VENDOR
+        folders = [f"{cdn_old}/mysql-{series}", f"{archives}/get/p/23/file"]
+        # Of the 5.x series no release is the newest any more.
+        folders.insert(0 if version.numbers >= (8, 0, 0) else 1, f"{cdn_new}/MySQL-{series}")
+    else:
+        base = mirror.rstrip("/")
+        below = ("", f"/mysql-{series}", f"/MySQL-{series}", f"/archives/mysql-{series}", f"/Downloads/MySQL-{series}")
+        folders = [base + folder for folder in below]
+    names = tarball_names(version, machine)
+    return tuple(f"{folder}/{name}" for name in names for folder in folders)
+
 
 DEFAULT_VERSION = "5.7.22"
 

@@ -2,19 +2,227 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import ipaddress
+import json
+import os
 import re
+import select
+import shutil
+import signal
+import subprocess
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from recovery.builds.catalog import Row
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux.files import made_readable, parse_json, sweep_drafts, write_atomically
+
+# Is this file the one that was meant? SHA-256 of files, remembered where computing it again would cost a second.
+
+NAMES = {"sha256": "SHA-256", "md5": "MD5"}
+
+
+def digest(path: Path, algorithm: str = "sha256") -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+
+
+def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -> None:
+    """A file with another sum is removed: nobody shall take it for the right one later."""
+    found = digest(path, algorithm)
+    if found != expected.lower():
+        path.unlink()
+        raise HostUnfitError(
+            f"{path.name} has the {NAMES[algorithm]} {found}, but {expected.lower()} was expected", hint
+        )
+
+
+def remembered(path: Path, memo: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files below a folder. `memo` keeps it for as long as their
+    sizes, times and inodes stay what they are: who sets a file's time back still changes when its inode was changed."""
+    key = [_state(path, file) for file in _files(path)]
+    try:
+        known = parse_json(memo.read_bytes())
+        if known["file"] == key:
+            return str(known["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # no memo, or a damaged one: it is made again
+    sha256 = _digest_below(path) if path.is_dir() else digest(path)
+    with suppress(OSError):  # a cache of root's, which others may read
+        made_readable(memo.parent)
+        sweep_drafts(memo.parent)
+        write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
+        memo.chmod(0o644)
+    return sha256
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or all that lies below the folder and is none itself."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.is_symlink() or not file.is_dir())
+
+
+def _state(path: Path, file: Path) -> list[str | int]:
+    status = file.lstat() if file != path else file.stat()
+    return [
+        str(file.relative_to(path)), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino,
+    ]  # fmt: skip
+
+
+def _digest_below(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for file in _files(folder):
+        content = f"-> {file.readlink()}" if file.is_symlink() else digest(file) if file.is_file() else "no file"
+        whole.update(json.dumps([str(file.relative_to(folder)), content]).encode())
+    return whole.hexdigest()
+
+
+# How is a client program run that fetches something, and what was its reason if it failed? What does a program answer
+# that nobody here knows?
+
+_LIMIT_S = 3600
+_ANSWER_LIMIT_S = 30
+_LONGEST_ANSWER = 64 << 10
+
+# Advice that the clients print after the reason, and notes that are none.
+_BOILERPLATE = re.compile(
+    r"^(\[ERROR\]\s*)?(\[Help \d|Re-run Maven|To see the full|For more information|After correcting)"
+    r"|complete log of this run|_logs/|^npm (notice|warn)|^[WN]: |^\s*$|^\[ERROR\]\s*$|^npm (ERR!|error)\s*$",
+    re.IGNORECASE,
+)
+_URL_ASIDE = re.compile(r"\s*\(https?://[^\s)]+\)")
+_URL = re.compile(r"https?://[^\s),;]+")
+_HOST = re.compile(r"\b(?:[a-z0-9-]+\.)+(?:org|com|net|io|dev|local|test|invalid)\b(?::\d+)?(?![\w.:-])", re.IGNORECASE)
+_PREFIX = re.compile(r"^(\[ERROR\]|npm (ERR!|error)|E:)\s*")
+
+
+class ClientFailedError(RecoveryError):
+    """The message is the program's own reason."""
+
+
+def run(*command: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False,
+            env={**os.environ, **(environment or {}), "LC_ALL": "C"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ClientFailedError(f"it did not end within {_LIMIT_S} s", "check the network") from None
+    if done.returncode != 0:
+        said = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+        raise ClientFailedError(reason(said), "check the network")
+
+
+class NoAnswerError(RecoveryError):
+    """The message is what the program does instead."""
+
+
+def answer(
+    *command: str | Path,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    longest: int = _LONGEST_ANSWER,
+    errors: int = subprocess.STDOUT,
+) -> str:
+    """Return what the program prints until it ends, with its errors where these go to standard output.
+
+    NoAnswerError where it takes too long or prints too much. Nothing of its process group is left running."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment,
+        start_new_session=True, cwd=folder,
+    )  # fmt: skip
+    with process:
+        try:
+            return _printed(process, longest).decode(errors="replace").strip()
+        finally:
+            # It is not waited for before: until then nobody else gets its number.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
+    """Ends with the process, too: one that it started may hold the pipe open."""
+    assert process.stdout is not None
+    pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
+    try:
+        poller, pipe_alone = select.poll(), select.poll()
+        poller.register(pipe, select.POLLIN)
+        pipe_alone.register(pipe, select.POLLIN)
+        poller.register(ended, select.POLLIN)
+        give_up = time.monotonic() + _ANSWER_LIMIT_S
+        printed = b""
+        while len(printed) <= longest:
+            ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
+            if not ready or time.monotonic() > give_up:
+                raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
+            if pipe not in ready:  # the process has ended: what it printed last may have come since
+                ready = dict(pipe_alone.poll(0))
+            piece = os.read(pipe, 64 << 10) if pipe in ready else b""
+            if not piece:
+                return printed
+            printed += piece
+        raise NoAnswerError(f"it prints more than {longest >> 10} KiB")
+    finally:
+        os.close(ended)
+
+
+def reason(output: str) -> str:
+    """The last line that says something, without the names of hosts: they are the client's business."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    lines = [line.strip() for line in plain.splitlines() if not _BOILERPLATE.search(line.strip())]
+    if not lines:
+        return "it gave no reason"
+    line = _PREFIX.sub("", lines[-1]).split(" -> [Help")[0]
+    line = _HOST.sub("its host", _URL.sub("its host", _URL_ASIDE.sub("", line)))
+    line = " ".join(line.split())
+    return line if len(line) <= 200 else line[:199] + "…"
+
+
+# How is a pinned artifact fetched? Through mvn and npm, so that the user's own mirrors and proxies count.
+
+
+class UnobtainableError(HostUnfitError):
+    """The client is missing, or could not fetch it."""
+
+
+_PROGRAMS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm")}
+_HINT = "check the network and the client's own mirror settings; `recovery versions` shows what is in the cache"
+
+
+def fetch_artifact(row: Row, folder: Path) -> Path:
+    """The artifact as a file in `folder`, which must be empty; not yet checked."""
+    client, package = _PROGRAMS[row.client]
+    if shutil.which(client) is None:
+        raise UnobtainableError(
+            f"{client} is missing, the client that fetches {row.version}", f"install it: apt-get install {package}"
+        )
+    try:
+        run(*_command(row, folder), folder=folder)
+    except ClientFailedError as error:
+        raise UnobtainableError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
+    fetched = [path for path in folder.iterdir() if path.is_file()]
+    if len(fetched) != 1:
+        raise HostUnfitError(f"{client} left {len(fetched)} files for {row.artifact} instead of one", _HINT)
+    return fetched[0]
+
+
+def client_program(row: Row) -> str:
+    return _PROGRAMS[row.client][0]
+
+
+def _command(row: Row, folder: Path) -> tuple[str, ...]:
+    if row.client == "npm":
+        return ("npm", "pack", "--loglevel=error", row.artifact)
+    return ("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={row.artifact}", f"-DoutputDirectory={folder}")
+
 
 _CONNECT_S = 15
 _SILENCE_S = 60

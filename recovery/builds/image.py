@@ -7,16 +7,21 @@ from dataclasses import replace
 
 import docker
 
-from recovery.builds import catalog, image_ours, image_server
-from recovery.builds.image_failures import Why
-from recovery.builds.image_look import look, with_eatmydata, with_scripts
-from recovery.builds.image_make import id_of
-from recovery.builds.image_names import DEBIAN_NAMES, Wanted, check_registry, parse_wanted, registry_names
-from recovery.builds.image_pull import NotPulledError, pull
-from recovery.builds.listing import can_be_had
-from recovery.builds.resolve import Sources, known_wanted, resolve
+from recovery.builds import catalog, image_build, image_inspect
+from recovery.builds.image_inspect import NotPulledError, Why, id_of, look, pull, with_eatmydata, with_scripts
+from recovery.builds.resolve import (
+    DEBIAN_NAMES,
+    Sources,
+    Wanted,
+    can_be_had,
+    check_registry,
+    known_wanted,
+    parse_wanted,
+    registry_names,
+    resolve,
+)
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.host import engine
+from recovery.linux import docker_engine
 from recovery.model import Build, Flavor
 
 Say = Callable[[str], None]
@@ -27,7 +32,7 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     if sources.registry is not None:
         check_registry(sources.registry)
     wanted = None if version is None else known_wanted(version)
-    with engine.errors_told():
+    with docker_engine.errors_told():
         return with_eatmydata(client, with_scripts(client, _found(wanted, sources, say, client)))
 
 
@@ -37,7 +42,7 @@ def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.Doc
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
         # Where the server comes from was said: no registry is asked.
         local = resolve(None if wanted is None else wanted.text, sources, say)
-        return image_server.of_server(client, local, sources, say)
+        return image_build.of_server(client, local, sources, say)
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
     return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
@@ -65,7 +70,7 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
 
 def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
     found = client.images.get(image)
-    build = image_ours.build_of(found) or look(client, image, f"image {name}")
+    build = image_inspect.build_of(found) or look(client, image, f"image {name}")
     by_id = str(found.id).removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
     if by_id or "@" in name or not (digests := found.attrs.get("RepoDigests")):
         return build
@@ -82,7 +87,7 @@ def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
                 say(f"{wanted.text}: the image {name} is on this host")
                 return build
             say(f"the image {name} of this host holds {build.version}: passing it over")
-    found = image_ours.find(client, wanted)
+    found = image_inspect.find(client, wanted)
     if found is not None:
         say(f"{wanted.text}: the image {found[0]} is on this host")
     return found and found[1]
@@ -103,7 +108,7 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
         except RecoveryError as error:
             problem = error
         else:
-            return image_server.of_server(client, server, sources, say)
+            return image_build.of_server(client, server, sources, say)
     if pulled is not None and isinstance(problem, UsageError):
         # The registry may well have it: nothing is wrong with the request.
         problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
@@ -147,10 +152,10 @@ def _from_debian(
     name = wanted.debian or _suite_for(wanted)
     if name is None or sources.offline:
         raise problem
-    if (carried := image_ours.find(client, parse_wanted(name))) is not None:
+    if (carried := image_inspect.find(client, parse_wanted(name))) is not None:
         build = carried[1]
     else:
-        build = image_server.of_debian(client, name, sources, say)
+        build = image_build.of_debian(client, name, sources, say)
     if wanted.fits(build.version):
         return build
     raise UsageError(

@@ -6,20 +6,61 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from recovery.builds.alone import alone
-from recovery.builds.programs import ClientFailedError, run
-from recovery.errors import HostUnfitError
-from recovery.files import on_the_disk
-from recovery.host.ailing import CACHE, Folder, blaming
-from recovery.host.rights import is_refused, refusal
-from recovery.ownership import closed_to_writers, made_readable, why_not_trusted
-from recovery.paths import libraries_dir
-from recovery.rootsteps import RootStep
+from recovery.builds.download import ClientFailedError, run
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.linux.files import closed_to_writers, libraries_dir, made_readable, on_the_disk, why_not_trusted
+from recovery.linux.locks import alone
+from recovery.linux.packages import advice
+from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.storage import CACHE, Folder, blaming
+
+# Which mirror and which proxy has this host's apt been told to use?
+
+_FORMAT = "$(REPO_URI)\t$(CODENAME)\t$(ORIGIN)\t$(COMPONENT)"
+
+
+def mirror(suite: str) -> str | None:
+    """Of Debian's main archive, for any suite of it; None where apt names none (debootstrap has a default)."""
+    rows = [line.split("\t") for line in _said("apt-get", "indextargets", "Created-By: Packages", "--format", _FORMAT)]
+    main = [row for row in rows if len(row) == 4 and row[2] == "Debian" and row[3] == "main" and "-" not in row[1]]
+    # The suite itself first: a host with several suites may have several mirrors.
+    main.sort(key=lambda row: row[1] != suite)
+    return main[0][0].rstrip("/") if main else None
+
+
+def proxies() -> dict[str, str]:
+    """As environment variables; those that are set already are taken as they are."""
+    found = {}
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        value = os.environ.get(name) or os.environ.get(name.upper())
+        if not value and name != "no_proxy":
+            value = _configured(name.partition("_")[0])
+        if value:
+            found[name] = value
+    return found
+
+
+def _configured(scheme: str) -> str:
+    for line in _said("apt-config", "dump", f"Acquire::{scheme}::Proxy", "--format", "%v%n"):
+        if "://" in line:
+            return line.strip()
+    return ""
+
+
+def _said(*command: str) -> list[str]:
+    if shutil.which(command[0]) is None:
+        return []
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
 
 # The packages that hold a library, older distributions' names first.
 _PACKAGES: dict[str, tuple[str, ...]] = {
@@ -180,3 +221,105 @@ def _update_own(folder: Path) -> None:
             if not _LOCKED.search(error.message) or time.monotonic() > give_up:
                 raise
         time.sleep(1)
+
+
+# Where are the programs that experiments need beside a server? On PATH; where one is missing, root installs it.
+
+SYSBENCH, DUMP, PERF = "sysbench", "mariadb-dump", "perf"
+PACKAGES: dict[str, tuple[str, ...]] = {
+    SYSBENCH: ("sysbench",),
+    DUMP: ("mariadb-client",),
+    PERF: ("linux-perf", "linux-tools-generic"),
+}
+"""That hold a program: Debian's name first, then Ubuntu's where it is another."""
+_MYSQLS_DUMP = "mysqldump"
+"""As MySQL calls its own, and MariaDB once called its."""
+_PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
+_OF_MYSQL = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
+_SERIES_FOR_ALL = 8
+"""MySQL's own dump client of 8.x asks for statistics, and fails where a server has none, unless it is told not to. One
+before it does not know what newer servers have, and one since 9.0 cannot log in to old ones any more."""
+_WITHOUT_STATISTICS = "--column-statistics=0"
+_WITHOUT_TLS = "--skip-ssl"
+"""MariaDB's client wants TLS from 11.4 on, even over a socket, and fails where a server has none."""
+_ASK_LIMIT_S = 30
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    path: Path
+    version: str
+    """As it says it itself: `sysbench 1.0.20`."""
+    options: tuple[str, ...] = ()
+    """Without which it is of no use here."""
+
+
+def provide(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+    """One of the names above. HostUnfitError, with the command that installs it, where it cannot be had."""
+    return _found(tool) or _installed(tool, offline=offline, say=say)
+
+
+def provide_all(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
+    return {tool: provide(tool, offline=offline, say=say) for tool in tools}
+
+
+def _found(tool: str) -> Tool | None:
+    for name in _PROGRAMS.get(tool, (tool,)):
+        if (way := shutil.which(name)) is None:
+            continue
+        if name != _MYSQLS_DUMP:
+            return Tool(name, Path(way), _version(Path(way)), (_WITHOUT_TLS,) if name == DUMP else ())
+        if (dump := _mysqldump(Path(way))) is not None:
+            return dump
+    return None
+
+
+def _mysqldump(path: Path) -> Tool | None:
+    """MariaDB's, which dumps servers of all flavors; or MySQL's own of the one series that does."""
+    try:
+        version = _version(path)
+    except HostUnfitError:
+        return None
+    if "MariaDB" in version:
+        return Tool(path.name, path, version, (_WITHOUT_TLS,))
+    found = _OF_MYSQL.search(version)
+    dumps_all = found is not None and int(found[1]) == _SERIES_FOR_ALL
+    return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
+
+
+def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+    if offline:
+        raise _missing(tool, "nothing may be fetched while offline")
+    if (why := why_not_installed()) is not None:
+        raise _missing(tool, why)
+    failures = []
+    for package in PACKAGES[tool]:
+        say(f"installing {tool} (package {package})")
+        try:
+            install(package)
+        except RecoveryError as error:
+            failures.append(error.message)
+            continue
+        if (found := _found(tool)) is not None:
+            return found
+        failures.append(f"the package {package} does not hold it")
+    raise _missing(tool, failures[0])
+
+
+def _missing(tool: str, why: str) -> HostUnfitError:
+    return HostUnfitError(f"{tool} is missing ({why})", advice(PACKAGES[tool][0]))
+
+
+def _version(program: Path) -> str:
+    try:
+        done = subprocess.run(
+            (program, "--version"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostUnfitError(f"{program} does not tell its version: {error}", "install it again") from error
+    said = " ".join(done.stdout.decode(errors="replace").split())
+    if done.returncode != 0 or not said:
+        complaint = " ".join(done.stderr.decode(errors="replace").split())[:200]
+        raise HostUnfitError(f"{program} does not tell its version: {complaint}", "install it again")
+    return said

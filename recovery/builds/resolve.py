@@ -2,18 +2,152 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery.builds import catalog, clients, download, executable, installed, libraries, own, pinned, vendor
-from recovery.builds.checksum import remembered
-from recovery.builds.image_names import DEBIAN_NAMES, Wanted, parse_wanted
-from recovery.builds.installed import Installed
-from recovery.builds.listing import OTHERS, can_be_had
+from recovery.builds import catalog, download, executable, install, server_sources
+from recovery.builds.download import remembered
+from recovery.builds.install import Installed
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.host.ailing import CACHE, Folder, blamed
-from recovery.model import Build, Flavor, Version
-from recovery.paths import cache_dir
+from recovery.linux.files import cache_dir
+from recovery.linux.storage import CACHE, Folder, blamed
+from recovery.model import Build, Flavor, Version, parse_version
+
+# What may a wanted server's image be called, here and in a registry? Pure.
+
+OURS = "recovery-tester"
+SUITE = "bookworm"
+BASE = f"{OURS}/base:{SUITE}"
+_LIKE_DEBIAN = {
+    "debian-sid": (Flavor.MYSQL, (9, 7)),
+    "debian-mariadb": (Flavor.MARIADB, (10, 11)),
+    "debian-mariadb-11": (Flavor.MARIADB, (11, 8)),
+}
+DEBIAN_NAMES = tuple(_LIKE_DEBIAN)
+
+_SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
+# host[:port][/path], as an image's name begins
+_REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
+_REPOSITORIES = {
+    Flavor.MYSQL: ("mysql",),
+    Flavor.MARIADB: ("mariadb",),
+    Flavor.PERCONA: ("percona", "percona/percona-server"),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A release (5.7.22), the newest of a series (9.7), or what a Debian suite carries (debian-sid)."""
+
+    text: str
+    flavor: Flavor = Flavor.MYSQL
+    release: Version | None = None
+    series: tuple[int, int] | None = None
+    debian: str | None = None
+
+    def fits(self, version: Version) -> bool:
+        if self.debian is not None:
+            return True
+        if self.series is not None:
+            return (version.flavor, version.numbers[:2]) == (self.flavor, self.series)
+        # Debian spells 9.7.4-2 what is MySQL's 9.7.4: between MySQL and Percona the server knows best.
+        return self.release is not None and version.numbers == self.release.numbers and self._same_house(version)
+
+    @property
+    def like(self) -> Version:
+        """A release like it, where only a rough estimate is made of it."""
+        if self.release is not None:
+            return self.release
+        flavor, numbers = _LIKE_DEBIAN.get(self.debian or "", (self.flavor, self.series or (9, 7)))
+        return Version(flavor, (*numbers, 0))
+
+    def _same_house(self, version: Version) -> bool:
+        return self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)
+
+
+def parse_wanted(text: str) -> Wanted:
+    text = text.strip()
+    if text in DEBIAN_NAMES:
+        return Wanted(text, debian=text)
+    if (match := _SERIES.match(text)) is not None:
+        flavor = Flavor(match["flavor"] or "mysql")
+        return Wanted(text, flavor, series=(int(match["a"]), int(match["b"])))
+    try:
+        release = parse_version(text)
+    except ValueError as error:
+        hint = "write it like 5.7.22 or mariadb-10.11.5; `recovery versions` lists them"
+        raise UsageError(str(error), hint) from error
+    return Wanted(text, release.flavor, release=release)
+
+
+def check_registry(registry: str) -> str:
+    """REGISTRY as it stands before an image's name."""
+    plain = registry.strip().rstrip("/")
+    if not _REGISTRY.fullmatch(plain):
+        raise UsageError(
+            f"REGISTRY={registry} is no registry", "write it as images are named, without https://: localhost:5000"
+        )
+    return plain + "/"
+
+
+def registry_names(wanted: Wanted, registry: str | None) -> tuple[str, ...]:
+    """`mysql:5.7.22`, behind a mirror's name where one was given."""
+    if wanted.debian is not None:
+        return ()
+    prefix = "" if registry is None else check_registry(registry)
+    return tuple(f"{prefix}{repository}:{_tag(wanted)}" for repository in _REPOSITORIES[wanted.flavor])
+
+
+def _tag(wanted: Wanted) -> str:
+    if wanted.release is None:
+        return ".".join(map(str, wanted.series or ()))
+    if wanted.flavor is Flavor.PERCONA:
+        return wanted.text.removeprefix("percona-").removeprefix("percona:")
+    return ".".join(map(str, wanted.release.numbers))
+
+
+def own_name(version: Version, fingerprint: str) -> str:
+    """Of an image that we make: two builds of one release have two names."""
+    release = ".".join(map(str, version.numbers))
+    return f"{OURS}/{version.flavor}:{release}-{fingerprint[:8]}"
+
+
+# Which servers can be had without asking anybody, from where, and which are in the cache?
+
+OTHERS = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
+
+
+@dataclass(frozen=True)
+class Offer:
+    version: str
+    source: str
+    cached: bool
+    bytes: int | None
+    """What its download weighs, or weighed."""
+
+
+def offers() -> tuple[Offer, ...]:
+    """The catalog in its own order, then what else lies in the cache."""
+    pins = [
+        Offer(str(row.version), row.source, server_sources.cached_pinned(row) is not None, row.bytes)
+        for row in catalog.rows()
+    ]
+    others = [
+        Offer(origin.version or "own", origin.source, True, origin.archive_bytes)
+        for server in install.every()
+        if (origin := server.origin).kind != "catalog"
+    ]
+    return (*pins, *others)
+
+
+def can_be_had(*, cached_only: bool = False) -> str:
+    """For the hint of an error: `5.6.24, 5.7.22, …`."""
+    names = dict.fromkeys(
+        offer.version for offer in offers() if offer.version != "own" and (offer.cached or not cached_only)
+    )
+    return ", ".join(names) or "none"
+
 
 Say = Callable[[str], None]
 
@@ -73,7 +207,7 @@ def known_version(text: str) -> Version:
 
 def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
-    found = own.find(sources.mysqld, offline=sources.offline, say=say)
+    found = server_sources.find_own(sources.mysqld, offline=sources.offline, say=say)
     build = _assemble(found, offline=sources.offline, say=say)
     if wanted is not None and not _agree(wanted, build.version):
         raise UsageError(
@@ -94,7 +228,9 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
     row = catalog.find(wanted)
     takes_mirror = sources.archive is not None and wanted.flavor is Flavor.MYSQL
     if row is not None and not takes_mirror:
-        found = pinned.cached(row) or (vendor.cached(wanted, None) if sources.offline else None)
+        found = server_sources.cached_pinned(row) or (
+            server_sources.cached_from_vendor(wanted, None) if sources.offline else None
+        )
         if found is None and sources.offline:
             raise _not_cached(wanted)
         return found or _pinned_or_archived(wanted, row, sources, say)
@@ -104,8 +240,8 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
 def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say: Say) -> Installed:
     """The vendor has these releases too: a host without the registry's client need not have one."""
     try:
-        return pinned.obtain(row, say)
-    except clients.UnobtainableError as error:
+        return server_sources.obtain_pinned(row, say)
+    except download.UnobtainableError as error:
         if wanted.flavor is not Flavor.MYSQL:
             raise
         say(f"{error.message}: looking in the vendor's archive")
@@ -118,28 +254,28 @@ def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say
 def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, say: Say) -> Installed:
     if wanted.flavor is not Flavor.MYSQL:
         raise _nowhere(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
-    found = vendor.cached(wanted, sources.archive)
+    found = server_sources.cached_from_vendor(wanted, sources.archive)
     if found is not None:
         return found
     if sources.offline:
         raise _not_cached(wanted)
     try:
-        url = vendor.locate(wanted, sources.archive)
+        url = server_sources.locate_at_vendor(wanted, sources.archive)
     except download.UnreachableError as error:
         raise HostUnfitError(
             f"{wanted} would come from the archive, but {error.message}",
             f"see the network and its proxy; without it can be had: {can_be_had()}; or ARCHIVE= (a mirror), MYSQLD=",
         ) from error
     if url is not None:
-        return vendor.obtain(wanted, url, say)
+        return server_sources.obtain_from_vendor(wanted, url, say)
     if row is None:
         raise _nowhere(wanted, f"is neither in the catalog nor in {sources.archive or 'the archive of the vendor'}")
     say(f"{sources.archive} has no {wanted}: taking it from the catalog")
-    return pinned.cached(row) or pinned.obtain(row, say)
+    return server_sources.cached_pinned(row) or server_sources.obtain_pinned(row, say)
 
 
 def _not_cached(wanted: Version) -> RecoveryError:
-    for server in installed.altered():
+    for server in install.altered():
         if server.origin.version == str(wanted):
             return HostUnfitError(
                 f"{wanted} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
@@ -154,7 +290,7 @@ def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> Recover
 
 
 def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:
-    found = own.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
+    found = server_sources.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
     try:
         build = _assemble(found, offline=sources.offline, say=say)
     except UsageError as error:  # of the user's own server, as its hint says
@@ -164,7 +300,7 @@ def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Bui
         ) from error
     if not _agree(wanted, build.version):
         server.remove()
-        vendor.forget(server.origin.where)
+        server_sources.forget(server.origin.where)
         raise HostUnfitError(
             f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
             "it was removed again; the archive it came from is wrongly named",
@@ -172,10 +308,10 @@ def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Bui
     return build
 
 
-def _assemble(found: own.Found, *, offline: bool, say: Say) -> Build:
+def _assemble(found: server_sources.Found, *, offline: bool, say: Say) -> Build:
     executable.check_elf(found.mysqld)
     basedir = executable.basedir_of(found.mysqld)
-    folders = libraries.provide(found.mysqld, basedir, offline=offline, say=say)
+    folders = executable.provide(found.mysqld, basedir, offline=offline, say=say)
     return Build(
         version=executable.ask_version(found.mysqld, folders),
         mysqld=found.mysqld,

@@ -1,1 +1,1 @@
-"""What is shown. Knows tables, not scenarios."""
+"""What is handed to others: a session in one archive, with nothing private in it."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recovery.compare import Comparison, Pair
-from recovery.measures import Middle
-from recovery.quantities import quantity
-from recovery.report import figures
-from recovery.report.work import said
-from recovery.stored import STARTUP, Table
-from recovery.students import LEAST_RUNS
-from recovery.summary import Summary
+from recovery.analysis.compare import Comparison, Pair
+from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.summary import Middle, Summary
+from recovery.model import STARTUP, Table, quantity
+from recovery.report import format as fmt
 
 
 def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
@@ -21,7 +18,7 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
     several = len(figures_found) > 1
     what = "means" if several else f"mean {about.title if about else 'seconds'}"
     many = any(pair.one_sessions for pair in found.pairs)
-    better = said.which_is_better(about) if about else ""
+    better = fmt.which_is_better(about) if about else ""
     pairs = Table(
         title=f"{_side_name(names[1])} (second) compared with {_side_name(names[0])} (first), {what}",
         headers=(
@@ -60,8 +57,8 @@ def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
         f"{pair.variant}, {quantity(pair.figure).title}" if told else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
-        said.effect(pair),
-        figures.yes_or_no(pair.differs),
+        fmt.effect(pair),
+        fmt.yes_or_no(pair.differs),
     )
 
 
@@ -70,11 +67,11 @@ def _side(summary: Summary | Middle) -> tuple[str, str, str, str]:
         (summary.mean, summary.interval) if isinstance(summary, Middle) else (summary.mean_s, summary.interval_s)
     )
     about = quantity(summary.name if isinstance(summary, Middle) else STARTUP)
-    return summary.version, _counted(summary), said.column(about, mean), said.column(about, interval)
+    return summary.version, _counted(summary), fmt.column(about, mean), fmt.column(about, interval)
 
 
 def _counted(summary: Summary | Middle) -> str:
-    return figures.of(summary.count, summary.count + summary.failed + summary.void)
+    return fmt.of(summary.count, summary.count + summary.failed + summary.void)
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
@@ -87,9 +84,9 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
             ("second", names[1], pair.other_sessions),
         ):
             means = [one.mean for one in sessions if one.mean is not None]
-            spread = f"{max(means) / min(means) - 1:.0%}" if len(means) > 1 and min(means) > 0 else figures.ABSENT
+            spread = f"{max(means) / min(means) - 1:.0%}" if len(means) > 1 and min(means) > 0 else fmt.ABSENT
             for one in sessions:
-                mean, interval = said.column(about, one.mean), said.column(about, one.interval)
+                mean, interval = fmt.column(about, one.mean), fmt.column(about, one.interval)
                 rows.append((pair.variant, side, called[one.place], str(one.count), mean, interval, spread))
     return Table(
         title="Spread between sessions",

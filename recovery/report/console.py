@@ -11,10 +11,10 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
-from recovery.report import layout
-from recovery.report.answer import answers
+from recovery.model import Session, Table, Verdict
+from recovery.report import format as fmt
+from recovery.report.summary_text import answers
 from recovery.report.tables import heading, in_short, state
-from recovery.stored import Session, Table, Verdict
 
 _LEAST_WIDTH = 60
 """On a narrower window lines fold anyway."""
@@ -39,28 +39,28 @@ class Page(Console):
 
 def render(session: Session, console: Console) -> None:
     """Everything goes through Text: what a server or a user wrote is never taken for markup."""
-    console.print(Text(layout.printable(heading(session)), style="bold"))
+    console.print(Text(fmt.printable(heading(session)), style="bold"))
     for paragraph in (session.question, *answers(session), state(session), *session.notes):
-        console.print(Text(layout.printable(paragraph)))
+        console.print(Text(fmt.printable(paragraph)))
     # One line, to be copied as it is; a picture would cut it off.
-    console.print(Text(f"repeat: {layout.printable(session.command)}"), soft_wrap=not console.record)
+    console.print(Text(f"repeat: {fmt.printable(session.command)}"), soft_wrap=not console.record)
     print_tables(in_short(session), console)
 
 
 def print_tables(tables: Iterable[Table], console: Console) -> None:
     for table in tables:
         console.print()
-        for part in _grids(layout.cleaned(table), max(console.width, _LEAST_WIDTH)):
+        for part in _grids(fmt.cleaned(table), max(console.width, _LEAST_WIDTH)):
             console.print(part)
 
 
 def _grids(table: Table, width: int) -> Iterator[Text | Grid]:
     yield Text(table.title, style="bold")
-    gap = layout.best_gap(table, width)
-    for number, part in enumerate(layout.split(table, width, gap=gap)):
+    gap = fmt.best_gap(table, width)
+    for number, part in enumerate(fmt.split(table, width, gap=gap)):
         if number:
             yield Text()
-        yield _grid(part, layout.widths(part, width, gap=gap), gap)
+        yield _grid(part, fmt.widths(part, width, gap=gap), gap)
         for note in part.notes:
             yield Text(note, style="dim")
 

@@ -7,13 +7,11 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from recovery.curves import curves
+from recovery.analysis.growth import curves
+from recovery.analysis.summary import is_work, measured_by, taken, value_of
 from recovery.errors import UsageError
-from recovery.measures import is_work, taken, value_of
-from recovery.quantities import quantity
-from recovery.store import escape_control_characters
-from recovery.stored import STARTUP, Run, Session
-from recovery.summary import measured_by
+from recovery.model import STARTUP, Run, Session, quantity
+from recovery.report.stored_session import escape_control_characters
 
 SECONDS = (STARTUP, "elapsed_s")
 """The figures that are times."""

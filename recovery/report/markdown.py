@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recovery.curves import curves
-from recovery.report import layout
-from recovery.report.answer import answers
-from recovery.report.chart import CHART
-from recovery.report.stacks import flame_of
+from recovery.analysis.growth import curves
+from recovery.model import Session, Table
+from recovery.report import format as fmt
+from recovery.report.html.svg import CHART
+from recovery.report.startup_tables import flame_of
+from recovery.report.summary_text import answers
 from recovery.report.tables import heading, state, tables
-from recovery.stored import Session, Table
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _FILE = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
@@ -26,7 +26,7 @@ def render(session: Session) -> str:
         lines += ["", escaped(paragraph)]
     if session.notes:
         lines += ["", *(f"- {escaped(note)}" for note in session.notes)]
-    lines += ["", "To repeat it:", "", *fenced(layout.printable(session.command))]
+    lines += ["", "To repeat it:", "", *fenced(fmt.printable(session.command))]
     if curves(session):
         lines += ["", f"![Startup against the number of tables]({CHART})"]
     for table in tables(session):
@@ -53,7 +53,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def escaped(text: str) -> str:
-    plain = "".join(_ENTITIES.get(char, char) for char in layout.printable(text))
+    plain = "".join(_ENTITIES.get(char, char) for char in fmt.printable(text))
     return _MARKUP.sub(lambda found: "\\" + found.group(), plain)
 
 

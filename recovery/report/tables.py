@@ -2,23 +2,110 @@
 
 from __future__ import annotations
 
-from recovery.limited import limits_of
-from recovery.measures import is_work
-from recovery.model import Limits
-from recovery.report import figures
-from recovery.report.about import about_tables, grouped, left_in_cache, not_counted, server_tables
-from recovery.report.doubts import findings_tables
-from recovery.report.floor import floor_table
-from recovery.report.hottest import hottest_tables
-from recovery.report.limited import Column, limit_columns, limit_notes, requests_are
-from recovery.report.phases import phase_table
-from recovery.report.scale import scale_tables
-from recovery.report.stacks import stacks_tables
-from recovery.report.timing import timing_tables
-from recovery.report.touched import touched_table
-from recovery.report.warm import resident_notes
-from recovery.report.work.tables import work_about, work_figures, work_in_short
-from recovery.stored import Run, Session, Table
+from collections.abc import Iterator, Sequence
+
+from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.summary import Summary, baseline_of, is_work, mean, measured_by, summarised
+from recovery.linux.cgroups import limits_of
+from recovery.model import Limits, Run, Session, Table, is_second_start
+from recovery.report import format as fmt
+from recovery.report.load_tables import work_about, work_figures, work_in_short
+from recovery.report.settings_tables import (
+    Column,
+    about_tables,
+    findings_tables,
+    grouped,
+    left_in_cache,
+    limit_columns,
+    limit_notes,
+    not_counted,
+    requests_are,
+    server_tables,
+)
+from recovery.report.startup_tables import (
+    floor_table,
+    hottest_tables,
+    phase_table,
+    resident_notes,
+    scale_tables,
+    stacks_tables,
+    touched_table,
+    warm_notes,
+)
+
+# How long did the starts take? Every version in every variant, and compared with the baseline.
+
+
+def timing_tables(session: Session) -> Iterator[Table]:
+    found = summarised(session)
+    of_second_starts = {one.version for one in found if is_second_start(one.variant)}
+    summaries = tuple(
+        one for one in found if one.count or one.failed or one.void or one.version not in of_second_starts
+    )
+    yield _timing(session, summaries)
+    if len(session.versions) > 1:
+        yield _ratios(baseline_of(session), summaries)
+
+
+def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
+    measured = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    return Table(
+        title=f"{session.title}, seconds until ready for connections",
+        headers=("version", "variant", "runs", "mean", "+-", "median", "min", "max", "stdev", "first query"),
+        rows=tuple(_timing_row(summary, measured.get((summary.version, summary.variant), ())) for summary in summaries),
+        numeric=(False, False, *(True,) * 8),
+        notes=(
+            "+-: half of the mean's 95 % interval, by Student's t, from "
+            f"{LEAST_RUNS} runs on; first query: mean time to the first answered query.",
+            *_left_out(summaries),
+            *warm_notes(session),
+        ),
+        keys=2,
+    )
+
+
+def _timing_row(summary: Summary, runs: tuple[Run, ...]) -> tuple[str, ...]:
+    times = (
+        *(summary.mean_s, summary.interval_s, summary.median_s),
+        *(summary.min_s, summary.max_s, summary.stdev_s),
+        mean(run.first_query_s for run in runs),
+    )
+    return (summary.version, summary.variant, fmt.count(summary.count), *map(fmt.seconds, times))
+
+
+def _left_out(summaries: Sequence[Summary]) -> tuple[str, ...]:
+    parts = [
+        f"{summary.version} {summary.variant} {number} {what}"
+        for summary in summaries
+        for number, what in ((summary.failed, "failed"), (summary.void, "void"))
+        if number
+    ]
+    return (f"Not counted: {', '.join(parts)}.",) if parts else ()
+
+
+def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
+    return Table(
+        title=f"Compared with {baseline}",
+        headers=("version", "variant", "ratio", "significant"),
+        rows=tuple(
+            _ratio_row(one) for one in summaries if one.version != baseline and not is_second_start(one.variant)
+        ),
+        numeric=(False, False, True, False),
+        notes=(
+            f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "
+            "95 % interval; significant: 1 lies outside of it.",
+        ),
+        keys=2,
+    )
+
+
+def _ratio_row(summary: Summary) -> tuple[str, ...]:
+    return (
+        summary.version,
+        summary.variant,
+        fmt.effect(summary),
+        fmt.yes_or_no(summary.differs),
+    )
 
 
 def tables(session: Session) -> tuple[Table, ...]:
@@ -95,12 +182,12 @@ def _run_row(run: Run, more: tuple[Column, ...]) -> tuple[str, ...]:
         str(run.number),
         run.version,
         run.variant,
-        figures.seconds(run.startup_s),
-        figures.seconds(run.first_query_s),
-        figures.size(run.read_bytes),
-        figures.count(run.read_requests),
+        fmt.seconds(run.startup_s),
+        fmt.seconds(run.first_query_s),
+        fmt.size(run.read_bytes),
+        fmt.count(run.read_requests),
         *(column(run) for column in more),
-        figures.seconds(run.cpu_s),
+        fmt.seconds(run.cpu_s),
         run.verdict.value,
     )
 
@@ -131,8 +218,8 @@ def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
         return ()
     return (
         "In containers: startup begins with the exec of the server, known to "
-        f"{1000 * max(errors, default=0):.1f} ms; before it the engine took {figures.seconds(min(overheads))} to "
-        f"{figures.seconds(max(overheads))} s, which are in no figure here.",
+        f"{1000 * max(errors, default=0):.1f} ms; before it the engine took {fmt.seconds(min(overheads))} to "
+        f"{fmt.seconds(max(overheads))} s, which are in no figure here.",
     )
 
 
@@ -143,7 +230,7 @@ def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
         return ()
     if all(run.rows_found == run.rows_expected for run in counted):
         return ("After each start that was counted every table and every acknowledged row was found.",)
-    found = "; ".join(f"run {run.number} {figures.of(run.rows_found, run.rows_expected)}" for run in counted)
+    found = "; ".join(f"run {run.number} {fmt.of(run.rows_found, run.rows_expected)}" for run in counted)
     return (f"Acknowledged rows found after the start: {found}.",)
 
 

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 
-from recovery.report import layout
-from recovery.report.answer import answers
+from recovery.model import Session, Table
+from recovery.report import format as fmt
+from recovery.report.summary_text import answers
 from recovery.report.tables import heading, state, tables
-from recovery.stored import Session, Table
 
 WIDTH = 78
 _SPELLED = str.maketrans(
@@ -35,7 +35,7 @@ def _head(session: Session) -> Iterator[str]:
 
 def opening(session: Session) -> Iterator[str]:
     """What was asked, and how far it came."""
-    title = layout.wrapped(_ascii(heading(session)), WIDTH)
+    title = fmt.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
     for told in (session.question, *answers(session), state(session), *session.notes):
@@ -43,7 +43,7 @@ def opening(session: Session) -> Iterator[str]:
 
 
 def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
-    return layout.wrapped(_ascii(text), width)
+    return fmt.wrapped(_ascii(text), width)
 
 
 def command_lines(command: str) -> Iterator[str]:
@@ -69,21 +69,21 @@ def render_table(table: Table) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield from layout.wrapped(table.title, WIDTH)
+    yield from fmt.wrapped(table.title, WIDTH)
     yield "-" * min(WIDTH, len(table.title))
-    gap = layout.best_gap(table, WIDTH)
-    for number, part in enumerate(layout.split(table, WIDTH, gap=gap)):
+    gap = fmt.best_gap(table, WIDTH)
+    for number, part in enumerate(fmt.split(table, WIDTH, gap=gap)):
         if number:
             yield ""
-        columns = layout.widths(part, WIDTH, gap=gap)
+        columns = fmt.widths(part, WIDTH, gap=gap)
         for row in (part.headers, *part.rows):
             yield from _row(row, part.numeric, columns, gap=gap)
     for note in table.notes:
-        yield from layout.wrapped(note, WIDTH)
+        yield from fmt.wrapped(note, WIDTH)
 
 
 def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ...], *, gap: int) -> Iterator[str]:
-    cells = [layout.wrapped(cell, width) for cell, width in zip(row, columns, strict=True)]
+    cells = [fmt.wrapped(cell, width) for cell, width in zip(row, columns, strict=True)]
     for number in range(max(map(len, cells))):
         parts = []
         for lines, is_number, width in zip(cells, numeric, columns, strict=True):
@@ -103,4 +103,4 @@ def _ascii_table(table: Table) -> Table:
 
 
 def _ascii(text: str) -> str:
-    return layout.printable(text).translate(_SPELLED).encode("ascii", errors="replace").decode("ascii")
+    return fmt.printable(text).translate(_SPELLED).encode("ascii", errors="replace").decode("ascii")

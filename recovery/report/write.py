@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
-from recovery.curves import curves
-from recovery.files import write_atomically
-from recovery.phases import in_order
+from recovery.analysis.growth import curves
+from recovery.analysis.phase_names import in_order
+from recovery.linux.files import write_atomically
+from recovery.model import Session
 from recovery.report import markdown, text
-from recovery.report.chart import CHART, chart
-from recovery.report.flame import flame
 from recovery.report.html import page
-from recovery.report.stacks import flame_of
-from recovery.store import STACKS, keeping_in, load, stacks_of
-from recovery.stored import Session
+from recovery.report.html.svg import CHART, chart, flame
+from recovery.report.startup_tables import flame_of
+from recovery.report.stored_session import STACKS, keeping_in, load, stacks_of
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:

@@ -14,11 +14,11 @@ from journeys import SESSIONS
 from journeys import stored as stored_experiments
 from sessions import left_out
 
-from recovery.folded import Folded, written
+from recovery.analysis.stacks import Folded, written
+from recovery.model import Session
 from recovery.report.html.page import PAGE
+from recovery.report.stored_session import REPORT, STACKS, to_json
 from recovery.report.write import write_reports
-from recovery.store import REPORT, STACKS, to_json
-from recovery.stored import Session
 
 pytestmark = pytest.mark.on_demand("browser")
 RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"

@@ -16,10 +16,10 @@ import pytest
 from sessions import left_out
 from waiting import until
 
-from recovery.builds.image_make import id_of
-from recovery.builds.image_names import BASE
+from recovery.builds.image_inspect import id_of
+from recovery.builds.resolve import BASE
 from recovery.errors import RecoveryError
-from recovery.host.engine import MADE, connect
+from recovery.linux.docker_engine import MADE, connect
 
 REGISTRY_PROGRAM = "docker-registry"
 _ADMINS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

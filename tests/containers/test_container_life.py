@@ -19,34 +19,31 @@ from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
 from loopback import ALONE, containers_of
 
-from recovery import engines
 from recovery.builds.image import resolve_image
-from recovery.builds.image_files import throw_away
+from recovery.builds.image_inspect import throw_away
 from recovery.errors import HostUnfitError, ServerFailedError
-from recovery.host import engine
-from recovery.host.dropping import Caches, cold_means
-from recovery.host.engine_drop import EngineDropper
-from recovery.host.leftovers import remove_leftovers
-from recovery.host.owner import mark
-from recovery.host.pagecache import make_cold, residency
-from recovery.host.standstill import Standstill
-from recovery.host.storage import device_of
+from recovery.linux import docker_engine
+from recovery.linux.docker_engine import remove_leftovers
+from recovery.linux.files import mark
+from recovery.linux.page_cache import Caches, EngineDropper, cold_means, make_cold, residency
+from recovery.linux.signals import Standstill
+from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, Schema, starts
-from recovery.request import Request
-from recovery.server.bootstrap import initialise
-from recovery.server.client import scalar
-from recovery.server.container import ContainerLauncher, check_seen
-from recovery.server.launcher import Exit
-from recovery.server.options import test_settings as experiment_settings
-from recovery.server.rundirs import RunDirs
-from recovery.server.server import Server
+from recovery.mysqld.bootstrap import initialise
+from recovery.mysqld.client import scalar
+from recovery.mysqld.container import ContainerLauncher, check_seen
+from recovery.mysqld.launcher import Exit, RunDirs
+from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.server import Server
+from recovery.session import engine as session_engine
+from recovery.session.request import Request
 
 pytestmark = pytest.mark.containers
 
 
 @pytest.fixture(scope="module")
 def launcher() -> ContainerLauncher:
-    return ContainerLauncher(engine.endpoint().url)
+    return ContainerLauncher(docker_engine.endpoint().url)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +71,7 @@ def server(build: Build, datadir: Path, launcher: ContainerLauncher, tmp_path: P
 
 def of_this_test(client: docker.DockerClient) -> list[Container]:
     """Not those of another run on this host."""
-    labels = [f"{engine.MADE}=server", f"{engine.OWNER}={mark()}"]
+    labels = [f"{docker_engine.MADE}=server", f"{docker_engine.OWNER}={mark()}"]
     return client.containers.list(all=True, filters={"label": labels})
 
 
@@ -190,10 +187,10 @@ import os, signal, sys
 from pathlib import Path
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.host import engine
-from recovery.host.storage import device_of
-from recovery.server.container import ContainerLauncher
-from recovery.server.server import Server
+from recovery.linux import docker_engine as engine
+from recovery.linux.storage import device_of
+from recovery.mysqld.container import ContainerLauncher
+from recovery.mysqld.server import Server
 build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, engine.connect())
 data, logs = map(Path, sys.argv[1:])
 Server(ContainerLauncher(engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
@@ -206,7 +203,7 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
 ) -> None:
     assert build.image is not None
     # As a container that somebody makes of an image of ours, which may bear the mark of a process long gone.
-    labels = {engine.MADE: "image", engine.OWNER: f"boot-{mark()}"}
+    labels = {docker_engine.MADE: "image", docker_engine.OWNER: f"boot-{mark()}"}
     stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels=labels)
     try:
         tool = subprocess.Popen([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)])
@@ -230,7 +227,7 @@ def test_another_folder_under_the_same_path_is_refused(
         container = client.containers.run(
             str(build.image), ["60"], entrypoint="sleep", mounts=[Mount(str(known), str(source), type="bind")],
             user=f"{os.geteuid()}:{os.getegid()}", cap_drop=["ALL"], network_mode="none", detach=True,
-            labels={engine.MADE: "look", engine.OWNER: mark()},
+            labels={docker_engine.MADE: "look", docker_engine.OWNER: mark()},
         )  # fmt: skip
         try:
             container.reload()
@@ -259,7 +256,7 @@ def test_ctrl_c_while_a_container_is_made_leaves_none(
         EngineDropper(client, build.image).drop(Caches.PAGES)
     with pytest.raises(KeyboardInterrupt), throw_away(client, build.image, ["/nothing"]):
         pass
-    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
+    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={mark()}"}) == []
 
 
 @pytest.mark.alone  # others drop them as well
@@ -273,7 +270,9 @@ def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient,
     assert residency(tmp_path).resident_bytes == 0
     proof = make_cold(tmp_path, dropper)
     assert proof.means == cold_means(dropper) == "drop_caches (by a container)"
-    drops = client.containers.list(all=True, filters={"label": [f"{engine.MADE}=drop", f"{engine.OWNER}={mark()}"]})
+    drops = client.containers.list(
+        all=True, filters={"label": [f"{docker_engine.MADE}=drop", f"{docker_engine.OWNER}={mark()}"]}
+    )
     assert drops == []
     assert not EngineDropper(client, "no-such-image").drop(Caches.PAGES)
 
@@ -282,11 +281,11 @@ def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is not root; the image of a server is on the host."""
-    monkeypatch.setattr(engines, "own_dropper", lambda: None)
+    monkeypatch.setattr(session_engine, "own_dropper", lambda: None)
     request = Request(
         "cold-recovery", starts((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local"
     )
-    dropper = engines.choose(request, lambda _: None).dropper(())
+    dropper = session_engine.choose(request, lambda _: None).dropper(())
     assert dropper is not None
     (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))
     assert make_cold(tmp_path, dropper).means == "drop_caches (by a container)"
@@ -299,5 +298,5 @@ def test_an_engine_that_maps_users_is_passed_over(
     """The engine at hand does not: its own words, and that one more, stand in for one that does."""
     said = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
     monkeypatch.setattr(docker.DockerClient, "info", lambda _: said)
-    with pytest.raises(engine.NoEngineError, match="no container of it can be given the data directory"):
-        engine.connect()
+    with pytest.raises(docker_engine.NoEngineError, match="no container of it can be given the data directory"):
+        docker_engine.connect()

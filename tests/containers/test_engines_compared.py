@@ -1,4 +1,4 @@
-"""Does `recovery bench --only engines` measure the same server both ways?"""
+"""Does `make bench ARGS="--only engines"` measure the same server both ways?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import docker
 import pytest
+from bench import starts
+from bench.site import quiet, scratch
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.model import Cache
-from recovery.selfbench import starts
-from recovery.selfbench.site import quiet, scratch
 
 pytestmark = [pytest.mark.containers, pytest.mark.on_demand("bench")]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
-from recovery.store import find, load
-from recovery.stored import Verdict
+from recovery.cli.main import run
+from recovery.model import Verdict
+from recovery.report.stored_session import find, load
 
 pytestmark = pytest.mark.containers
 TABLES = 60

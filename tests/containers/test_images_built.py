@@ -14,15 +14,12 @@ import pytest
 from loopback import ALONE, NOBODY, quiet
 from waiting import until
 
-from recovery.builds import image_make, image_ours, image_server, packages
+from recovery.builds import image_build, image_inspect, packages
 from recovery.builds.image import resolve_image
-from recovery.builds.image_look import ask_options, ask_version
-from recovery.builds.image_make import id_of
-from recovery.builds.image_names import BASE, own_name
-from recovery.builds.resolve import Sources, resolve
-from recovery.host import engine as labels
-from recovery.model import Build
-from recovery.versions import can
+from recovery.builds.image_inspect import ask_options, ask_version, id_of
+from recovery.builds.resolve import BASE, Sources, own_name, resolve
+from recovery.linux import docker_engine as labels
+from recovery.model import Build, can
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 CATALOG = ("5.6.24", "5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -72,7 +69,7 @@ def test_it_shares_data_directories_with_the_server_of_the_host(version: str, cl
 
 
 def test_versions_differ_by_the_server_alone(client: docker.DockerClient) -> None:
-    image_server.base(client, ALONE, quiet)
+    image_build.base(client, ALONE, quiet)
     base = client.images.get(BASE).attrs["RootFS"]["Layers"]
     for version in CATALOG:
         image = client.images.get(str(resolve_image(version, ALONE, quiet, client).image))
@@ -102,8 +99,8 @@ def test_libraries_that_the_base_lacks_come_from_this_host(client: docker.Docker
     libaio = packages.held("libaio1", "libaio.so.1") or packages.fetch("libaio1", "libaio.so.1")
     here = replace(resolve("5.7.22", Sources(), quiet), library_dirs=(libaio.parent,))
     name = "recovery-test/libraries:1"
-    with image_make.making(client, name, quiet):
-        part = image_server.part(client, here, name, below)
+    with image_build.making(client, name, quiet):
+        part = image_build.part(client, here, name, below)
         said, version = ask_version(client, part, "/opt/mysqld/bin/mysqld")
         assert str(version) == "5.7.22", said
         assert "LD_LIBRARY_PATH=/opt/libraries" in client.images.get(part).attrs["Config"]["Env"]
@@ -121,7 +118,7 @@ def command(*arguments: str) -> list[str]:
 def remove(client: docker.DockerClient, version: str) -> str:
     name = name_of(version)
     if id_of(client, name) is not None:
-        image_ours.remove(client, name)
+        image_inspect.remove(client, name)
     return name
 
 

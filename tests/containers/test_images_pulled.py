@@ -16,15 +16,12 @@ from docker.errors import APIError
 from loopback import ALONE, quiet
 from sessions import stored
 
-from recovery.builds import image_debian, image_make, image_ours, image_server
+from recovery.builds import image_build, image_inspect
 from recovery.builds.image import resolve_image
-from recovery.builds.image_debian import Recipe
-from recovery.builds.image_failures import Why
-from recovery.builds.image_make import id_of
-from recovery.builds.image_names import SUITE, own_name, parse_wanted
-from recovery.builds.image_pull import NotPulledError
-from recovery.builds.resolve import Sources, resolve
-from recovery.cli import run
+from recovery.builds.image_build import Recipe
+from recovery.builds.image_inspect import NotPulledError, Why, id_of
+from recovery.builds.resolve import SUITE, Sources, own_name, parse_wanted, resolve
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError, UsageError
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
@@ -48,14 +45,14 @@ class Publish(Protocol):
 
 @pytest.fixture(scope="module")
 def image(client: docker.DockerClient) -> Iterator[str]:
-    base = image_server.base(client, ALONE, quiet)
+    base = image_build.base(client, ALONE, quiet)
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         for name, content in (("mysqld", SERVER), ("Dockerfile", DOCKERFILE.format(base=base).encode())):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    built = image_make.build(client, "Dockerfile", context, {})
+    built = image_build.build(client, "Dockerfile", context, {})
     client.images.get(built).tag("recovery-test/server", "1")
     yield built
     client.images.remove("recovery-test/server:1", force=True)
@@ -86,8 +83,8 @@ def without(client: docker.DockerClient) -> Callable[[str], str]:
     """A version of the catalog whose image is not on this host."""
 
     def clear(version: str) -> str:
-        while (found := image_ours.find(client, parse_wanted(version))) is not None:
-            image_ours.remove(client, found[0])
+        while (found := image_inspect.find(client, parse_wanted(version))) is not None:
+            image_inspect.remove(client, found[0])
         here = resolve(version, Sources(), quiet)
         return own_name(here.version, here.fingerprint)
 
@@ -148,7 +145,7 @@ def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
         member = tarfile.TarInfo("Dockerfile")
         member.size = len(text.encode())
         tar.addfile(member, io.BytesIO(text.encode()))
-    shipped = image_make.build(client, "Dockerfile", context, {})
+    shipped = image_build.build(client, "Dockerfile", context, {})
     name = publish("mysql:5.7.22", shipped)
     without("5.7.22")
     where = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--tables", "200", "--runs", "1"]
@@ -258,7 +255,7 @@ def test_an_image_of_the_user_s_own(client: docker.DockerClient, image: str, pub
 
 
 def test_images_that_are_none(client: docker.DockerClient, registry: str) -> None:
-    base = image_server.base(client, ALONE, quiet)
+    base = image_build.base(client, ALONE, quiet)
     with pytest.raises(UsageError, match="no mysqld in the image"):
         resolve_image(None, Sources(image=base), quiet, client)
     for name, why in ((f"{registry}/nobody/knows:1", Why.ABSENT), ("Not A Name", Why.NO_SUCH_NAME)):
@@ -269,11 +266,11 @@ def test_images_that_are_none(client: docker.DockerClient, registry: str) -> Non
 
 def test_a_base_from_the_registry(client: docker.DockerClient, registry: str, publish: Publish) -> None:
     """Where Debian's own image can be pulled nothing is bootstrapped. Without a network in builds it still is."""
-    base = image_server.base(client, ALONE, quiet)
+    base = image_build.base(client, ALONE, quiet)
     publish(f"debian:{SUITE}-slim", str(id_of(client, base)))
     recipe, lines = Recipe("recovery-test/base:1", SUITE, ("libeatmydata1",)), list[str]()
-    with image_make.making(client, recipe.name, quiet):
-        part, origin = image_debian.obtain(client, recipe, Sources(registry=registry), lines.append)
+    with image_build.making(client, recipe.name, quiet):
+        part, origin = image_build.obtain(client, recipe, Sources(registry=registry), lines.append)
         client.images.remove(part, force=True)
     assert lines[0] == f"pulling {registry}/debian:{SUITE}-slim"
     assert origin in (f"{registry}/debian:{SUITE}-slim", "debootstrap")

@@ -12,8 +12,8 @@ import pytest
 from loopback import NOBODY, containers_of
 from sessions import need_limits, stored
 
-from recovery.cli import run
-from recovery.host.cgroups import hierarchies
+from recovery.cli.main import run
+from recovery.linux.cgroups import hierarchies
 
 TABLES = 300
 MANY = 1100

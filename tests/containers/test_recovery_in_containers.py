@@ -12,11 +12,11 @@ import pytest
 from loopback import NOBODY
 from sessions import left_out, stored
 
-from recovery.builds import image_ours, image_server
-from recovery.cli import run
-from recovery.folded import read
-from recovery.host import engine
-from recovery.host.owner import mark
+from recovery.analysis.stacks import read
+from recovery.builds import image_build, image_inspect
+from recovery.cli.main import run
+from recovery.linux import docker_engine
+from recovery.linux.files import mark
 
 pytestmark = pytest.mark.containers
 TABLES = 300
@@ -56,7 +56,7 @@ def test_cold_and_warm_in_a_container(
     assert "In containers: startup begins with the exec of the server" in (
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
-    assert client.containers.list(all=True, filters={"label": f"{engine.OWNER}={mark()}"}) == []
+    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={mark()}"}) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")
@@ -120,10 +120,10 @@ def test_auto_takes_local_processes_where_containers_cannot_be_had(
     measured = ["cold-recovery", "--registry", NOBODY, "--version", "5.7.22", "--runs", "1", *at]
     why = "servers run as local processes"
     if engine == "without images":
-        monkeypatch.setattr(image_server, "_BASE", replace(image_server._BASE, name="recovery-tester/absent:1"))
-        monkeypatch.setattr(image_server, "BASE", "recovery-tester/absent:1")
-        monkeypatch.setattr(image_ours, "find", lambda *_: None)
-        monkeypatch.setattr(image_server, "own_name", lambda *_: "recovery-tester/none:1")
+        monkeypatch.setattr(image_build, "_BASE", replace(image_build._BASE, name="recovery-tester/absent:1"))
+        monkeypatch.setattr(image_build, "BASE", "recovery-tester/absent:1")
+        monkeypatch.setattr(image_inspect, "find", lambda *_: None)
+        monkeypatch.setattr(image_build, "own_name", lambda *_: "recovery-tester/none:1")
         monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
         why = "debootstrap, which could make it, is missing: servers run as local processes"
     else:

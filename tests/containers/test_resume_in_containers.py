@@ -12,7 +12,7 @@ import pytest
 from loopback import NOBODY, containers_of
 from sessions import first_run_stored, stored
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 pytestmark = pytest.mark.containers
 TABLES = 300

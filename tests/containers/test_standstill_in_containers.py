@@ -15,8 +15,8 @@ from loopback import NOBODY, containers_of
 from sessions import stored
 from waiting import until
 
-from recovery.cli import run
-from recovery.host import engine
+from recovery.cli.main import run
+from recovery.linux import docker_engine
 
 pytestmark = pytest.mark.containers
 TABLES, SHARES_DATA = 300, True
@@ -41,7 +41,7 @@ def pause_next(client: docker.DockerClient, tool: int, *, for_ever: bool) -> Non
 
 
 def servers_of(client: docker.DockerClient, tool: int) -> list[Container]:
-    return [one for one in containers_of(client, tool) if one.labels[engine.MADE] == "server"]
+    return [one for one in containers_of(client, tool) if one.labels[docker_engine.MADE] == "server"]
 
 
 @pytest.mark.parametrize(("for_ever", "more"), [(False, ""), (True, "the server hangs: nothing moved for ")])

@@ -22,17 +22,17 @@ import pytest
 from loopback import ALONE, NOBODY, quiet
 from sessions import need_limits
 
-from recovery.builds import image_debian, image_make, image_server
+from recovery.builds import image_build, image_inspect
 from recovery.builds.image import resolve_image
-from recovery.builds.image_debian import Recipe
-from recovery.builds.image_names import SUITE
-from recovery.host import engine
-from recovery.host.owner import is_gone
+from recovery.builds.image_build import Recipe
+from recovery.builds.resolve import SUITE
+from recovery.linux import docker_engine
+from recovery.linux.files import is_gone
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parent.parent.parent
 # Stands for the official image of Python, which a test cannot count on; kept, like the base of the servers' images.
-PYTHON = Recipe(f"recovery-test/python:{SUITE}", SUITE, (*image_server.LIBRARIES, "python3", "python3-venv"))
+PYTHON = Recipe(f"recovery-test/python:{SUITE}", SUITE, (*image_build.LIBRARIES, "python3", "python3-venv"))
 NAME = f"recovery-test/tool:{os.getpid()}"
 TABLES = 200
 COLD = ("cold-recovery", "--version", "5.7.22", "--tables", str(TABLES), "--data", "data")
@@ -41,10 +41,10 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def python(client: docker.DockerClient) -> str:
-    with image_make.making(client, PYTHON.name, quiet):
-        if image_make.id_of(client, PYTHON.name) is None:
-            part, origin = image_debian.obtain(client, PYTHON, ALONE, quiet)
-            image_make.finish(client, part, PYTHON.name, {engine.SOURCE: f"debian {SUITE} ({origin})"})
+    with image_build.making(client, PYTHON.name, quiet):
+        if image_inspect.id_of(client, PYTHON.name) is None:
+            part, origin = image_build.obtain(client, PYTHON, ALONE, quiet)
+            image_build.finish(client, part, PYTHON.name, {docker_engine.SOURCE: f"debian {SUITE} ({origin})"})
     return PYTHON.name
 
 
@@ -106,8 +106,8 @@ def newest(here: Path) -> dict[str, Any]:
 def left(client: docker.DockerClient) -> list[str]:
     """The tool's own container, and those whose owner has ended; another session's are in use."""
     mine = client.containers.list(all=True, ignore_removed=True, filters={"ancestor": NAME})
-    marked = client.containers.list(all=True, ignore_removed=True, filters={"label": engine.OWNER})
-    return [str(one.name) for one in (*mine, *(one for one in marked if is_gone(one.labels[engine.OWNER])))]
+    marked = client.containers.list(all=True, ignore_removed=True, filters={"label": docker_engine.OWNER})
+    return [str(one.name) for one in (*mine, *(one for one in marked if is_gone(one.labels[docker_engine.OWNER])))]
 
 
 def test_a_recovery_is_measured_as_outside(

@@ -16,13 +16,12 @@ from unittest import mock
 import click
 
 from fuzzing.target import Target, a_folder, text_of
-from recovery.commands import measure
-from recovery.commands.asked import make_request
-from recovery.commands.options import refuse_empty_words
+from recovery.cli import measure
+from recovery.cli.options import refuse_empty_words
+from recovery.cli.parse import make_request
 from recovery.errors import RecoveryError
-from recovery.host.rights import refusing
-from recovery.request import Request
-from recovery.rootsteps import EVERY_STEP
+from recovery.linux.privileges import EVERY_STEP, refusing
+from recovery.session.request import Request
 
 _COMMANDS = {str(command.name): command for command in measure.commands()}
 _USUAL = "cold-recovery"

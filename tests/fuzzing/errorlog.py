@@ -9,14 +9,11 @@ from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from fuzzing.target import FIXTURES, Target, text_of
-from recovery.commands.analyze import page, to_json
+from recovery.cli.analyze import log_page, to_json
 from recovery.errors import RecoveryError
-from recovery.server.counted import counts_of
-from recovery.server.errorlog import classify, stamp_of
-from recovery.server.logfile import starts_in
-from recovery.server.marks import mark_of
-from recovery.server.starts import Start, Starts
-from recovery.versions import parse_version
+from recovery.model import parse_version
+from recovery.mysqld.error_log import classify, counts_of, mark_of, stamp_of
+from recovery.mysqld.log_analysis import Start, Starts, starts_in
 
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _OUTCOMES = {"ready", "failed", "cut", "ended"}
@@ -39,7 +36,7 @@ def check(data: bytes) -> None:
         for line in data.split(b"\n")[:4]:
             stamp_of(text_of(line))
     if crc32(data) % _LAID_OUT == 0:
-        page("a log", found)
+        log_page("a log", found)
         assert len(json.loads(to_json([("a log", found)]))["logs"][0]["starts"]) == len(found)
 
 

@@ -12,15 +12,15 @@ from rich.console import Console
 
 from fuzzing import report
 from fuzzing.target import FIXTURES, Target, a_folder
-from recovery.compare import compare, slower_pairs
+from recovery.analysis.compare import compare, slower_pairs
 from recovery.errors import RecoveryError
+from recovery.model import Session
 from recovery.report import console
 from recovery.report.compare import comparison_tables
-from recovery.report.formats import FORMATS, rendered
+from recovery.report.exports import FORMATS, rendered
+from recovery.report.stored_session import load
 from recovery.report.text import WIDTH, render_table
 from recovery.report.write import write_reports
-from recovery.store import load
-from recovery.stored import Session
 
 _ALLOWED = 0.1
 

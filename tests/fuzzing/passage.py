@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from fuzzing import errorlog
 from fuzzing.target import FIXTURES, Target, text_of
+from recovery.analysis.phase_names import FIRST_QUERY
 from recovery.errors import RecoveryError
-from recovery.phases import FIRST_QUERY
-from recovery.server.passage import HELD_S, Passage
-from recovery.versions import parse_version
+from recovery.model import parse_version
+from recovery.mysqld.phases import HELD_S, Passage
 
 _STARTED_S = 1000.0
 _ANSWERED_S = 0.5

@@ -9,18 +9,17 @@ from contextlib import suppress
 from unittest import mock
 
 from fuzzing.target import FIXTURES, Target, a_folder, text_of
+from recovery.analysis.phase_names import in_order
+from recovery.analysis.stacks import MOST_FRAMES, Folded, hottest, read, written
 from recovery.errors import RecoveryError
-from recovery.folded import MOST_FRAMES, Folded, hottest, read, written
-from recovery.load.polling import read_polls
-from recovery.load.rawlooks import read_raw
-from recovery.load.sysbench import read_report
-from recovery.load.waits import mutexes, totals
-from recovery.measured import Phase
-from recovery.phases import in_order
-from recovery.report.flame import flame
-from recovery.stacks import eustack, perf
-from recovery.stacks.folding import chains_of, fold
-from recovery.stacks.snapshot import Snapshot, Stack
+from recovery.model import Phase
+from recovery.profiling import eu_stack, perf
+from recovery.profiling.profile import chains_of, fold
+from recovery.profiling.symbols import Snapshot, Stack
+from recovery.report.html.svg import flame
+from recovery.workload.poller import read_polls
+from recovery.workload.status_sampler import mutexes, read_raw, totals
+from recovery.workload.sysbench import read_report
 
 _PID = 22349
 _PHASES = (Phase("discovery", 0.0, 1.0), Phase("validation", 1.0, 2.0))
@@ -44,8 +43,8 @@ def _perf(data: bytes) -> None:
 
 def _eu_stack(data: bytes) -> None:
     """What lies at an address is asked of the process."""
-    with mock.patch("recovery.stacks.eustack.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
-        (stacks,) = eustack.stacks(_PID, [text_of(data)])
+    with mock.patch("recovery.profiling.eu_stack.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
+        (stacks,) = eu_stack.stacks(_PID, [text_of(data)])
     _check_stacks([Snapshot(0.5, stacks)])
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from fuzzing.target import FIXTURES, ROOT, Target, a_folder
 from recovery.errors import RecoveryError
-from recovery.readback import FORMAT
-from recovery.report.answer import answers
+from recovery.linux.files import FORMAT
+from recovery.model import Run, Session
+from recovery.report.stored_session import REPORT, STACKS, load, to_json
+from recovery.report.summary_text import answers
 from recovery.report.tables import tables
-from recovery.store import REPORT, STACKS, load, to_json
-from recovery.stored import Run, Session
 
 _PARTS = (REPORT, "runs/007.json", f"{STACKS}/one.folded")
 _SESSIONS = (

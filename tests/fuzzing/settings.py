@@ -8,8 +8,9 @@ from zlib import crc32
 
 from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
-from recovery.limited import limits_of, parse_limits, repeated, stored, words
-from recovery.request import (
+from recovery.linux.cgroups import limits_of, parse_limits, repeated, stored, words
+from recovery.mysqld.options import canonical, merge
+from recovery.session.request import (
     MOST_TABLES,
     identifier,
     parse_layout,
@@ -21,7 +22,6 @@ from recovery.request import (
     positive,
     variant_text,
 )
-from recovery.server.options import canonical, merge
 
 Texts = tuple[str, ...]
 

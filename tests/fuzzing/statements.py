@@ -7,10 +7,9 @@ from contextlib import suppress
 
 from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
-from recovery.load.insert import shortened, table_of
-from recovery.load.schema import statements
-from recovery.load.statements import Kind, creates_table, kind_of, split
 from recovery.model import Layout, Schema
+from recovery.workload.inserts import shortened, table_of
+from recovery.workload.schema import Kind, creates_table, kind_of, split, statements
 
 _SCRIPTS = (
     "use a; set x = 1; insert /* fills */ into a.b select 1 union select 2; -- c\nselect ';' # d;\n;",

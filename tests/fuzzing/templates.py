@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fuzzing.target import Target, text_of
-from recovery.load.insert import insert_statements, tables_of
-from recovery.load.schema import ROWS_IN_AN_INSERT, check_template, measure, measure_by_rendering
-from recovery.load.script import quoted
 from recovery.model import Layout, Schema
+from recovery.workload.inserts import insert_statements, tables_of
+from recovery.workload.schema import ROWS_IN_AN_INSERT, check_template, measure, measure_by_rendering, quoted
 
 _LAYOUTS = (Layout.FILES, Layout.GENERAL, Layout.PARTITIONED, Layout.ENCRYPTED)
 _NUMBERS = 6

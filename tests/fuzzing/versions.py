@@ -9,12 +9,12 @@ from zlib import crc32
 
 from fuzzing.target import Target, text_of
 from recovery.builds import catalog
-from recovery.builds.image_names import DEBIAN_NAMES, check_registry, parse_wanted, registry_names
+from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_wanted, registry_names
 from recovery.errors import RecoveryError
-from recovery.request import split_versions
-from recovery.server.options import base_settings
-from recovery.server.phases import generation_of
-from recovery.versions import CAPABILITIES, can, dies_with, parse_version
+from recovery.model import CAPABILITIES, can, dies_with, parse_version
+from recovery.mysqld.options import base_settings
+from recovery.mysqld.phases import generation_of
+from recovery.session.request import split_versions
 
 _ASKED_ALL = 32
 """One release in so many is asked all that is known of any, which takes longer than to read it."""
@@ -37,7 +37,7 @@ def check(data: bytes) -> None:
         wanted = parse_wanted(text)
         assert wanted.fits(wanted.like)
         assert all(name.partition(":")[2] for name in registry_names(wanted, None))
-    with suppress(RecoveryError):
+    with suppress(ValueError):
         _check_release(text)
 
 

@@ -12,15 +12,13 @@ import pytest
 from datadirs import empty_datadir
 from sessions import need_limits, stored
 
-from recovery.cli import run
-from recovery.host.limits import limited
-from recovery.host.storage import device_of
-from recovery.host.usage import moved_bytes
-from recovery.measured import Around
-from recovery.model import Build, Limits
-from recovery.server.local import LocalLauncher
-from recovery.server.options import test_settings as experiment_settings
-from recovery.server.server import Server
+from recovery.cli.main import run
+from recovery.linux.cgroups import limited, moved_bytes
+from recovery.linux.storage import device_of
+from recovery.model import Around, Build, Limits
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
 TABLES = 300

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 pytestmark = pytest.mark.real
 TABLES = 40

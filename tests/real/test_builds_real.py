@@ -22,11 +22,10 @@ from typing import IO
 import pytest
 from sessions import left_out
 
-from recovery.builds import archive, catalog, clients, installed, libraries
+from recovery.builds import catalog, download, executable, install
 from recovery.builds.executable import environment
-from recovery.builds.listing import offers
-from recovery.builds.resolve import Sources, resolve
-from recovery.cli import run
+from recovery.builds.resolve import Sources, offers, resolve
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build
 
@@ -105,7 +104,7 @@ def test_every_server_of_the_catalog(row: catalog.Row) -> None:
     build = resolve(str(row.version), Sources(), _quiet)
     assert build.version == row.version
     assert (build.basedir / "share" / "english" / "errmsg.sys").is_file()
-    assert libraries.lacking(build.mysqld, build.library_dirs) == ()
+    assert executable.lacking(build.mysqld, build.library_dirs) == ()
     assert build.source == row.source
     assert next(offer for offer in offers() if offer.version == str(row.version)).cached
     again: list[str] = []
@@ -190,7 +189,7 @@ def test_a_published_checksum(tarball: Path, mirror: Mirror, fresh_cache: Path, 
     published.write_text(f"{wrong}  {TRUE_NAME}\n")
     with pytest.raises(RecoveryError, match=f"{right}, but {wrong} was expected"):
         resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    assert installed.every() == ()
+    assert install.every() == ()
     published.write_text(f"{right.upper()}  {TRUE_NAME}\n")
     (warning,) = resolve("5.7.22", Sources(archive=mirror.base), _quiet).warnings
     assert "not pinned by this tool" in warning
@@ -200,7 +199,7 @@ def test_a_published_checksum(tarball: Path, mirror: Mirror, fresh_cache: Path, 
 def test_a_recorded_checksum_holds_later(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
     mirror.publish(TRUE_NAME, tarball)
     resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    shutil.rmtree(installed.every()[0].folder)
+    shutil.rmtree(install.every()[0].folder)
     other = tmp_path / "other.tar.gz"
     other.write_bytes(tarball.read_bytes() + b"\0")
     mirror.publish(TRUE_NAME, other)
@@ -227,7 +226,7 @@ def test_a_wrongly_named_server(tarball: Path, mirror: Mirror, fresh_cache: Path
     mirror.publish(FALSE_NAME, tarball)
     with pytest.raises(RecoveryError, match=r"is 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
         resolve("5.7.9", Sources(archive=mirror.base), _quiet)
-    assert installed.every() == ()
+    assert install.every() == ()
     assert not list((fresh_cache / "servers").glob("recorded/*")), "nor is what had the wrong name"
 
 
@@ -250,7 +249,7 @@ def test_a_truncated_download(tarball: Path, mirror: Mirror, fresh_cache: Path, 
     mirror.publish(TRUE_NAME, cut)
     with pytest.raises(RecoveryError, match="is cut short"):
         resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    assert installed.every() == ()
+    assert install.every() == ()
     assert not list((fresh_cache / "servers").glob(".part-*"))
     mirror.publish(TRUE_NAME, tarball)
     assert resolve("5.7.22", Sources(archive=mirror.base), _quiet), "what was cut short is no measure of what is whole"
@@ -291,7 +290,7 @@ _HIDDEN = "TESTS_WITHOUT_LIBAIO"
 
 
 def test_libraries_are_fetched_beside_the_server(server: Build, fresh_cache: Path, tmp_path: Path) -> None:
-    if not libraries.lacking(server.mysqld, ()):
+    if not executable.lacking(server.mysqld, ()):
         assert _HIDDEN not in os.environ, "it was hidden in vain"
         again(tmp_path, "test_libraries_are_fetched_beside_the_server")
         return
@@ -332,7 +331,7 @@ def test_a_plain_user_with_empty_package_lists(home: Path) -> None:
     for path in (home, *home.rglob("*")):
         os.chown(path, 65534, 65534)
     # Only system paths: the checkout and its environment may lie where nobody else can read.
-    script = shutil.copytree(Path(libraries.__file__).parent.parent, home / "recovery")
+    script = shutil.copytree(Path(executable.__file__).parent.parent, home / "recovery")
     packages = script / "builds" / "packages.py"
     done = subprocess.run(
         (
@@ -360,7 +359,7 @@ print(packages.fetch("libaio1", "libaio.so.1"))
 
 
 def test_eatmydata_can_be_preloaded() -> None:
-    library = libraries.eatmydata()
+    library = executable.eatmydata()
     if library is None:
         pytest.skip("it can't be had here")
     env = environment(()) | {"LD_PRELOAD": str(library)}
@@ -373,9 +372,9 @@ def test_a_pinned_server_without_its_client_comes_from_the_vendor(
 ) -> None:
     mirror.publish(f"archives/mysql-5.7/{TRUE_NAME}", tarball)
     monkeypatch.setattr(
-        archive, "VENDOR", (f"{mirror.base}/new", f"{mirror.base}/archives", f"{mirror.base}/downloads")
+        catalog, "VENDOR", (f"{mirror.base}/new", f"{mirror.base}/archives", f"{mirror.base}/downloads")
     )
-    monkeypatch.setitem(clients._PROGRAMS, "maven", ("no-such-client", "maven"))
+    monkeypatch.setitem(download._PROGRAMS, "maven", ("no-such-client", "maven"))
     lines: list[str] = []
     build = resolve("5.7.22", Sources(), lines.append)
     assert build.source == f"archive {mirror.base}/archives/mysql-5.7/{TRUE_NAME}"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from schema_check import complaints
 
-from recovery.bundle.make import make
-from recovery.cli import run
-from recovery.published import schema
-from recovery.store import load
+from recovery.cli.bundle import make
+from recovery.cli.main import run
+from recovery.report.exports import schema
+from recovery.report.stored_session import load
 
 pytestmark = pytest.mark.real
 

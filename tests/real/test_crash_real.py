@@ -14,18 +14,14 @@ import pytest
 from sessions import need_disks
 from waiting import until
 
-from recovery.cli import run
-from recovery.crash.witnesses import Journalled
-from recovery.host.copies import remove_copy
-from recovery.host.datadir import DataDirs
-from recovery.host.leftcopies import clear_left_copies
-from recovery.host.loopdisk import attached_images, image_of, loop_disk
-from recovery.host.rights import refusing
-from recovery.rootsteps import RootStep
-from recovery.scenarios import killing
-from recovery.store import find, load
-from recovery.stored import Run, Session, Verdict
-from recovery.work import Moment
+from recovery.cli.main import run
+from recovery.experiments import crash_matrix
+from recovery.experiments.writers import Journalled
+from recovery.linux.loop_device import attached_images, image_of, loop_disk
+from recovery.linux.privileges import RootStep, refusing
+from recovery.model import Moment, Run, Session, Verdict
+from recovery.mysqld.datadir import DataDirs, clear_left_copies, remove_copy
+from recovery.report.stored_session import find, load
 
 pytestmark = pytest.mark.real
 OLD, NEW = "5.7.22", "8.0.31"
@@ -74,7 +70,7 @@ def test_one_kill_comes_again(data: Path, tmp_path: Path) -> None:
     (found,) = asked("crash-matrix", OLD, "inserts", data, tmp_path, *FLUSHED, "--only", "17").runs
     assert found.repeat == 17
     chance = Random(f"1 {found.version} {found.variant} 17")  # noqa: S311 - no secret
-    assert found.measures["killed_after_s"] >= chance.uniform(*killing.WRITING_S[Moment.INSERTS])
+    assert found.measures["killed_after_s"] >= chance.uniform(*crash_matrix.WRITING_S[Moment.INSERTS])
 
 
 def test_a_journal_that_is_missing_makes_the_run_void(
@@ -173,9 +169,9 @@ def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
 LEAVES_A_DISK = """
 import os, signal, sys
 from pathlib import Path
-from recovery.crash.witnesses import Journalled
-from recovery.host.copies import copied
-from recovery.host.datadir import DataDirs
+from recovery.experiments.writers import Journalled
+from recovery.mysqld.datadir import copied
+from recovery.mysqld.datadir import DataDirs
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
 directory.mysql.mkdir()
 with copied(directory.mysql, directory.path, on_a_disk=True, for_containers=True):
@@ -214,8 +210,8 @@ def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path:
 LEAVES_A_SERVER = """
 import os, shutil, signal, subprocess, sys
 from pathlib import Path
-from recovery.host.copies import copied
-from recovery.host.datadir import DataDirs
+from recovery.mysqld.datadir import copied
+from recovery.mysqld.datadir import DataDirs
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
 directory.mysql.mkdir()
 with copied(directory.mysql, directory.path, on_a_disk=True) as copy:
@@ -246,7 +242,7 @@ def test_a_kill_that_comes_too_late_is_tried_again(data: Path, tmp_path: Path, m
     """The first of its moments lies long after a shutdown."""
     late = [600.0]
     usual = Random.random
-    monkeypatch.setattr("recovery.scenarios.killing.Random", type("Late", (Random,), {
+    monkeypatch.setattr("recovery.experiments.crash_matrix.Random", type("Late", (Random,), {
         "random": lambda self: late.pop() if late else usual(self) * 1e-3,
     }))  # fmt: skip
     (found,) = asked("crash-matrix", OLD, "shutdown", data, tmp_path, *FLUSHED).runs

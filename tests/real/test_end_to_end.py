@@ -13,13 +13,13 @@ import psutil
 import pytest
 from sessions import first_run_stored, next_server, stopped_at_a_start, stored
 
+from recovery.analysis.phase_names import JOIN
 from recovery.builds import catalog
 from recovery.builds.resolve import Sources, resolve
-from recovery.cli import run
-from recovery.host.datadir import DataDirs
-from recovery.host.space import Need
-from recovery.phases import JOIN
-from recovery.versions import can, parse_version
+from recovery.cli.main import run
+from recovery.linux.storage import Need
+from recovery.model import can, parse_version
+from recovery.mysqld.datadir import DataDirs
 
 pytestmark = pytest.mark.real
 
@@ -327,8 +327,8 @@ def room_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def free(_: Path) -> Need:
         return Need(2_000_000_000 - 1_500_000_000 * len(DataDirs(data).list()), 10**6)
 
-    monkeypatch.setattr("recovery.prepared.free", free)
-    monkeypatch.setattr("recovery.stagehand.free", free)
+    monkeypatch.setattr("recovery.session.prepare.free", free)
+    monkeypatch.setattr("recovery.session.datadirs.free", free)
     return data
 
 

@@ -15,13 +15,13 @@ import pytest
 from keptwarm import kept_warm
 from waiting import BUILDING_S, until
 
-from recovery.cli import run
-from recovery.host import cores, pinning
-from recovery.host.cores import Core
-from recovery.load.rawlooks import read_raw
-from recovery.scenarios import loads
-from recovery.store import find, load
-from recovery.stored import Run, Session, Verdict
+from recovery.cli.main import run
+from recovery.experiments import load as load_experiment
+from recovery.linux import procfs
+from recovery.linux.procfs import Core
+from recovery.model import Run, Session, Verdict
+from recovery.report.stored_session import find, load
+from recovery.workload.status_sampler import read_raw
 
 pytestmark = pytest.mark.real
 TABLES = 60
@@ -191,11 +191,11 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     there: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a host with as many as it takes to divide them; and where the kernel refuses."""
-    monkeypatch.setattr(cores, "ENOUGH", 2)
-    if len(pinning.own_cores()) < 2:
+    monkeypatch.setattr(procfs, "ENOUGH", 2)
+    if len(procfs.own_cores()) < 2:
         pytest.skip("one core cannot be divided")
     none_of_them = tuple(Core(frozenset({cpu})) for cpu in range(8000, 8004))
-    monkeypatch.setattr(loads, "own_cores", pinning.own_cores if there else lambda: none_of_them)
+    monkeypatch.setattr(load_experiment, "own_cores", procfs.own_cores if there else lambda: none_of_them)
     sizes = ["--tables", "1", "--rows", "100", "--threads", "2", "--seconds", "2", "--warmup", "0"]
     options = ["--question", "one-user", "--workload", "point-select"]
     assert run(["write-scaling", "--version", "5.7.22", *sizes, *options, *at]) == 0
@@ -204,9 +204,9 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     assert len(refused) == (0 if there else 1)
     (one,) = session.runs
     assert one.verdict is Verdict.MEASURED
-    apart = cores.split(pinning.own_cores())
+    apart = procfs.split(procfs.own_cores())
     assert apart is not None
-    lists = (cores.as_list(apart.server), cores.as_list(apart.clients)) if there else (None, None)
+    lists = (procfs.as_list(apart.server), procfs.as_list(apart.clients)) if there else (None, None)
     assert (session.settings["server_cpus"], session.settings["client_cpus"]) == lists
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sessions import stored
 
-from recovery.cli import run
-from recovery.host.datadir import DataDirs
-from recovery.measured import Startup
-from recovery.scenarios.bench import Bench
-from recovery.scenarios.killing import TIMED_LOG
-from recovery.server.server import Beside, Server, left_alone
+from recovery.cli.main import run
+from recovery.experiments.bench import Bench
+from recovery.experiments.crash_matrix import TIMED_LOG
+from recovery.model import Startup
+from recovery.mysqld.datadir import DataDirs
+from recovery.mysqld.server import Beside, Server, left_alone
 
 pytestmark = pytest.mark.real
 VERSION, TABLES = "5.7.22", 5

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import run
-from recovery.findings import findings
-from recovery.store import find, load
-from recovery.stored import Finding, Session, Verdict
+from recovery.analysis.warnings import findings
+from recovery.cli.main import run
+from recovery.model import Finding, Session, Verdict
+from recovery.report.stored_session import find, load
 
 pytestmark = pytest.mark.real
 DISTURBED = pytest.mark.on_demand("disturbed")

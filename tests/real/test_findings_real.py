@@ -14,11 +14,11 @@ import psutil
 import pytest
 from sessions import left_out, need_limits, stored
 
-from recovery.cli import run
-from recovery.host.cgroups import hierarchies
-from recovery.host.pagecache import flush_caches
-from recovery.measured import Startup
-from recovery.scenarios.bench import Bench
+from recovery.cli.main import run
+from recovery.experiments.bench import Bench
+from recovery.linux.cgroups import hierarchies
+from recovery.linux.page_cache import flush_caches
+from recovery.model import Startup
 
 pytestmark = pytest.mark.real
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sessions import left_out, stored
 
-from recovery.builds.libraries import fetch_package_file
-from recovery.cli import run
-from recovery.host.datadir import DataDirs
+from recovery.builds.executable import fetch_package_file
+from recovery.cli.main import run
+from recovery.mysqld.datadir import DataDirs
 
 pytestmark = [
     pytest.mark.real,

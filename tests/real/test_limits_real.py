@@ -15,11 +15,10 @@ import pytest
 from sessions import need_limits, next_server, stopped_at_a_start, stored
 from waiting import until
 
-from recovery.cli import run
-from recovery.host.cgroups import hierarchies, throttled_s
-from recovery.host.limits import Group, limited
-from recovery.host.owner import own_name
-from recovery.host.pagecache import residency
+from recovery.cli.main import run
+from recovery.linux.cgroups import Group, hierarchies, limited, throttled_s
+from recovery.linux.files import own_name
+from recovery.linux.page_cache import residency
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
@@ -194,7 +193,7 @@ def test_ctrl_c_leaves_no_group(at: list[str]) -> None:
 _AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from recovery.cli import run
+from recovery.cli.main import run
 os.setgid(65534); os.setuid(65534)
 sys.exit(run(sys.argv[1:]))
 """

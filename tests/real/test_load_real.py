@@ -16,18 +16,15 @@ import pytest
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
-from recovery.host.datadir import DataDir, DataDirs, prove_intact
-from recovery.host.space import Need
-from recovery.host.storage import device_of
-from recovery.load.build import BuildInterruptedError
-from recovery.load.ground import Ground
-from recovery.load.insert import InsertsFailedError, count_rows, fire, insert_statements
-from recovery.load.schema import check_template, need_of
-from recovery.load.stage import StageDiffersError, prepare_stage
+from recovery.linux.storage import Need, device_of
 from recovery.model import Build, Schema
-from recovery.server.local import LocalLauncher
-from recovery.server.options import test_settings as settings_of_the_test
-from recovery.server.server import Server
+from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import test_settings as settings_of_the_test
+from recovery.mysqld.server import Server
+from recovery.workload.build import BuildInterruptedError, Ground, StageDiffersError, prepare_stage
+from recovery.workload.inserts import InsertsFailedError, count_rows, fire, insert_statements
+from recovery.workload.schema import check_template, need_of
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
@@ -136,7 +133,7 @@ def test_tables_larger_than_planned_are_refused_after_the_first_ones(
     {% endfor %}"""
     schema, told = own(tmp_path, text, 1000), list[int]()
     planned = need_of(check_template(schema), build_of("5.7.22").version, schema, {})
-    monkeypatch.setattr("recovery.load.stage.free", lambda _: Need(10**12, planned.inodes))
+    monkeypatch.setattr("recovery.workload.build.free", lambda _: Need(10**12, planned.inodes))
     with pytest.raises(HostUnfitError, match=r"the first \d+ tables of 5\.7\.22 take .* are free") as caught:
         stage("5.7.22", schema, progress=lambda done, total: told.append(done))
     assert "TABLES=" in caught.value.hint

@@ -16,8 +16,8 @@ from failing import Disk, small_disk
 from sessions import need_disks
 
 from recovery.errors import HostUnfitError, TrialVoidError
-from recovery.host import loopdisk
-from recovery.host.loopdisk import LoopDisk, loop_disk, unmount
+from recovery.linux import loop_device
+from recovery.linux.loop_device import LoopDisk, loop_disk, unmount
 
 pytestmark = pytest.mark.real
 SIZE = 16 << 20
@@ -53,14 +53,14 @@ def test_no_test_harms_the_disk_under_a_mount_point(
 
 def test_another_disk_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> None:
     with loop_disk(tmp_path / "disk", size_bytes=SIZE), loop_disk(tmp_path / "other", size_bytes=SIZE):
-        wrong = LoopDisk(loopdisk.image_of(tmp_path / "other"), tmp_path / "disk")
+        wrong = LoopDisk(loop_device.image_of(tmp_path / "other"), tmp_path / "disk")
         with pytest.raises(TrialVoidError, match="is not mounted"):
             wrong.fill()
 
 
 def test_who_still_holds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a container that is being created does, and a process with an open file."""
-    monkeypatch.setattr(loopdisk, "_BUSY_S", 0.0)
+    monkeypatch.setattr(loop_device, "_BUSY_S", 0.0)
     with loop_disk(tmp_path / "disk", size_bytes=SIZE, for_containers=True) as disk:
         holds = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo held; read _"]
         with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -71,7 +71,7 @@ def test_who_still_holds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
             holder.communicate(b"\n")
         monkeypatch.undo()
         disk.mount()
-        monkeypatch.setattr(loopdisk, "_BUSY_S", 0.0)
+        monkeypatch.setattr(loop_device, "_BUSY_S", 0.0)
         with (tmp_path / "disk" / "file").open("w"), pytest.raises(HostUnfitError, match=rf"pid {os.getpid()}\)"):
             unmount(tmp_path / "disk")
         monkeypatch.undo()

@@ -11,12 +11,10 @@ import psutil
 import pytest
 from sessions import first_run_stored, need_limits, stored
 
-from recovery.cli import run
-from recovery.host.cgroups import processes_in
-from recovery.host.limits import Group, limited
-from recovery.model import Limits
-from recovery.store import find, load
-from recovery.stored import Verdict
+from recovery.cli.main import run
+from recovery.linux.cgroups import Group, limited, processes_in
+from recovery.model import Limits, Verdict
+from recovery.report.stored_session import find, load
 
 pytestmark = pytest.mark.real
 TABLES = 12

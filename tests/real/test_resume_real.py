@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sessions import first_run_stored, stored
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 pytestmark = pytest.mark.real
 RUNS = 4

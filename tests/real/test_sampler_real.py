@@ -15,17 +15,14 @@ from pymysql import Connection
 from pymysql.cursors import Cursor
 from waiting import DEADLINE_S, until
 
-from recovery.host.storage import device_of
-from recovery.load.averages import averages
-from recovery.load.rawlooks import read_raw, write_raw
-from recovery.load.sample import LOOK, Sample
-from recovery.load.sampler import Sampler
-from recovery.load.watching import watched
+from recovery.linux.storage import device_of
 from recovery.model import Build
-from recovery.server.client import connect
-from recovery.server.local import LocalLauncher
-from recovery.server.options import test_settings as experiment_settings
-from recovery.server.server import Server
+from recovery.mysqld.client import connect
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.server import Server
+from recovery.workload.status_rates import averages, watched
+from recovery.workload.status_sampler import LOOK, Sample, Sampler, read_raw, write_raw
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")

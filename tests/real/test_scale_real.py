@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sessions import stored
 
-from recovery.cli import run
+from recovery.cli.main import run
 
 pytestmark = pytest.mark.real
 

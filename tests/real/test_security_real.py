@@ -17,13 +17,13 @@ from sessions import stored
 from recovery.builds import catalog
 from recovery.builds.executable import ask_options
 from recovery.builds.resolve import Sources, resolve
-from recovery.cli import run
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.host.storage import device_of
-from recovery.server.client import scalar
-from recovery.server.local import LocalLauncher
-from recovery.server.options import RESERVED, build_settings, check_user_settings, hint_if_unknown
-from recovery.server.server import Server
+from recovery.linux.storage import device_of
+from recovery.mysqld.client import scalar
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import RESERVED, build_settings, check_user_settings, hint_if_unknown
+from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.11.5")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,25 +11,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from bench import starts
+from bench.site import quiet, scratch
 
 from recovery.builds.resolve import Sources, resolve
-from recovery.measured import Startup
-from recovery.scenarios.bench import Bench
-from recovery.selfbench import starts
-from recovery.selfbench.site import quiet, scratch
+from recovery.experiments.bench import Bench
+from recovery.model import Startup
 
+ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.real, pytest.mark.on_demand("bench")]
 
 
 def bench(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """What it kept, and what it printed."""
-    command = [sys.executable, "-m", "recovery", "bench"]
+    command = [sys.executable, "-m", "bench"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
     places = ("--data", str(folder / "d"), "--results", str(folder / "r"))
-    done = subprocess.run([*command, *arguments, *places], capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(
+        [*command, *arguments, *places], capture_output=True, text=True, timeout=250, check=False, env=env
+    )
     assert done.returncode == 0, done.stderr
     assert not list((folder / "d").iterdir()), "its scratch folder is removed"
     (kept,) = (folder / "r").glob("*-bench/bench.json")
-    again = subprocess.run([*command, "--show", str(kept)], capture_output=True, text=True, timeout=60, check=True)
+    again = subprocess.run(
+        [*command, "--show", str(kept)], capture_output=True, text=True, timeout=60, check=True, env=env
+    )
     assert again.stdout == done.stdout
     return json.loads(kept.read_text(encoding="utf-8")), done.stdout
 

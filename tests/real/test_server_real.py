@@ -12,15 +12,14 @@ import pytest
 from datadirs import empty_datadir, made_by
 
 from recovery.errors import RecoveryError, ServerFailedError
-from recovery.host.storage import device_of
-from recovery.model import Build
-from recovery.server.client import count_tables, scalar
-from recovery.server.launcher import Exit
-from recovery.server.local import LocalLauncher
-from recovery.server.options import build_settings, merge
-from recovery.server.options import test_settings as experiment_settings
-from recovery.server.server import Server
-from recovery.versions import can
+from recovery.linux.storage import device_of
+from recovery.model import Build, can
+from recovery.mysqld.client import count_tables, scalar
+from recovery.mysqld.launcher import Exit
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import build_settings, merge
+from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.2.11")

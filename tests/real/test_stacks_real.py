@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sessions import left_out, stored
 
-from recovery.cli import run
-from recovery.folded import read
-from recovery.stacks.programs import PERF, PROGRAMS
+from recovery.analysis.stacks import read
+from recovery.cli.main import run
+from recovery.profiling.samplers import PERF, PROGRAMS
 
 pytestmark = [
     pytest.mark.real,

@@ -17,10 +17,10 @@ from sessions import next_server, stored
 from terminals import InTerminal
 from waiting import until
 
-from recovery.cli import run
-from recovery.host.owner import is_stopped
-from recovery.measured import Startup
-from recovery.scenarios.bench import Bench
+from recovery.cli.main import run
+from recovery.experiments.bench import Bench
+from recovery.linux.files import is_stopped
+from recovery.model import Startup
 
 pytestmark = pytest.mark.real
 TABLES, SHARES_DATA = 300, True

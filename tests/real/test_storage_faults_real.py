@@ -16,18 +16,16 @@ from failing import Disk, failing, immutable, small_disk
 from fakes import FakeLauncher, fake_launch
 from sessions import need_disks
 
-from recovery.builds import installed
-from recovery.builds.installed import Job, Origin, obtain
-from recovery.cli import run
+from recovery.builds import install
+from recovery.builds.install import Job, Origin, obtain
+from recovery.cli.main import run
 from recovery.errors import StorageFailedError
-from recovery.files import on_the_disk
-from recovery.host.datadir import DataDirs
-from recovery.host.loopdisk import LoopDisk, image_of, unmount
-from recovery.host.state import State
-from recovery.paths import servers_dir
-from recovery.server import watcher
-from recovery.store import find, load
-from recovery.stored import Verdict
+from recovery.linux.files import on_the_disk, servers_dir
+from recovery.linux.loop_device import LoopDisk, image_of, unmount
+from recovery.model import Verdict
+from recovery.mysqld import startup
+from recovery.mysqld.datadir import DataDirs, State
+from recovery.report.stored_session import find, load
 
 pytestmark = pytest.mark.real
 VERSION = "5.7.22"
@@ -155,12 +153,12 @@ def test_a_directory_is_removed_from_a_full_disk(small: Disk) -> None:
 
 def test_a_server_that_waits_for_room_is_not_waited_for(small: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """5.7 writes what it has in memory again and again, and would do so for ever; its part is played here."""
-    monkeypatch.setattr(watcher, "_FULL_FOR_S", 0.5)
+    monkeypatch.setattr(startup, "_FULL_FOR_S", 0.5)
     life = FakeLauncher([[60.0]]).launch(fake_launch(small.place))
     life.launch.datadir.mkdir()
     try:
         with small.full():
-            told = watcher.end_of(life, 60.0)
+            told = startup.end_of(life, 60.0)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(60)
@@ -187,7 +185,7 @@ def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: p
     with faults, pytest.raises(StorageFailedError, match=r"full|inodes|read-only|fails") as told:
         obtain(Job("8.0.31", lambda _: True, half), lambda _: None)
     assert "RECOVERY_CACHE=" in told.value.hint
-    assert installed.every() == ()
+    assert install.every() == ()
     found = obtain(Job("8.0.31", lambda _: True, whole), lambda _: None)
     assert found.mysqld.read_bytes() == b"all of it"
     assert {entry.name for entry in servers_dir().iterdir()} == {".lock-8.0.31", found.folder.name}

@@ -13,26 +13,21 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from waiting import DEADLINE_S, until
 
+from recovery.builds.packages import DUMP, SYSBENCH, Tool, provide
 from recovery.builds.resolve import Sources, resolve
-from recovery.builds.tools import DUMP, SYSBENCH, Tool, provide
 from recovery.errors import RecoveryError
-from recovery.host.datadir import DataDirs
-from recovery.host.storage import device_of
-from recovery.load.clients import Client
-from recovery.load.ground import Ground
-from recovery.load.polling import FOREIGN_KEYS, cut_short, read_polls, write_statements
-from recovery.load.polling import command as polling
-from recovery.load.shared import read_told
-from recovery.load.stage import prepare_stage
-from recovery.load.sysbench import WORKLOADS, Report, command, prepared_statements, read_report
-from recovery.model import Build, Schema
-from recovery.paths import template_dir
-from recovery.server.client import scalar
-from recovery.server.local import LocalLauncher
-from recovery.server.options import test_settings as settings_of_the_test
-from recovery.server.server import Server
-from recovery.versions import can
-from recovery.work import Load, Poll
+from recovery.linux.files import template_dir
+from recovery.linux.storage import device_of
+from recovery.model import Build, Load, Poll, Schema, can
+from recovery.mysqld.client import scalar
+from recovery.mysqld.datadir import DataDirs
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import test_settings as settings_of_the_test
+from recovery.mysqld.server import Server
+from recovery.workload.build import Ground, prepare_stage
+from recovery.workload.poller import FOREIGN_KEYS, cut_short, read_polls, read_told, write_statements
+from recovery.workload.poller import command as polling
+from recovery.workload.sysbench import WORKLOADS, Client, Report, command, prepared_statements, read_report
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")

@@ -10,8 +10,8 @@ import pytest
 from sessions import stored
 
 from recovery.builds import catalog
-from recovery.cli import run
-from recovery.host import fanotify
+from recovery.cli.main import run
+from recovery.linux import file_opens
 
 pytestmark = [
     pytest.mark.real,
@@ -75,7 +75,7 @@ def test_the_means_without_root_counts_the_same(
     def refused(_: Path) -> int:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(fanotify, "listen", refused)
+    monkeypatch.setattr(file_opens, "listen", refused)
     one = traced(tmp_path, "--version", version, *at)
     assert one["traced_by"] == "inotify"
     check(one, version)

@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 
 from recovery.builds.resolve import Sources, resolve
-from recovery.cli import run
-from recovery.host.datadir import DataDir, DataDirs
-from recovery.host.storage import device_of
-from recovery.load.ground import Ground
-from recovery.load.rawlooks import read_raw
-from recovery.load.stage import StageDiffersError, prepare_stage
-from recovery.model import Layout, Schema
-from recovery.paths import template_dir
-from recovery.scenarios.pools import ROW_BYTES
-from recovery.server.client import scalar
-from recovery.server.local import LocalLauncher
-from recovery.server.server import Server
-from recovery.store import find, load
-from recovery.stored import Run, Session, Verdict
+from recovery.cli.main import run
+from recovery.experiments.load import ROW_BYTES
+from recovery.linux.files import template_dir
+from recovery.linux.storage import device_of
+from recovery.model import Layout, Run, Schema, Session, Verdict
+from recovery.mysqld.client import scalar
+from recovery.mysqld.datadir import DataDir, DataDirs
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.server import Server
+from recovery.report.stored_session import find, load
+from recovery.workload.build import Ground, StageDiffersError, prepare_stage
+from recovery.workload.status_sampler import read_raw
 
 pytestmark = pytest.mark.real
 NEW, OLD, SCHEDULED = "8.0.31", "5.6.24", "mariadb-10.2.11"

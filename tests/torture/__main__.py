@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from recovery.host.signals import end_like_an_interrupt
+from recovery.linux.signals import end_like_an_interrupt
 from torture.chain import Chain, Lengths, Point, told
 from torture.place import Place, facts, torture_place
 from torture.told import by, failures, markdown, plain, table

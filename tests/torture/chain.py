@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from recovery.host.disktrial import no_disk
-from recovery.store import load
+from recovery.linux.loop_device import no_disk
+from recovery.report.stored_session import load
 from torture import looks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim

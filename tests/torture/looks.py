@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-from recovery.cli import run as cli
+from recovery.analysis.summary import is_work
+from recovery.cli.main import run as cli
 from recovery.errors import RecoveryError
-from recovery.host.cgroups import hierarchies
-from recovery.host.owner import is_orphan
-from recovery.measures import is_work
-from recovery.store import LATEST, LOCK, REPORT, load
-from recovery.stored import Run, Verdict
+from recovery.linux.cgroups import hierarchies
+from recovery.linux.files import is_orphan
+from recovery.model import Run, Verdict
+from recovery.report.stored_session import LATEST, LOCK, REPORT, load
 from torture.place import RUNS, TABLES, Place, digest
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")

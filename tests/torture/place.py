@@ -16,18 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from bench.site import Site
 
 from recovery.builds.resolve import Sources, resolve
 from recovery.errors import HostUnfitError
-from recovery.host import limits, statusfile
-from recovery.host.limitable import needed
-from recovery.host.loopdisk import unmount
-from recovery.host.storage import IN_MEMORY, device_of
+from recovery.linux import cgroups
+from recovery.linux.cgroups import needed
+from recovery.linux.files import cache_dir
+from recovery.linux.loop_device import unmount
+from recovery.linux.storage import IN_MEMORY, device_of
 from recovery.model import Build, Limits
-from recovery.paths import cache_dir
-from recovery.selfbench.site import Site
-from recovery.server.client import try_query
-from recovery.server.server import Server
+from recovery.mysqld.client import try_query
+from recovery.mysqld.server import Server
+from recovery.session import progress as session_progress
 
 ROOT = Path(__file__).parent.parent.parent
 VERSION = "5.6.24"
@@ -60,7 +61,7 @@ class Place:
 
     @property
     def status(self) -> Path:
-        return statusfile.status_path(self.lock)
+        return session_progress.status_path(self.lock)
 
     @property
     def temporary(self) -> Path:
@@ -147,7 +148,7 @@ def torture_place(base: Path | None = None) -> Iterator[Place]:
         stack.callback(setattr, tempfile, "tempdir", before)
         build = resolve(VERSION, Sources(), lambda _: None)
         can_limit = _can_limit(root)
-        group = stack.enter_context(limits.limited(HELD_TO, root)) if can_limit else None
+        group = stack.enter_context(cgroups.limited(HELD_TO, root)) if can_limit else None
         began_s = time.monotonic()
         site = Site(root)
         bystander = site.server(build, site.empty_datadir(build, "bystander"))

@@ -15,9 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.host.loopdisk import unmount
-from recovery.progress import Status
-from recovery.whereabouts import Whereabouts, from_json
+from recovery.linux.loop_device import unmount
+from recovery.session.progress import Status, Whereabouts, from_json
 from torture.place import Place
 
 KILL, GROUP, REBOOT, TERMINATE, CTRL_C, TWICE, HANG_UP, TERMINAL = (

@@ -2,22 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from recovery.findings import checks_of, not_looked_at
-from recovery.measures import is_work
-from recovery.paths import template_dir
-from recovery.report import layout
-from recovery.report.answer import answers
-from recovery.report.doubts import by_hint
-from recovery.report.html.sections import sections
-from recovery.report.tables import heading, state
-from recovery.report.touched import FAILS, HOLDS, OPENS_ONLY
-from recovery.stored import Session, Verdict
+from recovery.analysis.summary import groups, is_work
+from recovery.analysis.warnings import checks_of, not_looked_at
+from recovery.linux.files import template_dir
+from recovery.model import Session, Table, Verdict
+from recovery.report import format as fmt
+from recovery.report.crash_tables import about_crashes, about_damage
+from recovery.report.html.cell_bars import cell_bars
+from recovery.report.html.growth_charts import growth_charts
+from recovery.report.html.load_read_charts import reads_charts
+from recovery.report.html.load_timelines import over_time
+from recovery.report.html.phase_bars import phases_chart
+from recovery.report.html.read_charts import floor_chart, reads_chart
+from recovery.report.html.scaling_charts import scaling_charts
+from recovery.report.html.startup_bars import startup_chart
+from recovery.report.html.svg import Chart, Fold, Part, Section, grids
+from recovery.report.html.timelines import timelines
+from recovery.report.load_tables import asked_table, axis_tables, main_tables, reads_tables, version_tables
+from recovery.report.server_tables import inside_tables
+from recovery.report.settings_tables import by_hint, findings_tables
+from recovery.report.startup_tables import (
+    CLAIM,
+    FAILS,
+    HOLDS,
+    OPENS_ONLY,
+    floor_table,
+    hottest_tables,
+    phase_table,
+    scale_tables,
+    stacks_tables,
+    touched_table,
+)
+from recovery.report.summary_text import answers
+from recovery.report.tables import figures_of, heading, state, tables, timing_tables
+
+# On what was it measured? Settings and host at once, what the servers say folded.
+
+_FACTS = ("Settings", "Host")
+
+
+def about_parts(session: Session, placed: tuple[Table | None, ...]) -> tuple[Part, ...]:
+    """Of all tables those that have no place elsewhere on the page."""
+    rest = [table for table in tables(session) if table not in placed]
+    shown = [table for table in rest if table.title in _FACTS]
+    folded = [table for table in rest if table.title not in _FACTS]
+    each = (Fold(table.title, grids(f"about-{number}", table)) for number, table in enumerate(folded))
+    return (*grids("about", *shown), *each)
+
+
+# What was the server doing? Its hottest functions, a flame graph for each run that was looked into, and its chains.
+
+_MOST_OPEN = 2
+"""Tables of functions; more are folded."""
+Tables = tuple[Table, ...]
+
+
+def stack_parts(session: Session, flames: Mapping[int, str], hottest: Tables, chains: Tables) -> tuple[Part, ...]:
+    """`flames` are pictures by the number of the run."""
+    functions = grids("hottest", *hottest) if len(hottest) <= _MOST_OPEN else _each("hottest", hottest)
+    return (*functions, *_flames(session, flames), *_folded("Chains seen most", "stacks", chains))
+
+
+def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
+    for run in session.runs:
+        if run.number in flames:
+            title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
+            # Made by report/flame.py, which escapes every name in it.
+            drawing = Markup(flames[run.number])  # noqa: S704
+            note = "From above: the phase, the thread, and what called what; as wide as it was seen often."
+            yield Fold(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
+
+
+def _each(key: str, found: Tables) -> tuple[Part, ...]:
+    return tuple(Fold(table.title, grids(f"{key}-{number}", table)) for number, table in enumerate(found, 1))
+
+
+def _folded(summary: str, key: str, found: Tables) -> tuple[Part, ...]:
+    return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()
+
+
+# What stands on the page of a server at work, and in which order?
+
+_MOST_ROWS = 24
+"""Of a table that is shown at once."""
+
+
+def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
+    figures, versions = main_tables(session), tuple(version_tables(session))
+    axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
+    judged = about_crashes(session) or about_damage(session)
+    asked = None if judged else asked_table(session)
+    reads = tuple(reads_tables(session))
+    first = () if asked is None else grids("asked", asked)
+    charts, tables = tuple(_charts(session)), _tables("figures", figures)
+    # Where it is asked what survived, the seconds come after.
+    yield Section("figures", session.title, (*first, *(tables + charts if judged else charts + tables)))
+    yield Section("reads", "Reads", (*reads_charts(session), *_tables("reads", reads)))
+    yield Section("axes", "What makes a difference", _tables("axes", axes))
+    yield Section("versions", "Versions", _tables("versions", versions))
+    lead = "The median run of each cell. A counter's line is its growth a second; measuring begins at 0."
+    yield Section("over-time", "Over time", over_time(session), lead)
+    yield Section("inside", "What went on inside", _tables("inside", inside))
+    hot, chains = hottest_tables(session), stacks_tables(session)
+    yield Section("stacks", "Stacks", stack_parts(session, flames, hot, chains))
+    placed = (asked, *figures, *reads, *versions, *axes, *inside, *hot, *chains, *findings_tables(session))
+    found = figures_of(session)
+    rest = tuple(table for table in found if table not in placed)
+    yield Section("runs", "Every run", _tables("runs", rest))
+    elsewhere = (*found, *(table for table in placed if table is not None))
+    yield Section("measured-on", "Measured on", about_parts(session, elsewhere))
+
+
+def _charts(session: Session) -> Iterator[Part]:
+    """Lines where an axis has numbers enough, else bars."""
+    for number, group in enumerate(groups(session), 1):
+        drawn = scaling_charts(session, group, f"scaling-{number}") or cell_bars(session, group, f"bars-{number}")
+        if drawn is not None:
+            yield drawn
+
+
+def _tables(key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
+    """Long ones are folded."""
+    parts: list[Part] = []
+    for number, table in enumerate(found, 1):
+        shown = grids(f"{key}-{number}", table)
+        long = len(table.rows) > _MOST_ROWS
+        parts += [Fold(f"{table.title}: {len(table.rows)} rows", shown)] if long else shown
+    return tuple(parts)
+
+
+# What stands on the page, and in which order? Every figure of the other reports, and charts beside them.
+
+
+def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
+    """Without those that would be empty. `flames` are pictures by the number of the run."""
+    found = work_sections(session, flames) if is_work(session) else _sections(session, flames)
+    return tuple(section for section in found if section.parts)
+
+
+def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
+    timing = tuple(timing_tables(session))
+    scale = scale_tables(session)
+    phases, touched, floor = phase_table(session), touched_table(session), floor_table(session)
+    hot, chains = hottest_tables(session), stacks_tables(session)
+    if scale:
+        yield Section("growth", "Growth", (*growth_charts(session), *grids("growth", *scale)))
+        yield Section("startup", "Startup", grids("startup", *timing))
+    else:
+        yield Section("startup", "Startup", (*_there(startup_chart(session)), *grids("startup", *timing)))
+    yield Section("phases", "Where the time went", (*_there(phases_chart(session)), *grids("phases", phases)))
+    yield Section("reads", "Reads", _there(reads_chart(session)))
+    yield Section("floor", "The floor", (*_there(floor_chart(session)), *grids("floor", floor)))
+    yield Section("touched", "Files touched", grids("touched", touched), f"The documentation says: {CLAIM}.")
+    yield Section("timeline", "Timeline", timelines(session), "Looks at the starting server, in its median run.")
+    yield Section("stacks", "Stacks", stack_parts(session, flames, hot, chains))
+    placed = (*timing, *scale, *(phases, touched, floor), *hot, *chains, *findings_tables(session))
+    figures = figures_of(session)
+    yield Section("runs", "Every run", grids("runs", *(table for table in figures if table not in placed)))
+    yield Section("measured-on", "Measured on", about_parts(session, (*figures, *placed)))
+
+
+def _there(chart: Chart | None) -> tuple[Chart, ...]:
+    return () if chart is None else (chart,)
+
 
 PAGE = "report.html"
 """Its name beside the other reports."""
@@ -66,7 +219,7 @@ def template(name: str) -> Template:
 
 def _printable(value: object) -> object:
     """One line, and no control characters; what was drawn is as it is."""
-    return layout.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return fmt.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _bold(answer: str, versions: tuple[str, ...]) -> tuple[str, str]:

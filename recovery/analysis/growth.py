@@ -1,0 +1,130 @@
+"""Which measured runs make a curve over the number of tables, what goes through it, and does it predict? Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recovery.analysis.statistics import LEAST_POINTS, LEAST_RUNS_FOR_A_FIT, Fit, Prediction, fit
+from recovery.analysis.summary import mean, measured_by
+from recovery.model import Run, Session
+
+MOST_OFF = 0.25
+"""Of the largest point from its prediction, if more tables are to be predicted."""
+TEST_NEEDS = (
+    f"the test of a prediction needs at least {LEAST_POINTS} smaller numbers of tables and {LEAST_RUNS_FOR_A_FIT} runs"
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Of one version under one variant, over all numbers of tables."""
+
+    version: str
+    variant: str
+    points: Points
+    """Numbers of tables as the server counted them, and the runs at each."""
+    fit: Fit | None
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """The largest point against the smaller ones; None where these are too few."""
+        (tables, runs), smaller = self.points[-1], self.points[:-1]
+        found = _fit_of(smaller)
+        return None if found is None else HeldOut(tables, runs, found.form, found.predict(tables))
+
+    @property
+    def predicts(self) -> bool | None:
+        """Whether a prediction for more tables is used: the same way has to predict the largest point. None where that
+        cannot be tested."""
+        found = self.held_out
+        return None if found is None else found.off is not None and abs(found.off) <= MOST_OFF
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The largest point, and what is predicted for it without knowing it."""
+
+    tables: int
+    runs: tuple[Run, ...]
+    form: str
+    """By which the smaller points predict it."""
+    predicted: Prediction
+
+    @property
+    def measured_s(self) -> float:
+        return mean(run.startup_s for run in self.runs) or 0.0
+
+    @property
+    def off(self) -> float | None:
+        """By what share more was measured than predicted; None where less than no time was predicted."""
+        return self.measured_s / self.predicted.seconds - 1 if self.predicted.seconds > 0 else None
+
+    @property
+    def inside(self) -> int | None:
+        """Runs within the prediction's interval; None where it has none."""
+        if self.predicted.interval is None:
+            return None
+        low_s, high_s = self.predicted.interval
+        return sum(low_s <= (run.startup_s or 0.0) <= high_s for run in self.runs)
+
+
+Points = tuple[tuple[int, tuple[Run, ...]], ...]
+
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
+
+
+def _fit_of(points: Points) -> Fit | None:
+    return fit((tables, run.startup_s) for tables, runs in points for run in runs if run.startup_s is not None)
+
+
+def curves(session: Session) -> tuple[Curve, ...]:
+    """Empty unless several numbers of tables were asked for."""
+    asked = frozenset(str(session.settings.get("points") or "").split())
+    found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
+    for version, variant, runs in measured_by(session):
+        name, _, number = variant.rpartition("-")
+        if number in asked and _NUMBER.fullmatch(number):
+            found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
+    return tuple(
+        Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()
+    )
+
+
+def predicted_at(session: Session) -> int | None:
+    """The number of tables that a prediction was asked for."""
+    asked = session.settings.get("predict")
+    return asked if isinstance(asked, int) else None
+
+
+def stored_fits(session: Session) -> list[dict[str, Any]]:
+    """As in report.json."""
+    return [
+        {
+            "version": curve.version,
+            "variant": curve.variant,
+            **asdict(curve.fit),
+            "form": curve.fit.form,
+            **_prediction(curve, curve.fit, session),
+            **_held_out(curve),
+        }
+        for curve in curves(session)
+        if curve.fit is not None
+    ]
+
+
+def _prediction(curve: Curve, found: Fit, session: Session) -> dict[str, Any]:
+    tables = predicted_at(session)
+    if tables is None:
+        return {}
+    return {"predicted": {"tables": tables, **asdict(found.predict(tables)), "used": curve.predicts}}
+
+
+def _held_out(curve: Curve) -> dict[str, Any]:
+    found = curve.held_out
+    if found is None:
+        return {}
+    counted = {"runs": len(found.runs), "inside": found.inside, "form": found.form, "off": found.off}
+    return {"held_out": {"tables": found.tables, **asdict(found.predicted), **counted}}

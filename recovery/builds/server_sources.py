@@ -1,0 +1,256 @@
+"""Which server does the user mean by MYSQLD: an executable, an unpacked folder, a tarball, or a tarball's URL?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from recovery.builds import catalog, download, install
+from recovery.builds.catalog import Row
+from recovery.builds.download import NAMES, digest, remembered, verify
+from recovery.builds.executable import check_elf, find_mysqld
+from recovery.builds.install import Installed, Job, Origin, Selection, extract_inner, unpack
+from recovery.errors import RecoveryError, UsageError
+from recovery.linux.files import expanded, made_readable, refuse_untrusted, servers_dir, write_atomically
+from recovery.model import Version
+
+# How does a server of the catalog get into the cache?
+
+
+def cached_pinned(row: Row) -> Installed | None:
+    return install.find(lambda origin: _is(origin, row))
+
+
+def _is(origin: Origin, row: Row) -> bool:
+    return origin.kind == "catalog" and origin.version == str(row.version) and origin.archive_sha256 == row.sha256
+
+
+def obtain_pinned(row: Row, say: Callable[[str], None]) -> Installed:
+    def fill(part: Path) -> Origin:
+        say(f"fetching {row.version}: {row.client} {row.artifact}, {row.bytes / 1e6:.0f} MB")
+        fetched = _fetch_pinned(row, part / "fetched")
+        say(f"unpacking {fetched.name}")
+        tree = part / "tree"
+        if row.inner is not None:
+            extract_inner(fetched, row.inner, part / row.inner)
+            fetched = part / row.inner
+        unpack(fetched, tree, Selection(row.root, row.drop))
+        mysqld = find_mysqld(tree)
+        mysqld.chmod(0o755)
+        check_elf(mysqld)
+        where = str(mysqld.relative_to(tree))
+        return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, where)
+
+    return install.obtain(Job(row.folder_name, lambda origin: _is(origin, row), fill), say)
+
+
+def _fetch_pinned(row: Row, folder: Path) -> Path:
+    folder.mkdir()
+    fetched = download.fetch_artifact(row, folder)
+    program = download.client_program(row)
+    hint = f"{program} or its mirror gave another file than the pinned one; empty {program}'s own cache and try again"
+    verify(fetched, row.sha256, hint=hint)
+    return fetched
+
+
+# How is a MySQL version had from the vendor's archive, or from a mirror of it?
+
+# The vendor's full tarballs hold ten times what a server needs.
+NEEDLESS = Selection(
+    drop=(
+        "*/mysql-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a", "*/bin/*-debug",
+        "*/lib/plugin/debug/*", "*/bin/*embedded*", "*/lib/mysqlrouter/*", "*/bin/mysqlrouter*", "*/bin/mysqlxtest",
+    )
+)  # fmt: skip
+
+
+def cached_from_vendor(version: Version, mirror: str | None) -> Installed | None:
+    """With a mirror named, only what came from it."""
+    return install.find(lambda origin: _fits(origin, version, mirror))
+
+
+def _fits(origin: Origin, version: Version, mirror: str | None) -> bool:
+    if origin.kind != "archive" or origin.version != str(version):
+        return False
+    return mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
+
+
+def locate_at_vendor(version: Version, mirror: str | None) -> str | None:
+    """The first candidate that is there; None if all hosts answered that they have none."""
+    unreachable: dict[str, RecoveryError] = {}
+    answered = False
+    for url in catalog.candidates(version, mirror, platform.machine()):
+        host = urlsplit(url).netloc
+        if host in unreachable:
+            continue
+        try:
+            if download.exists(url):
+                return url
+            answered = True
+        except download.UnreachableError as error:
+            unreachable[host] = error
+    if unreachable and not answered:
+        raise next(iter(unreachable.values()))
+    return None
+
+
+def obtain_from_vendor(version: Version, url: str, say: Callable[[str], None]) -> Installed:
+    def fill(part: Path) -> Origin:
+        file, warnings = fetch_from_vendor(url, part, say)
+        sha256, size = digest(file), file.stat().st_size
+        mysqld = unpack_server(file, part / "tree", say)
+        record(url, sha256)
+        return Origin("archive", str(version), f"archive {url}", url, sha256, size, mysqld, warnings)
+
+    job = Job(f"archive-{version}", lambda origin: _fits(origin, version, url.rpartition("/")[0]), fill)
+    return install.obtain(job, say)
+
+
+def fetch_from_vendor(url: str, folder: Path, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
+    """The tarball, held against the published checksum or the one recorded earlier; and what to warn of."""
+    file = folder / urlsplit(url).path.rpartition("/")[2]
+    say(f"downloading {url}")
+    download.download(url, file, say)
+    for algorithm, digits in (("sha256", 64), ("md5", 32)):
+        published = _published(f"{url}.{algorithm}", digits)
+        if published is not None:
+            verify(file, published, algorithm=algorithm, hint=f"its publisher says otherwise in {url}.{algorithm}")
+            return file, (_not_pinned(url, algorithm),)
+    return file, (_against_record(url, file),)
+
+
+def _not_pinned(url: str, algorithm: str) -> str:
+    """Who can change the tarball there can change the sum beside it."""
+    on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
+    name = urlsplit(url).path.rpartition("/")[2]
+    return f"{name} is not pinned by this tool: it equals the {NAMES[algorithm]} that lies beside it{on_the_way}"
+
+
+def _published(url: str, digits: int) -> str | None:
+    text = download.small_text(url)
+    found = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
+    return found[0] if found else None
+
+
+def _against_record(url: str, file: Path) -> str:
+    """Without a published sum the first download that held a server is believed, and every later one must equal it."""
+    recorded = _record(url)
+    if recorded.is_file():
+        hint = f"it is not what came from there before; if that is right, remove {recorded}"
+        verify(file, recorded.read_text(encoding="ascii").strip(), hint=hint)
+    return f"no checksum is published for {file.name}: its SHA-256 {digest(file)} was recorded at the first download"
+
+
+def _record(url: str) -> Path:
+    name, key = urlsplit(url).path.rpartition("/")[2], hashlib.sha256(url.encode()).hexdigest()[:8]
+    return servers_dir() / "recorded" / f"{name}-{key}.sha256"
+
+
+def record(url: str, sha256: str) -> None:
+    """Once it was unpacked: a download that was cut short must not become the measure of the next."""
+    path = _record(url)
+    if not path.is_file():
+        made_readable(path.parent)
+        write_atomically(path, f"{sha256}\n".encode())
+
+
+def forget(url: str) -> None:
+    """It held another server than its name says."""
+    _record(url).unlink(missing_ok=True)
+
+
+def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
+    """The executable's place in the tree; the archive is removed, and a program of another CPU refused."""
+    say(f"unpacking {file.name}")
+    unpack(file, tree, NEEDLESS)
+    mysqld = find_mysqld(tree)
+    check_elf(mysqld)
+    return str(mysqld.relative_to(tree))
+
+
+_TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
+
+
+@dataclass(frozen=True)
+class Found:
+    """An executable of the user's, and what the report says of it."""
+
+    mysqld: Path
+    source: str
+    memo: Path
+    warnings: tuple[str, ...] = ()
+
+
+def find_own(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> Found:
+    if not mysqld.strip():
+        raise UsageError("MYSQLD is set but empty", "leave it out, or give a path or a URL")
+    if "://" in mysqld:
+        download.check_address(mysqld, "MYSQLD")
+        return _unpacked(_from_url(mysqld, offline=offline, say=say))
+    path = expanded(Path(mysqld))
+    if not path.exists():
+        raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+    _refuse_as_root(path)
+    path = path.resolve()
+    if path.is_dir():
+        found = find_mysqld(path)
+        _refuse_as_root(found)
+        return _lying(found.resolve(), path)
+    if path.name.endswith(_TARBALLS):
+        return _unpacked(_from_tarball(path, say))
+    if not path.is_file():
+        raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
+    return _lying(path, path)
+
+
+def _refuse_as_root(path: Path) -> None:
+    """Whose server to run is the user's own choice; but nobody else may choose what root runs."""
+    if os.geteuid() == 0:
+        refuse_untrusted(path, "name a server that only root can change; `chown -R root` gives root one that is not")
+
+
+def _lying(mysqld: Path, given: Path) -> Found:
+    return Found(mysqld, f"own {given}", _memo(mysqld))
+
+
+def _unpacked(server: Installed) -> Found:
+    return Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
+
+
+def _memo(path: Path) -> Path:
+    """Beside a server of the user's nothing is written."""
+    key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    return servers_dir() / "recorded" / f"own-{key}.json"
+
+
+def _from_tarball(path: Path, say: Callable[[str], None]) -> Installed:
+    sha256 = remembered(path, _memo(path))
+
+    def fill(part: Path) -> Origin:
+        mysqld = unpack_server(path, part / "tree", say)
+        return Origin("file", "", f"own {path}", str(path), sha256, path.stat().st_size, mysqld)
+
+    job = Job(f"file-{sha256[:8]}", lambda origin: origin.kind == "file" and origin.archive_sha256 == sha256, fill)
+    return install.obtain(job, say)
+
+
+def _from_url(url: str, *, offline: bool, say: Callable[[str], None]) -> Installed:
+    key = hashlib.sha256(url.encode()).hexdigest()[:8]
+
+    def fill(part: Path) -> Origin:
+        if offline:
+            raise RecoveryError(f"{url} is not in the cache, and nothing may be fetched while offline", "go online")
+        file, warnings = fetch_from_vendor(url, part, say)
+        sha256, size = digest(file), file.stat().st_size
+        mysqld = unpack_server(file, part / "tree", say)
+        record(url, sha256)
+        return Origin("url", "", f"own {url}", url, sha256, size, mysqld, warnings)
+
+    job = Job(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, fill)
+    return install.obtain(job, say)

@@ -1,1 +1,0 @@
-"""What is handed to others: a session in one archive, with nothing private in it."""

@@ -1,0 +1,138 @@
+"""`recovery analyze`: where did the starts in anybody's error log spend their time? Nothing is run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from recovery.analysis.phase_names import named_share, seconds_by_name
+from recovery.cli.progress_view import harmless
+from recovery.errors import UsageError
+from recovery.model import Table
+from recovery.mysqld.log_analysis import Start, opened, starts_in
+from recovery.report import format as fmt
+from recovery.report.startup_tables import phases_by
+from recovery.report.text import render_table
+
+FORMAT = 1
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def analyze(files: tuple[Path, ...], as_json: bool) -> int:
+    """Where did the time of every start in these error logs go? FILE may be compressed; - is standard input."""
+    if not files:
+        raise UsageError("which error log?", "recovery analyze FILE..., or - for standard input")
+    found = [(str(file), list(_starts(file))) for file in files]
+    if not any(starts for _, starts in found):
+        names = ", ".join(name for name, _ in found)
+        hint = "give a server's error log that goes back to before its start"
+        raise UsageError(f"there is no start of a server in {names}", hint)
+    sys.stdout.write(to_json(found) if as_json else "\n".join(log_page(name, starts) for name, starts in found))
+    return 0
+
+
+def _starts(file: Path) -> Iterator[Start]:
+    if str(file) == "-":
+        yield from starts_in(sys.stdin.buffer, "standard input")
+        return
+    with opened(file) as log:
+        yield from starts_in(log, str(file))
+
+
+def to_json(found: Sequence[tuple[str, Sequence[Start]]]) -> str:
+    body = {
+        "format": FORMAT,
+        "logs": [{"log": name, "starts": [_stored(start) for start in starts]} for name, starts in found],
+    }
+    return json.dumps(body, indent=2) + "\n"
+
+
+def _stored(start: Start) -> dict[str, object]:
+    seconds = {name: round(value, 6) for name, value in seconds_by_name(start.phases).items()}
+    return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds}
+
+
+def log_page(name: str, starts: Sequence[Start]) -> str:
+    if not starts:
+        return f"{harmless(name)}: no start of a server\n"
+    tables = [_overview(name, starts), _where(starts), _counts(starts)]
+    return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
+
+
+def _overview(name: str, starts: Sequence[Start]) -> Table:
+    notes = ["startup: seconds from the first line of a start to its ready line, by the server's own stamps."]
+    if any(start.kind == "not told" for start in starts):
+        notes.append(
+            "not told: the log does not say whether it was a crash; 8.0 and later say it at --log-error-verbosity=3."
+        )
+    notes += _unfinished(starts)
+    return Table(
+        title=f"{name}: {len(starts)} start{'s' if len(starts) > 1 else ''}",
+        headers=("#", "line", "at", "server", "start", "startup", "end"),
+        rows=tuple(
+            (
+                str(number),
+                str(start.line),
+                start.at or fmt.ABSENT,
+                start.version or fmt.ABSENT,
+                start.kind,
+                _seconds(start),
+                start.outcome,
+            )
+            for number, start in enumerate(starts, 1)
+        ),
+        numeric=(True, True, False, False, False, True, False),
+        notes=tuple(notes),
+    )
+
+
+def _seconds(start: Start) -> str:
+    if start.startup_s is not None and start.whole_seconds:
+        return f"{start.startup_s:.0f}"
+    return fmt.seconds(start.startup_s)
+
+
+def _unfinished(starts: Sequence[Start]) -> Iterator[str]:
+    for number, start in enumerate(starts, 1):
+        if start.outcome in {"cut", "failed"}:
+            where = f", in {start.standing}" if start.standing else ""
+            what = "the log or the server ends before it is ready" if start.outcome == "cut" else "it failed"
+            yield f"{number}: {what}{where}{f': {start.reason}' if start.reason else ''}."
+
+
+def _where(starts: Sequence[Start]) -> Table | None:
+    rows = [
+        ((str(number), start.version or fmt.ABSENT, start.kind), [start.phases])
+        for number, start in enumerate(starts, 1)
+        if start.phases
+    ]
+    if not rows:
+        return None
+    notes = list(_beside(starts))
+    if any(start.whole_seconds for start in starts):
+        notes.append("Stamps in whole seconds: no phase of these starts is known better than that.")
+    return phases_by("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
+
+
+def _beside(starts: Sequence[Start]) -> Iterator[str]:
+    for number, start in enumerate(starts, 1):
+        for phase in start.beside:
+            yield f"{number}: beside these, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
+
+
+def _counts(starts: Sequence[Start]) -> Table | None:
+    rows = tuple(
+        (str(number), fmt.words(name), fmt.count(count))
+        for number, start in enumerate(starts, 1)
+        for name, count in start.counts.items()
+    )
+    if not rows:
+        return None
+    return Table("What the log counts", ("#", "what", "count"), rows, (True, False, True))

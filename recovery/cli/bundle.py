@@ -1,0 +1,643 @@
+"""The command that hands a session to others: bundle."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import stat
+import tarfile
+import textwrap
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from recovery.cli import mask
+from recovery.cli.mask import Mask, masked_list, of_host, words_of
+from recovery.cli.options import FOLDER
+from recovery.cli.report import RESULTS, tell
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import files, locks
+from recovery.linux.files import FORMAT, expanded, write_atomically
+from recovery.model import Cache, Layout, Schema, Session
+from recovery.report import format as fmt
+from recovery.report.stored_session import LOCK, REPORT, STACKS, find, load, to_json
+from recovery.report.tables import figures_of, tables
+from recovery.report.text import WIDTH, command_lines, opening, paragraph, render_table
+from recovery.report.write import write_reports
+from recovery.session.request import (
+    DEFAULT_INSERTS,
+    MOST_COLUMNS,
+    MOST_INSERTS,
+    MOST_TABLES,
+    parse_layout,
+    parse_variants,
+)
+from recovery.workload.inserts import insert_statements
+from recovery.workload.schema import measure, measure_by_rendering, statements
+
+# Which files of a session go on, and how do they become one archive? No link is followed; the same gives the same.
+
+MANIFEST = "MANIFEST"
+_FOLDERS = {"runs": (".json",), "logs": (".err", ".log", ".txt"), STACKS: (".folded",)}
+
+
+def stage(folder: Path, to: Path) -> None:
+    """A copy of what a session is made of: plain files that were kept in it, and nothing that they point at."""
+    report = _plain(folder / REPORT)
+    if report is None:
+        raise RecoveryError(f"{folder / REPORT} is no plain file", "name the folder of a session itself")
+    (to / REPORT).write_bytes(report)
+    for name, endings in _FOLDERS.items():
+        (to / name).mkdir()
+        for path in _inside(folder / name):
+            content = _plain(path) if path.suffix in endings else None
+            if content is not None:
+                (to / name / path.name).write_bytes(content)
+    lock = folder / LOCK
+    if lock.is_file() and not lock.is_symlink() and locks.holder(lock) is None:
+        # So that the copy is seen to have been killed, too.
+        (to / LOCK).touch()
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Sorted; none of a folder that is a link."""
+    with suppress(OSError):
+        if stat.S_ISDIR(folder.lstat().st_mode):
+            return sorted(folder.iterdir())
+    return []
+
+
+def _plain(path: Path) -> bytes | None:
+    """None for what is no plain file: a link, a pipe, a device."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - of a descriptor
+        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
+def with_manifest(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """And the checksums of all, as `sha256sum -c MANIFEST` reads them."""
+    sums = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
+    return {**files, MANIFEST: "".join(sums).encode()}
+
+
+def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
+    """One folder, `name`, with these files. Every time is that of the session, and nobody owns anything."""
+    when = _seconds(started_at)
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=when) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path, content in sorted(files.items()):
+            member = tarfile.TarInfo(f"{name}/{path}")
+            member.size, member.mtime, member.mode = len(content), when, 0o644
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Logs and stacks, by their path in the session."""
+    for name in ("logs", STACKS):
+        for path in _inside(folder / name):
+            if path.suffix in _FOLDERS[name]:
+                yield f"{name}/{path.name}", path.read_text(encoding="utf-8", errors="replace")
+
+
+def _seconds(started_at: str) -> int:
+    """Of the day's beginning where it cannot be read: 1970."""
+    try:
+        return max(0, int(datetime.fromisoformat(started_at).timestamp()))
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+# What was run against the servers? The rendered scripts, as far as a reader needs them, and the options file.
+
+MOST_BYTES = 1_000_000
+"""Of a script that is put in whole: some 13,000 tables."""
+MOST_STATEMENTS = 1_000_000
+"""Of a script that is rendered as a whole."""
+_SHOWN_INSERTS = 10_000
+_SHOWN = 100
+"""Statements of either end of a longer one."""
+
+
+def sql_scripts(session: Session) -> dict[str, str]:
+    """By the name of the file. What cannot be rendered any more is told in its place."""
+    found = {}
+    try:
+        for name, schema in _schemas(session).items():
+            found[name] = _told(schema)
+    except RecoveryError as error:
+        found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
+    try:
+        asked = _inserts_asked(session)
+        head = f"-- The first {_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _SHOWN_INSERTS else ""
+        found["inserts.sql"] = head + "".join(f"{one};\n" for one in inserts(session))
+    except RecoveryError:
+        # Its message quotes the file, which may be another by now.
+        found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
+    return found
+
+
+def schema_of(session: Session) -> Schema:
+    """As the settings tell it; older tools did not write all of them."""
+    settings = session.settings
+    template = settings.get("template")
+    return Schema(
+        tables=_number(session, "tables", 1),
+        databases=_number(session, "schemas", 1),
+        columns=_number(session, "columns", 0, most=MOST_COLUMNS),
+        rows=_number(session, "rows", 0),
+        database=str(settings.get("database") or Schema.database),
+        template=Path(str(template)) if template else None,
+        layout=parse_layout(str(settings.get("layout") or Layout.FILES)),
+    )
+
+
+def first_statements(session: Session, many: int = 3) -> tuple[str, ...]:
+    """Of the script that makes the tables; none where it cannot be rendered any more."""
+    try:
+        _check(schema := schema_of(session))
+        return tuple(one for one, _ in zip(statements(schema), range(many), strict=False))
+    except RecoveryError:
+        return ()
+
+
+def inserts(session: Session) -> tuple[str, ...]:
+    template = session.settings.get("insert_template")
+    return insert_statements(
+        schema_of(session),
+        count=min(_SHOWN_INSERTS, _inserts_asked(session)),
+        template=Path(str(template)) if template else None,
+    )
+
+
+def _inserts_asked(session: Session) -> int:
+    return _number(session, "inserts", DEFAULT_INSERTS, most=MOST_INSERTS)
+
+
+def options_file(name: str, options: str) -> str:
+    """As the server was given them. What the tool alone knew is not made up."""
+    lines = [
+        f"# Options of the timed start of {name}, in the order of their names.",
+        "# RUNDIR: a folder of this start's own. basedir and datadir are those of your server; they are not told here.",
+        "[mysqld]",
+    ]
+    for option in _parted(options):
+        option_name, equals, value = option.partition("=")
+        quoted = f'"{value}"' if re.search(r"[\s#;]", value) and '"' not in value else value
+        lines.append(f"{option_name} = {quoted}" if equals else option_name)
+    return "\n".join(lines) + "\n"
+
+
+def _parted(options: str) -> Iterator[str]:
+    """A value may have blanks in it: a word that looks like no option goes on with the one before."""
+    parts: list[str] = []
+    for word in options.split():
+        if not parts or re.match(r"[a-z][a-z0-9_.]*=", word) or re.fullmatch(r"[a-z0-9]+(?:_[a-z0-9]+)+", word):
+            parts.append(word)
+        else:
+            parts[-1] += f" {word}"
+    yield from parts
+
+
+def _schemas(session: Session) -> dict[str, Schema]:
+    """The one that was asked for, and those of variants that lie otherwise."""
+    asked = schema_of(session)
+    found = {"schema.sql": asked}
+    for variant in parse_variants(tuple(words_of(session.settings.get("variants")))):
+        schema = asked if variant.layout is None else replace(asked, layout=variant.layout)
+        if variant.schemas:
+            schema = schema.spread_over(variant.schemas)
+        if schema != asked:
+            found[f"schema-{variant.label}.sql"] = schema
+    return found
+
+
+def _check(schema: Schema) -> None:
+    """A session of somebody else's may name any file as its template: what is none stays out of the archive."""
+    if schema.template is None:
+        return
+    if not schema.template.is_file():
+        raise UsageError("the template is not here any more")
+    if schema.total_tables > MOST_STATEMENTS:
+        raise UsageError(f"the template makes more than {MOST_STATEMENTS:,} tables")
+    try:
+        made = measure_by_rendering(schema).tables
+    except RecoveryError:
+        made = -1
+    if made != schema.total_tables:
+        raise UsageError("the template does not make these tables any more")
+
+
+def _told(schema: Schema) -> str:
+    _check(schema)
+    count = measure(replace(schema, template=None)).statements
+    if count * max(1, schema.columns) > MOST_STATEMENTS:
+        first = "".join(f"{one};\n" for one in islice(statements(schema), _SHOWN))
+        return f"-- About {count:,} statements. The first {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
+    head: list[str] = []
+    ends: deque[str] = deque(maxlen=_SHOWN)
+    size = count = 0
+    for one in statements(schema):
+        count += 1
+        size += len(one) + 2
+        if size <= MOST_BYTES:
+            head.append(one)
+        ends.append(one)
+    if size <= MOST_BYTES:
+        return "".join(f"{one};\n" for one in head)
+    first = "".join(f"{one};\n" for one in head[:_SHOWN])
+    last = "".join(f"{one};\n" for one in ends)
+    left_out = count - 2 * _SHOWN
+    return (
+        f"-- {count:,} statements, {size:,} bytes: more than the {MOST_BYTES:,} that are put in whole. The first\n"
+        f"-- and the last {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
+        f"-- … {left_out:,} statements are left out here …\n{last}"
+    )
+
+
+def _command(schema: Schema) -> str:
+    words = ["recovery", "schema", "--tables", str(schema.tables)]
+    for option, value, usual in (
+        ("--schemas", schema.databases, 1),
+        ("--layout", schema.layout.value, Layout.FILES.value),
+        ("--columns", schema.columns, 0),
+        ("--rows", schema.rows, 0),
+        ("--database", schema.database, Schema.database),
+        ("--template", schema.template, None),
+    ):
+        words += [] if value == usual else [option, str(value)]
+    return shlex.join(words)
+
+
+def _number(session: Session, name: str, usual: int, *, most: int = MOST_TABLES) -> int:
+    value = session.settings.get(name, usual)
+    if value is None or value == "":
+        return usual
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise UsageError(f"the session's setting {name} is no number that makes sense")
+    return value
+
+
+# The text for a bug tracker: what was seen, and how anybody sees it too, with this tool or without. ASCII, pure.
+
+_CLEAN = "clean-start"
+_MADE_BY_SCRIPT = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
+"""Versions that make no data directory by themselves."""
+_WARM = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """What lies in the archive to repeat it with."""
+
+    archive: str
+    tables: tuple[str, ...]
+    """The first statements that make them."""
+    inserts: tuple[str, ...]
+    options: dict[str, str]
+    """Names of options files, by server."""
+
+
+def render(session: Session, scripts: Scripts) -> str:
+    """Under the headings of the tracker; ends with a line end."""
+    lines = [
+        "Description:",
+        *_description(session),
+        "",
+        "How to repeat:",
+        *_repeat(session, scripts),
+        "",
+        "Suggested fix:",
+        "[yours to write, or to leave empty]",
+        "",
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _description(session: Session) -> Iterator[str]:
+    yield from opening(session)
+    for table in tables(session):
+        yield ""
+        yield from render_table(table).splitlines()
+
+
+def _repeat(session: Session, scripts: Scripts) -> Iterator[str]:
+    yield "With the tool that measured this:"
+    yield ""
+    yield from command_lines(session.command)
+    yield ""
+    yield from paragraph(
+        f"Without it (the files named here lie in {scripts.archive}; DATADIR is an empty folder on the disk under "
+        "test, RUNDIR another one):"
+    )
+    for number, (what, lines) in enumerate(_steps(session, scripts), start=1):
+        yield ""
+        yield from _numbered(number, what)
+        yield from lines
+    yield ""
+    yield "Options that the servers were given:"
+    for name, said in session.servers.items():
+        yield ""
+        yield from paragraph(f"{name} ({scripts.options[name]}):" if name in scripts.options else f"{name}:")
+        yield from _indented(said.get("options") or "not known")
+
+
+def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]]:
+    settings = session.settings
+    several = len(scripts.options) > 1
+    given = "my-VERSION.cnf" if several else next(iter(scripts.options.values()), "my.cnf")
+    start = f"mysqld --defaults-file={given} --datadir=DATADIR 2> start.err &"
+    older = [version for version in session.versions if _MADE_BY_SCRIPT.search(version)]
+    scripted = len(older) == len(session.versions)
+    make = f"mysqld --defaults-file={given} --initialize-insecure"
+    make = f"mysql_install_db --defaults-file={given}" if scripted else make
+    if scripted:
+        other = " (newer MariaDB: mariadb-install-db)" if "mariadb" in "".join(older) else ""
+    else:
+        other = (
+            " (MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" if older else ""
+        )
+    files = f" ({given} stands for the file of each, named there)" if several else ""
+    yield (
+        f"Make a data directory{other}, and start the server, both with the options below{files}; write the paths of "
+        "RUNDIR into them first (a server that is not installed needs --basedir as well, and one that root starts "
+        "--user):",
+        [f"    {make} \\", "        --datadir=DATADIR", f"    {start}"],
+    )
+    number = settings.get("tables")
+    made = fmt.count(number) if isinstance(number, int) else "the"
+    schemas = settings.get("schemas")
+    spread = f" in each of {schemas} schemas" if isinstance(schemas, int) and schemas > 1 else ""
+    yield (
+        f"Make {made} tables{spread}. schema.sql has the statements, or where they are too many the first and the last "
+        "of them and the command that prints all. It begins so:",
+        [*_statements(scripts.tables), "    mysql --socket=RUNDIR/mysqld.sock -u root < schema.sql"],
+    )
+    yield (
+        "Shut the server down cleanly, start it again, and wait until it is ready:",
+        [
+            "    mysqladmin --socket=RUNDIR/mysqld.sock -u root shutdown",
+            f"    {start}",
+        ],
+    )
+    yield from _ending(session, scripts)
+    yield from _emptied(session)
+    yield (
+        'Start the server again and take the time until "ready for connections" stands in its log (the figures above '
+        "begin at the exec of the server):",
+        [
+            # A line of the start before would end the wait at once.
+            "    rm -f start.err",
+            f"    time sh -c 'mysqld --defaults-file={given} \\",
+            "            --datadir=DATADIR 2> start.err &",
+            '        until grep -qs "ready for connections" start.err; do sleep 0.01; done\'',
+        ],
+    )
+    runs = settings.get("runs")
+    if isinstance(runs, int):
+        yield f"Repeat from step 3. Here it was done {runs} times for each version and variant.", []
+
+
+def _ending(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]]:
+    if session.scenario == _CLEAN:
+        yield "Shut it down cleanly once more.", []
+        return
+    yield (
+        "Fire the insert script, one statement and one commit after the other. inserts.sql begins so:",
+        [
+            *_statements(scripts.inserts),
+            "    mysql --socket=RUNDIR/mysqld.sock -u root < inserts.sql",
+        ],
+    )
+    yield "Right after the last one kill the server:", ["    kill -KILL $(cat RUNDIR/mysqld.pid)"]
+
+
+def _emptied(session: Session) -> Iterator[tuple[str, list[str]]]:
+    colds = [variant for variant in session.variants if Cache.COLD.begins(variant)]
+    if not colds:
+        yield f"The caches stay as they are. {_WARM.capitalize()}.", []
+        return
+    told = "Empty the page cache:"
+    if len(colds) < len(session.variants):
+        told = f'For "cold" empty the page cache. For "warm" leave dropping out, and {_WARM}:'
+    yield told, ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
+
+
+def _statements(statements: tuple[str, ...]) -> Iterator[str]:
+    for one in statements:
+        yield from _indented(f"{one};")
+    if statements:
+        yield "    ..."
+
+
+def _numbered(number: int, told: str) -> Iterator[str]:
+    lead = f"{number}. "
+    for line in textwrap.wrap(told, WIDTH - len(lead), break_on_hyphens=False):
+        yield lead + line
+        lead = " " * len(lead)
+
+
+def _indented(text: str) -> Iterator[str]:
+    told = " ".join(paragraph(text))
+    yield from textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+# How does a stored session become an archive that can be handed to anybody? Masked first, and rendered from that.
+
+TEXT = "report.txt"
+_MOST_LITERALS = 1_000
+_NAMES = "(names of files)"
+_PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    name: str
+    """Of the session, with nothing private in it."""
+    text: bytes
+    """For pasting into a tracker."""
+    archive: bytes
+    masked: int
+    """How many different texts."""
+
+
+def make(folder: Path) -> Bundle:
+    with files.folder() as made:
+        raw, clean = made / "raw", made / "clean"
+        raw.mkdir()
+        clean.mkdir()
+        stage(folder, raw)
+        try:
+            session = load(raw)
+        except RecoveryError as error:
+            # The copy is gone by the time that this is read.
+            here, there = str(raw), str(folder)
+            raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
+        return _bundled(folder.name, session, raw=raw, clean=clean)
+
+
+def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
+    """The archive, and the text beside it: in a folder, or where a name that ends like an archive's says."""
+    place = output or Path(f"{bundle.name}-bundle")
+    if place.name.endswith((".tar.gz", ".tgz")):
+        packed = place
+        text = place.with_name(f"{place.name.removesuffix('.tgz').removesuffix('.tar.gz')}.txt")
+    else:
+        packed, text = place / f"{bundle.name}.tar.gz", place / TEXT
+    if (packed.parent / REPORT).exists():
+        raise UsageError(f"{packed.parent} is the folder of a session", "give --output another one")
+    try:
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(packed, bundle.archive)
+        write_atomically(text, bundle.text)
+    except OSError as error:
+        raise HostUnfitError(
+            f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"
+        ) from error
+    return packed, text
+
+
+def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
+    texts = dict(read_texts(raw))
+    scripts = sql_scripts(session)
+    mask = Mask(_literals(session, [name, *texts, *texts.values(), *scripts.values()]))
+    masked = _masked_session(session, mask, clean)
+    mask.file = _NAMES
+    name = mask.name(name)
+    name = name if _PLAIN_NAME.fullmatch(name) else "session"
+    files = {path: content.encode() for path, content in _masked_texts({**texts, **scripts}, mask).items()}
+    files |= _rendered(clean, files)
+    options = _options(masked)
+    files |= {
+        file: options_file(server, masked.servers[server]["options"]).encode() for server, file in options.items()
+    }
+    files["host.txt"] = "\n\n".join(map(render_table, tables(masked)[len(figures_of(masked)) :])).encode() + b"\n"
+    text = _text(masked, session, mask, Scripts(f"{name}.tar.gz", (), (), options)).encode()
+    files[TEXT] = text
+    files["masked.txt"] = masked_list(mask).encode()
+    packed = archive(name, with_manifest(files), started_at=session.started_at)
+    return Bundle(name, text, packed, len(mask.counts))
+
+
+def _literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
+    """A name that is seen once, in a path or in a log, is private wherever it stands."""
+    found = (*of_host(os.environ), *mask.of_session(session))
+    kept = mask.kept((*found, *mask.of_names((*_strings(json.loads(to_json(session))), *texts))))
+    if len(kept) > _MOST_LITERALS:
+        raise RecoveryError(
+            f"the session names {len(kept):,} users, hosts and secrets; {_MOST_LITERALS:,} can be masked",
+            "that is not normal: look into its logs",
+        )
+    return kept
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inner for text in _strings(one)] + (list(value) if isinstance(value, dict) else [])
+
+
+def _masked_session(session: Session, mask: Mask, clean: Path) -> Session:
+    """Summaries and findings are made anew from it, as they always are."""
+    stored = json.loads(to_json(session))
+    mask.file = REPORT
+    masked = mask.value({key: value for key, value in stored.items() if key not in ("summaries", "fits", "findings")})
+    mask.file = _NAMES
+    for run in masked["runs"]:
+        run["log"] = run["log"] and _file(run["log"], mask)
+        run["stacks"] = run["stacks"] and _file(run["stacks"], mask)
+    (clean / REPORT).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
+    made = load(clean)
+    (clean / REPORT).write_bytes(to_json(made))
+    return made
+
+
+def _file(path: str, mask: Mask) -> str:
+    """Whatever a session calls its files, in the archive they lie in its own folders."""
+    folder = STACKS if path.startswith(f"{STACKS}/") else "logs"
+    return f"{folder}/{mask.name(PurePath(path).name)}"
+
+
+def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
+    found = {}
+    for path, content in sorted(texts.items()):
+        mask.file = _NAMES
+        folder, slash, name = path.rpartition("/")
+        put = f"{folder}{slash}{mask.name(name)}"
+        mask.file = put
+        found[put] = mask.text(content)
+    return found
+
+
+def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
+    """The report in its formats and the pictures, made of what is masked; the runs one by one as well."""
+    (clean / STACKS).mkdir()
+    for path, content in files.items():
+        if path.startswith(f"{STACKS}/"):
+            (clean / path).write_bytes(content)
+    made = {str(path.relative_to(clean)): path.read_bytes() for path in (clean / REPORT, *write_reports(clean))}
+    stored = json.loads(made[REPORT])
+    for run in stored["runs"]:
+        text = json.dumps({"format": FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"
+        made[f"runs/{run['number']:03d}.json"] = text.encode()
+    return made
+
+
+def _options(masked: Session) -> dict[str, str]:
+    """Names of options files by server: my.cnf where there is one."""
+    known = [name for name, said in masked.servers.items() if said.get("options")]
+    if len(known) == 1:
+        return {known[0]: "my.cnf"}
+    return {name: re.sub(r"[^\w.+\[\]@-]", "_", f"my-{name}.cnf", flags=re.ASCII) for name in known}
+
+
+def _text(masked: Session, session: Session, mask: Mask, scripts: Scripts) -> str:
+    mask.file = TEXT
+    first = tuple(map(mask.text, first_statements(session)))
+    try:
+        fired = tuple(map(mask.text, inserts(session)[:2]))
+    except RecoveryError:
+        fired = ()
+    return render(masked, replace(scripts, tables=first, inserts=fired))
+
+
+@click.command()
+@click.argument("session", required=False)
+@RESULTS
+@click.option(
+    "--output",
+    type=FOLDER,
+    metavar="FOLDER|FILE",
+    help="Where it goes: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
+)
+def bundle(session: str | None, results: Path, output: Path | None) -> int:
+    """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
+    folder = find(expanded(results), session)
+    made = make(folder)
+    packed, text = write(made, output and expanded(output))
+    tell(f"archive  {packed}")
+    tell(f"text     {text}")
+    tell(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
+    return 0

@@ -1,0 +1,105 @@
+"""`recovery compare A B`: is B slower than A, each one session or several? With a limit it guards a team's image."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from recovery.analysis.compare import Comparison, Pair, compare, not_measured, slower_pairs
+from recovery.analysis.statistics import LEAST_RUNS
+from recovery.cli.options import PREFIX
+from recovery.cli.report import RESULTS
+from recovery.errors import RecoveryError, TooSlowError, UsageError
+from recovery.linux.files import expanded
+from recovery.model import STARTUP, Session, Verdict, is_second_start, quantity
+from recovery.report.compare import comparison_tables
+from recovery.report.console import Page, print_tables
+from recovery.report.stored_session import find, load, session_names
+from recovery.session.request import parse_share
+
+FORMAT = 2
+
+
+@click.command("compare")
+@click.argument("first")
+@click.argument("second")
+@RESULTS
+@click.option(
+    "--fail-over", metavar="PERCENT", envvar=PREFIX + "FAIL_OVER",
+    help="Exit with 4 where the second is slower by more than that, and significantly.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
+    """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
+    commas."""
+    allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
+    folders = [_folders(expanded(results), names) for names in (first, second)]
+    one, other = ([load(folder) for folder in side] for side in folders)
+    for session in (*one, *other):
+        if session.figure != one[0].figure:
+            raise UsageError(
+                f"{first} measured {_figure(one[0])}, {second} {_figure(session)}: they cannot be compared",
+                "compare sessions of the same question",
+            )
+    found = compare(one, other)
+    compared = [pair for pair in found.pairs if pair.ratio is not None or pair.difference is not None]
+    if not compared:
+        raise UsageError(
+            f"{first} and {second} have nothing in common: {_has(one[0])}; {_has(other[0])}",
+            f"compare sessions of the same versions and {'caches' if one[0].figure == STARTUP else 'variants'}, or of "
+            "one version each",
+        )
+    if as_json:
+        sys.stdout.write(to_json(found))
+    else:
+        names = tuple([folder.name for folder in side] for side in folders)
+        print_tables(comparison_tables(found, (names[0], names[1])), Page())
+    if allowed is not None:
+        _judge(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
+    return 0
+
+
+def _folders(results: Path, names: str) -> list[Path]:
+    whole = names in session_names(results) or Path(names).is_dir()
+    found = [find(results, name) for name in ([names] if whole else names.split(","))]
+    if len(set(found)) < len(found):
+        raise UsageError(f"{names} names a session twice", "name each session once")
+    return found
+
+
+def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
+    for folder, session in second.items():
+        if (why := not_measured(session)) is not None:
+            raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
+        if any(map(is_second_start, session.variants)):
+            raise RecoveryError(
+                f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
+            )
+    for pair in compared:
+        if pair.differs is None:
+            what = "sessions" if pair.one_sessions else "measured runs"
+            raise UsageError(
+                f"--fail-over needs {LEAST_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
+                f"measure with RUNS={LEAST_RUNS} or more, or name one session or {LEAST_RUNS} on each side",
+            )
+    if told := slower_pairs(found, allowed):
+        raise TooSlowError("; ".join(told), "`recovery report SESSION` shows each session")
+
+
+def to_json(found: Comparison) -> str:
+    return json.dumps({"format": FORMAT, **asdict(found)}, indent=2) + "\n"
+
+
+def _figure(session: Session) -> str:
+    return "how long starts take" if session.figure == STARTUP else quantity(session.figure).title
+
+
+def _has(session: Session) -> str:
+    counted = sum(run.verdict is Verdict.MEASURED for run in session.runs)
+    what = f"{session.scenario} of {', '.join(session.versions)} ({', '.join(session.variants)})"
+    return f"{what}, {counted} of {len(session.runs)} runs measured"

@@ -1,0 +1,476 @@
+"""The command that examines the host: what it is, whether it is fit, and what to do where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from recovery.analysis.warnings import told_cached_below
+from recovery.cli.options import NO_ROOT_STEPS, PREFIX
+from recovery.cli.progress_view import harmless
+from recovery.cli.report import DATA
+from recovery.errors import HostUnfitError
+from recovery.linux import docker_engine, host_facts, procfs
+from recovery.linux.cgroups import needed
+from recovery.linux.files import default_data_dir, expanded, why_not_trusted
+from recovery.linux.host_facts import (
+    FANOTIFY,
+    INOTIFY,
+    controllers,
+    cpu_quota,
+    environment,
+    fanotify_refused,
+    number,
+    open_files_limit,
+    other_servers,
+)
+from recovery.linux.page_cache import cachestat_works, own_dropper
+from recovery.linux.privileges import OPTION, RootStep, is_refused, parse_steps, refusal, refusing
+from recovery.linux.procfs import DMI, ec2_instance_type, machine
+from recovery.linux.read_benchmark import FULL, LEFT_OUT, ReadProbe, probe
+from recovery.linux.storage import IN_MEMORY, can_write, device_of, free, nearest, need_for
+from recovery.model import Flavor, Limits, Schema, Version
+from recovery.profiling.samplers import complaints
+
+# What has the doctor found: how is it, why does it matter, and what is to be done?
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    ok: bool | None
+    """None is a note: good to know, but nothing is refused for it."""
+    detail: str
+    why: str
+    """What it has to do with a start."""
+    hint: str = ""
+    """What to do about it; empty where there is nothing to be done."""
+
+
+def told(value: object, unit: str = "") -> str:
+    return "unknown" if value is None else f"{value}{unit}"
+
+
+# What may this user do here, and what does the kernel let him watch? The doctor's checks of rights and limits.
+
+_FEW_FILES = 5000
+
+
+def privileges(data: Path) -> Iterator[Check]:
+    root = os.geteuid() == 0
+    yield Check(
+        "root", True if root else None, "yes" if root else "no",
+        "dropping the host's caches, limits and --trace by fanotify are root's alone", "run as root, where you may",
+    )  # fmt: skip
+    drop = own_dropper() is not None
+    yield Check(
+        "drop_caches",
+        True if drop else None,
+        "may be written" if drop else "may not be written: a container of the engine does it, where there is one",
+        "a cold start begins with an empty cache: files, inodes and names",
+        "without it inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
+    )
+    works = cachestat_works(nearest(data))
+    yield Check(
+        "cachestat",
+        works,
+        {True: "works", False: "says nothing true here", None: "not there"}[works],
+        "it proves that the cache was empty, in a moment for 200,000 files",
+        "mincore is asked instead; cachestat needs Linux 6.5 and no overlay",
+    )
+
+
+def watches(data: Path) -> Iterator[Check]:
+    why = "the server's log is followed by inotify: its ready line is seen within a millisecond"
+    for name, least in (("max_user_watches", 64), ("max_user_instances", 16)):
+        found = number(INOTIFY / name)
+        enough = found is not None and found >= least
+        yield Check(f"inotify {name}", enough, told(found), why, f"sysctl fs.inotify.{name}={least * 8}")
+    yield _fanotify(data)
+    limit = open_files_limit()
+    yield Check(
+        "open files",
+        True if limit is None or limit >= _FEW_FILES else None,
+        "no limit" if limit is None else f"{limit:,}",
+        "a server holds many tables' files open; one that may not opens and closes them again and again",
+        f"raise it: ulimit -Hn {_FEW_FILES}",
+    )
+
+
+def _fanotify(data: Path) -> Check:
+    refused = fanotify_refused(nearest(data))
+    groups, marks = (number(FANOTIFY / name) for name in ("max_user_groups", "max_user_marks"))
+    return Check(
+        "fanotify",
+        True if refused is None else None,
+        f"{refused or 'works'} (groups: {told(groups)}, marks: {told(marks)})",
+        "--trace tells by it which files the server itself opens, in containers too",
+        "inotify is taken instead, which tells anybody's opens; fanotify needs root and Linux 5.9",
+    )
+
+
+def settable(data: Path) -> Iterator[Check]:
+    """Whether the measured server can be held to less than this host has: asked, not tried."""
+    version = procfs.cgroup_version()
+    yield Check(
+        "control groups",
+        None,
+        f"version {told(version)} ({controllers() or 'no controller of use'})",
+        "READ_IOPS, READ_BPS, MEMORY and CPUS are set by them",
+    )
+    quota = cpu_quota()
+    yield Check(
+        "CPU quota of this tool",
+        None,
+        "none" if quota is None else f"{quota:g} CPUs",
+        "servers that are started from here share it, and stand still when it is used up",
+        "" if quota is None else "start the tool outside of that group, or take it for part of the host",
+    )
+    why = "the measured server can be held to less than this host has, as if it were a smaller one"
+    wishes = {
+        "limit on reads": Limits(read_iops=1, read_bps=1),
+        "limit on memory": Limits(memory_bytes=1),
+        "limit on CPUs": Limits(cpus=1),
+    }
+    for name, limits in wishes.items():
+        try:
+            (unit,) = needed(limits, data)
+        except HostUnfitError as error:
+            yield Check(name, None, error.message, why, error.hint)
+        else:
+            yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})", why)
+
+
+# What machine is this, how is it set up, and who else uses it? The doctor's checks of CPU, memory and neighbours.
+
+_BUSY = 0.5
+"""Processes that want a CPU, for each CPU."""
+
+
+def cpu_and_memory() -> Iterator[Check]:
+    facts = machine()
+    yield Check(
+        "CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads"
+    )
+    governor = facts["cpu_governor"]
+    slow = governor in ("powersave", "ondemand", "conservative")
+    yield Check(
+        "governor",
+        None,
+        told(governor),
+        "a CPU that has to speed up first makes short starts longer",
+        "cpupower frequency-set -g performance" if slow else "",
+    )
+    yield Check("transparent huge pages", None, told(facts["thp"]), "they decide how fast a large pool is laid out")
+    yield Check("swappiness", None, told(facts["swappiness"]), "how soon memory goes to the disk in the cache's favour")
+    reclaimed = facts["idle_pageout"]
+    if reclaimed is not None:
+        yield Check(
+            "page cache", None, str(reclaimed), "warm starts are partly cold here", "compare the bytes they read"
+        )
+
+
+def machine_checks() -> Iterator[Check]:
+    facts = machine()
+    yield Check(
+        "system", None, f"{told(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
+        "kernels differ in what they read ahead, and in what they keep in the cache",
+    )  # fmt: skip
+    yield Check(
+        "virtualisation", None, told(facts["virtualisation"]), "a neighbour on the same machine takes CPU and disk time"
+    )
+    if host_facts.looks_like_ec2():
+        found = host_facts.instance()
+        kind = ec2_instance_type(DMI) or found.type
+        yield Check(
+            "EC2 instance",
+            None,
+            ", ".join(filter(None, (kind, found.zone))) or "unknown: the metadata service did not answer",
+            "each type has a limit on IOPS of its own, and small ones live on credits of CPU and disk",
+            "" if kind else 'say which it is: --note "m5.large"; in a container the service may be a hop too far',
+        )
+
+
+def other_load() -> Iterator[Check]:
+    pids = other_servers()
+    yield Check(
+        "other servers",
+        None if pids else True,
+        "pid " + ", ".join(map(str, pids)) if pids else "none",
+        "they share disk, memory and CPU with what is measured",
+        "stop them first",
+    )
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    calm = load < _BUSY * cpus
+    yield Check(
+        "load",
+        True if calm else None,
+        f"{load:.2f} over the last minute",
+        "what else runs takes CPU and disk from what is measured; each run tells how much it was",
+        "see `top`, and end what need not run",
+    )
+
+
+# Which steps that need root would be taken here, when, and what would take their place? Asked, not tried.
+
+_TAKEN = {
+    RootStep.DROP_CACHES: (
+        "before every cold start; for who is not root a short container of the engine does it",
+        "files are evicted one by one, and inodes and names stay warm",
+    ),
+    RootStep.CGROUPS: ("with READ_IOPS, READ_BPS, MEMORY or CPUS", "these are refused"),
+    RootStep.FANOTIFY: ("with --trace", "inotify is taken, which tells anybody's opens"),
+    RootStep.MOUNT: (
+        "where crash-matrix or damage take the power, or the room, from a disk: one in a file, beside the data",
+        "these are left out",
+    ),
+    RootStep.INSTALL: (
+        "where an experiment lacks sysbench, mariadb-dump or perf: apt-get install, and apt-get update where the lists "
+        "are old",
+        "the experiment says what to install",
+    ),
+    RootStep.DEBOOTSTRAP: (
+        "where a server comes from Debian, and no image of it can be pulled",
+        "name a registry that has it (REGISTRY=)",
+    ),
+}
+"""When, and what is done instead."""
+
+
+def root_steps() -> Iterator[Check]:
+    root = os.geteuid() == 0
+    for step, (when, instead) in _TAKEN.items():
+        if is_refused(step):
+            yield Check(step, None, refusal(step), when, instead)
+        elif root:
+            yield Check(step, None, "would be taken", when, f"{OPTION}={step} refuses it: {instead}")
+        else:
+            yield Check(step, None, "not this user's to take", when, instead)
+
+
+# Is there room for the tables, what are they on, and how fast is that? The doctor's checks of the disk.
+
+_TABLES = 200_000
+_REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
+
+
+def room(data: Path) -> Iterator[Check]:
+    yield Check(
+        "data folder", can_write(nearest(data)), str(data), "it lies on the volume under test",
+        "give DATA= a folder that this user may write",
+    )  # fmt: skip
+    if (why := why_not_trusted(data)) is not None:
+        yield Check(
+            "who may write there", False, why, "another user could put other files below a server",
+            "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t",
+        )  # fmt: skip
+    need, there = need_for(_REFERENCE, Schema(_TABLES)), free(data)
+    fewer = "give DATA= another disk, or ask for fewer (TABLES=)"
+    why = f"{_TABLES:,} tables of {_REFERENCE} take so much"
+    enough = there.bytes >= need.bytes
+    yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
+    enough = there.inodes >= need.inodes
+    yield Check("inodes", enough, f"{there.inodes:,} free, {need.inodes:,} needed", why, fewer)
+    memory = procfs.memory_bytes()
+    yield Check(
+        "memory",
+        True if memory > need.bytes else None,
+        f"{memory / 1e9:.1f} GB",
+        f"a start of {_TABLES:,} tables is warm only where memory holds them",
+        "ask for fewer, or take it that a warm start reads from the disk again",
+    )
+
+
+def device_checks(data: Path) -> Iterator[Check]:
+    device = device_of(data)
+    in_memory = device.filesystem in IN_MEMORY
+    yield Check(
+        "filesystem",
+        False if in_memory else None,
+        f"{device.filesystem} ({device.mount_options})",
+        "how it finds files and writes its journal is part of every start; what lies in memory can never be cold",
+        "give DATA= a folder on a disk" if in_memory else "",
+    )
+    yield Check(
+        "device",
+        None,
+        " ".join(filter(None, (device.device, device.model))) or "unknown",
+        "its requests are counted",
+        "" if device.device else "no single block device is behind it, so they are not: take a plain disk",
+    )
+    yield Check("serial", None, told(device.serial), "it tells which volume this was")
+    if (volume := procfs.ebs_volume(device)) is not None:
+        yield Check(
+            "EBS volume",
+            None,
+            volume,
+            "its kind and its IOPS are seen by nobody from in here",
+            'say them yourself: --note "io2, 5000 IOPS"',
+        )
+    elif host_facts.on_xen() and device.model is None:
+        yield Check(
+            "EBS volume",
+            None,
+            "unknown: on Xen a disk tells neither model nor serial",
+            "a report without it cannot be compared",
+            'say which it is: --note "vol-…, gp2, 300 IOPS"',
+        )
+    yield Check("scheduler", None, told(device.scheduler), "it decides which of many requests goes first")
+    none = device.read_ahead_kb == 0
+    yield Check(
+        "read-ahead",
+        None,
+        told(device.read_ahead_kb, " KiB"),
+        "without it every page is a request of its own: a cold start of 5.7 took four times as long",
+        f"blockdev --setra 256 {device.device}, if that is not what you test" if none else "",
+    )
+
+
+def speed(tried: ReadProbe | None) -> Iterator[Check]:
+    if tried is None:
+        return
+    why = "a cold start is mostly small reads, and these are what one costs here: of a file just written, so at best"
+    for name, found in tried.speeds.items():
+        size, _, threads = name.partition("_")
+        detail = f"{found.iops:,} a second; mean {found.mean_ms:.2f} ms, p99 {found.p99_ms:.2f} ms"
+        yield Check(f"{size.removesuffix('k')} KiB reads, {threads} at once", None, detail, why)
+    if not tried.speeds:
+        yield Check("reads", None, f"not tried: {tried.why_not}", why)
+    if (again := tried.again) is not None:
+        cached = told_cached_below(tried.facts())
+        both = f"{again.first_ms} ms, then {again.again_ms} ({again.blocks} blocks of {again.over})"
+        yield Check(
+            "just-read blocks",
+            None,
+            cached or f"not known: {both}; such a cache may hold them already",
+            '"cold" means cold to this machine only: a cache below it is not emptied, and may hold what was just '
+            "written, too",
+            "compare starts over files that had been read as often before" if cached else "",
+        )
+
+
+# Is this host fit for the experiment, and if not, what is to be done?
+
+_PROGRAMS = {
+    "mvn": "fetches 5.7.22, 8.0.15, 8.0.31 and MariaDB; install maven, or give MYSQLD= or ARCHIVE=",
+    "npm": "fetches 5.6.24; install npm, or give MYSQLD= or ARCHIVE=",
+    "apt-get": "fetches libraries that a server lacks; without it, install libaio and libnuma yourself",
+    "dpkg-deb": "unpacks libraries that a server lacks; without it, install libaio and libnuma yourself",
+}
+
+
+def examine(
+    data: Path, *, stackers: Mapping[str, str | None] | None = None, tried: ReadProbe | None = None
+) -> dict[str, tuple[Check, ...]]:
+    """By subject. Touches nothing but a small file in `data` (or above it, where that is not there yet), gone at once.
+
+    `stackers`: the programs that take stacks, with why each cannot. `tried`: how fast the storage was found to be."""
+    return {
+        "Rights": tuple(privileges(data)),
+        "Steps that need root": tuple(root_steps()),
+        "Watching files": tuple(watches(data)),
+        "Room": tuple(room(data)),
+        "Storage": (*device_checks(data), *speed(tried)),
+        "CPU and memory": tuple(cpu_and_memory()),
+        "Machine": tuple(machine_checks()),
+        "Limits for the server": tuple(settable(data)),
+        "Others on this host": tuple(other_load()),
+        "Where servers come from": (*_programs(), _engine()),
+        "Programs that take stacks": tuple(_stackers(stackers or {})),
+    }
+
+
+def _programs() -> Iterator[Check]:
+    for name, use in _PROGRAMS.items():
+        there = shutil.which(name) is not None
+        does, _, instead = use.partition("; ")
+        yield Check(name, True if there else None, "there" if there else "not there", f"it {does}", instead)
+
+
+def _engine() -> Check:
+    """None of them is needed: without one, servers run as local processes."""
+    why = "with an engine, servers run in containers: releases that this host has no libraries for run there too"
+    try:
+        at = docker_engine.endpoint()
+        with closing(docker_engine.connect(at)) as client:
+            found = docker_engine.facts(client, at)
+    except HostUnfitError as error:
+        return Check("container engine", None, error.message, why, error.hint)
+    return Check("container engine", True, "; ".join(found.values()), why)
+
+
+def _stackers(complaints: Mapping[str, str | None]) -> Iterator[Check]:
+    why = "--stacks takes the server's stacks by the first that works: what it was doing, as chains of calls"
+    one_works = None in complaints.values()
+    for name, complaint in complaints.items():
+        hint = "" if one_works else "install eu-stack (elfutils) and run as root; see kernel.yama.ptrace_scope"
+        yield Check(name, True if complaint is None else None, complaint or "works", why, hint)
+
+
+_MARKS = {True: "ok", False: "BAD", None: "note"}
+_WIDTH = 80
+_INDENT = " " * 6
+
+
+@click.command()
+@DATA
+@click.option("--no-probe", is_flag=True, envvar=PREFIX + "NO_PROBE", help="Do not try how fast the storage is.")
+@NO_ROOT_STEPS
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
+def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
+    """Is this host fit for it, and what is it?"""
+    folder = expanded(data or default_data_dir()).absolute()
+    with refusing(parse_steps(no_root_steps)):
+        return _examined(folder, no_probe=no_probe, as_json=as_json)
+
+
+def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
+    tried = LEFT_OUT if no_probe else probe(folder, FULL)
+    found = examine(folder, stackers=complaints(), tried=tried)
+    if as_json:
+        checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
+        told = {"checks": checks, "environment": {**environment(folder), **tried.facts()}}
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(map(harmless, page(found))) + "\n")
+    return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0
+
+
+def page(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
+    """What is checked for one reason says it once.
+
+    Never wider than a small terminal, but for words that must not be broken: a folder's path can be pasted."""
+    for place, (subject, checks) in enumerate((subject, checks) for subject, checks in found.items() if checks):
+        if place:
+            yield ""
+        yield subject
+        said = ""
+        for check in checks:
+            yield from _told(check, why=check.why if check.why != said else "")
+            said = check.why
+    worst = [check.name for checks in found.values() for check in checks if check.ok is False]
+    yield ""
+    yield from _wrapped(f"Not fit: {', '.join(worst)}." if worst else "Fit.", "", "")
+
+
+def _told(check: Check, *, why: str) -> Iterator[str]:
+    yield from _wrapped(f"{check.name}: {check.detail}", f"{_MARKS[check.ok]:<{len(_INDENT)}}", _INDENT)
+    if why:
+        yield from _wrapped(why, f"{_INDENT}  ", f"{_INDENT}  ")
+    if check.hint and check.ok is not True:
+        yield from _wrapped(check.hint, f"{_INDENT[1:]}-> ", f"{_INDENT}  ")
+
+
+def _wrapped(text: str, first: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,98 @@
+"""The command that shows, makes and removes images: images."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from recovery.builds import image_inspect
+from recovery.builds.image import resolve_image
+from recovery.builds.resolve import Sources
+from recovery.cli.options import NO_ROOT_STEPS, PREFIX
+from recovery.cli.report import cell, grid_of, size_text, tell, wide_console
+from recovery.errors import UsageError
+from recovery.linux.docker_engine import connect, endpoint
+from recovery.linux.privileges import parse_steps, refusing
+from recovery.session.request import split_versions
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def images(context: click.Context) -> int:
+    """The images of servers on this host: which, from where, and which were made here."""
+    return _list() if context.invoked_subcommand is None else 0
+
+
+def _list() -> int:
+    found = image_inspect.every(connect())
+    console = wide_console()
+    if not found:
+        console.print("no images of servers on this host; `recovery images build VERSION` makes one")
+        return 0
+    grid = grid_of("name", "version", "size", "made here", "source")
+    for row in found:
+        made = "yes" if row.ours else "no"
+        grid.add_row(cell(row.name), cell(row.version), size_text(row.bytes), made, cell(row.source))
+    console.print(grid)
+    console.print("Sizes count the base with every image that stands on it; it is on the disk once.")
+    return 0
+
+
+@images.command("list")
+def images_list() -> int:
+    """List them."""
+    return _list()
+
+
+@images.command("build")
+@click.argument("versions", nargs=-1, envvar=PREFIX + "VERSION")
+@click.option("--mysqld", metavar="PATH", envvar=PREFIX + "MYSQLD", help="A server of your own.")
+@click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive.")
+@click.option("--registry", metavar="HOST", envvar=PREFIX + "REGISTRY", help="A mirror of the registry.")
+@click.option("--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing.")
+@NO_ROOT_STEPS
+def images_build(
+    versions: tuple[str, ...],
+    mysqld: str | None,
+    archive: str | None,
+    registry: str | None,
+    offline: bool,
+    no_root_steps: str | None,
+) -> int:
+    """Have the image of each VERSION on this host: pulled, or built here."""
+    versions = split_versions(versions)
+    if not versions and mysqld is None:
+        raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
+    if mysqld is not None and len(versions) > 1:
+        raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
+    at = endpoint()
+    client = connect(at)
+    tell(f"the Docker engine at {at}", err=True)
+    sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
+    refused = parse_steps(no_root_steps)
+    for version in versions or (None,):
+        with refusing(refused):
+            build = resolve_image(version, sources, partial(tell, err=True), client)
+        name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
+        tell(f"{name}  {build.version} ({build.version.text})")
+    return 0
+
+
+@images.command("remove")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that were made here and are not in use.")
+def images_remove(names: tuple[str, ...], everything: bool) -> int:
+    """Remove images that were made here, by name or version; no other image is ever touched."""
+    if bool(names) == everything:
+        raise UsageError("say which: names, or --all", "`recovery images` lists them")
+    client = connect()
+    if everything:
+        removed, left = image_inspect.remove_all(client)
+        for name in removed:
+            tell(f"removed {name}")
+        for name in left:
+            tell(f"left {name}: in use")
+    for name in names:
+        tell(f"removed {image_inspect.remove(client, name)}")
+    return 0

@@ -1,0 +1,627 @@
+"""How is what is private replaced, the same by the same, so that a reader still sees what belongs together? Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import platform
+import pwd
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path, PurePath
+from typing import Any
+
+from recovery.analysis.phase_names import ORDER
+from recovery.model import Phase, Run, Session
+
+# Which texts are private by their form, whoever wrote them, on whatever machine? Pure.
+
+PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "w3.org")
+_SERVERS_OWN = frozenset({"root", "mysql", "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"})
+_SYSTEM = (
+    r"/(?:bin|sbin|lib|lib32|lib64|proc|sys)",
+    r"/dev(?!/(?:shm|disk|mapper)/)",
+    r"/usr(?:/local)?/(?:bin|sbin|lib|lib32|lib64|libexec|share)",
+    r"/usr/local/mysql",
+    r"/etc/(?:mysql|my\.cnf|my\.cnf\.d|ssl|hosts|resolv\.conf)",
+    r"/var/(?:lib|log|run)/(?:mysql|mysqld|mariadb)",
+    r"/(?:var/)?run/(?:docker\.sock|mysqld|recovery|test)",
+    r"/tmp/recovery-\w+",  # noqa: S108 - a name that is looked for
+    # Where the tool's own images have their server.
+    r"/opt/server",
+)
+# A folder itself tells nothing either.
+_SYSTEM_ITSELF = r"/(?:usr|etc|var|var/lib|var/log|run|var/run|tmp|var/tmp|home|opt|mnt|usr/local|usr/sbin|etc/mysql)/?"
+_IS_SYSTEM = re.compile(rf"(?:{'|'.join(_SYSTEM)})(?![\w-])|{_SYSTEM_ITSELF}\Z")
+_SOURCE_FILE = re.compile(
+    r".*?(/(?:storage|sql|mysys|extra|libmysqld|include|plugin|strings|vio)/[\w./+-]+\.(?:cc|cpp|c|ic|hh?|hpp))\Z"
+)
+"""A server names the line of its own source that complains, by the path that it had where it was built."""
+
+SENSITIVE = (
+    r"[\w-]*(?:passw(?:or)?d|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential"
+    r"|authorization)s?[\w-]*|[\w-]*pwd"
+)
+_QUOTED = r"""'(?:[^'\n]|'')*'|"[^"\n]*\""""
+_MASKED_TEXT = r"\[[a-z]+(?:-\d+)?\]"
+"""What was masked before."""
+_SAID_OF_ONE = r"(?:generated|deprecated|expired|empty|set|not|required|too|invalid|wrong|missing|stored)\b"
+_SECRET_VALUES = (
+    rf"(?i)((?<![\w-])(?:{SENSITIVE})[\"'`]?\s*(?::=|=>|[=:])\s*(?:bearer\s+|basic\s+)?)"
+    rf"(?!YES\b|NO\b)({_MASKED_TEXT}|{_QUOTED}|[^\s,;'\"\])]+)",
+    rf"(?i)(\btemporary password is generated for \S+\s+)({_MASKED_TEXT}|\S+)",
+    rf"(?i)(\b(?:password|passphrase|token|secret)\s+is\s+(?!{_SAID_OF_ONE}))({_MASKED_TEXT}|{_QUOTED}|\S+)",
+    rf"(?i)(\binit_(?:connect|file|slave|replica)\s*=\s*)({_MASKED_TEXT}|{_QUOTED}|\S+)",
+    rf"(--password\s+|\b(?:mysql|mysqladmin|mysqldump|mariadb)\b[^\n]*\s-p)({_MASKED_TEXT}|\S{{3,}})",
+    rf"(\s(?:-u|--user)[\s=]+[^\s:]+:)({_MASKED_TEXT}|\S+)",
+    rf"(?i)(\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+)?)({_QUOTED})",
+    rf"(?i)(\bpassword\s*\(\s*)({_QUOTED})",
+    r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9+/._~-]{16,}=*)",
+)
+_SECRETS_BY_FORM = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-|sk-)[\w-]{16,}",
+)
+_NAME = rf"""(?:[^\s'"`,;:()<>|{{}}\\=\[\]]|{_MASKED_TEXT})"""
+_PATH = rf"/+(?=[\w.@%+~\[-]){_NAME}+"
+_FOLDERS = r"[\w.-]+(?:/[\w.-]+)*"
+_TOP = "com|net|org|edu|gov|io|cloud|eu|example"
+_COUNTRY = r"(?<![\w.\]@-])(?:[a-z][a-z0-9-]*\.){2,}(?!cc|hh|so|in|pl|py)[a-z]{2}(?![\w-]|\.\w)"
+_INNER = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amazonaws\.com"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    kind: str
+    found: re.Pattern[str]
+    """The last group is what is private; without groups it is all of it."""
+    private: Callable[[str], bool] = bool
+
+
+def is_system(path: str) -> bool:
+    """Every machine has it."""
+    return ".." not in path and _IS_SYSTEM.match(re.sub(r"/+", "/", path)) is not None
+
+
+def source_file(path: str) -> str | None:
+    """`/storage/innobase/log/log0recv.cc`, of whatever folder it was built in."""
+    found = _SOURCE_FILE.fullmatch(path)
+    return found and found[1]
+
+
+def is_public(host: str) -> bool:
+    return any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES)
+
+
+def is_foreign_url(url: str) -> bool:
+    """One of a place that not everybody knows, or that bears more than an address."""
+    scheme, _, rest = url.partition("://")
+    if scheme in ("unix", "file"):
+        return not is_system(rest)
+    host = re.split(r"[/?#]", rest)[0]
+    return not is_public(host) or "?" in rest or "@" in rest
+
+
+def is_address(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified or text == "255.255.255.255")
+
+
+def _is_account(text: str) -> bool:
+    """Not the server's own, nor a symbol and its version."""
+    name, _, host = re.sub("['`]", "", text).partition("@")
+    if host in ("localhost", "%", "") and name in _SERVERS_OWN:
+        return False
+    return host not in ("plt", "sha256", "sha512") and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
+
+
+def _is_site(name: str) -> bool:
+    return not is_public(name)
+
+
+def _is_path(path: str) -> bool:
+    return not is_system(path)
+
+
+def _is_card(text: str) -> bool:
+    """By the check digit that all of them have (Luhn's)."""
+    digits = [int(digit) for digit in reversed(re.sub(r"\D", "", text))]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[1::2]]
+    return any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
+
+
+def _compiled(kind: str, texts: tuple[str, ...], private: Callable[[str], bool] = bool) -> tuple[Pattern, ...]:
+    return tuple(Pattern(kind, re.compile(text), private) for text in texts)
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    *_compiled("secret", (*_SECRETS_BY_FORM, *_SECRET_VALUES)),
+    *_compiled("url", (r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"`<>\\)]+",), is_foreign_url),
+    *_compiled("secret", (r"(?<![\w/])([\w.+-]+:[^\s:@/'\"]+)(?=@[\w.\[-]+)",)),
+    *_compiled("arn", (r"\barn:aws[\w-]*:[^\s'\",]+",)),
+    *_compiled("volume", (r"\bvol-?[0-9a-f]{8,17}\b", r"\bsnap-[0-9a-f]{8,17}\b")),
+    *_compiled("instance", (r"\bi-[0-9a-f]{8,17}\b", r"\beni-[0-9a-f]{8,17}\b")),
+    *_compiled("uuid", (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",)),
+    *_compiled("mac", (r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])",)),
+    *_compiled(
+        "account",
+        (r"(?<![\w/@.])'[^'\s@]+'@'[^'\s]+'", r"(?<![\w/@.+-])[A-Za-z][\w.+-]*@[A-Za-z][\w-]*(?:\.[\w-]+)*(?![\w@(])"),
+        _is_account,
+    ),
+    # In quotes a path may have blanks in it.
+    *_compiled(
+        "path", (r"(?<![\w\])])'(/[^'\n]+)'", r'(?<![\w\])])"(/[^"\n]+)"', r"(?<![\w\])])`(/[^`\n]+)`"), _is_path
+    ),
+    *_compiled("path", (rf"(?<!\])/(?:home|Users)/{_NAME}+",)),
+    # What follows a letter is no path (MB/s), unless the letter is a compiler's.
+    *_compiled("path", (rf"(?<![\w.\]/~*<>)])(?!(?<=:)//)({_PATH})", rf"(?<=\s-[ILB])({_PATH})"), _is_path),
+    *_compiled("path", (rf"(?<![\w/\]])~[\w-]*/{_NAME}+",)),
+    *_compiled("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
+    *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")),
+    *_compiled("host", (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP})(?![\w-]|\.\w)", _COUNTRY), _is_site),
+    # Of an image, what is between its registry and its own name.
+    *_compiled(
+        "repository",
+        (
+            rf"(?:\[registry(?:-\d+)?\]|(?<![\w.-])(?:localhost|127\.0\.0\.1):\d+)/({_FOLDERS})(?=/[\w.-])",
+            rf"\[host(?:-\d+)?\](?::\d+)?/({_FOLDERS})(?=/[\w.-]+(?::\w|@sha256:))",
+        ),
+    ),
+    *_compiled("serial", (r"(?i)\bserial(?:\s+(?:no|number))?\s*[:=#]?\s+(?=\S*\d)([A-Za-z0-9-]{6,})",)),
+    *_compiled("address", (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d|-MariaDB|-log|-\d+')",), is_address),
+    *_compiled(
+        "address",
+        (r"(?i)(?<![\w:.])(?:fe80|f[cd][0-9a-f]{2}|[23][0-9a-f]{3}):[0-9a-f:]*[0-9a-f](?![\w:])",),
+        is_address,
+    ),
+)
+
+_SAID = rf"{_MASKED_TEXT}|{_QUOTED}|[^\s,;'\"\])]+"
+OWN_WORDS: tuple[Pattern, ...] = (
+    *_compiled(
+        "host",
+        (
+            r"(?i)((?<![\w-])host(?:name)?\s*[:=]\s*)([a-z][\w-]*)(?![\w.-])",
+            r"(?i)((?<![\w-])(?:host|server|node|machine)\s+)((?=[a-z_]*[\d-])[a-z][\w-]*)(?![\w.-])",
+        ),
+    ),
+    *_compiled(
+        "secret",
+        (
+            rf"(?i)((?<![\w-])(?:pw|pass|pin|api[ _-]?key)['\"]?\s*(?:[:=]\s*|-\s+))({_SAID})",
+            rf"(?i)((?<![\w-])(?:pw|pwd|password|passwd)['\"]?\s+(?:is\s+|[:=-]\s*)?)({_SAID})",
+        ),
+    ),
+    *_compiled("secret", (r"(?<![0-9.-])[0-9](?:[ .-]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
+)
+"""Private in the user's own words. In a server's log a number of 13 to 19 digits is a position of the redo log, and one
+in ten of them looks like a card's."""
+
+ACCOUNTS = tuple(pattern for pattern in PATTERNS if pattern.kind == "account")
+
+# What names a user or a host somewhere, and is then private wherever else it stands.
+NAMES: tuple[Pattern, ...] = (
+    *_compiled(
+        "user",
+        (r"[/\\](?:home|Users)[/\\]([\w.-]+)", r"(?i)(?<![\w-])(?:--?)?(?:login|user ?name|logname|user)=([\w.-]+)"),
+    ),
+    *_compiled(
+        "host",
+        (
+            r"/([\w.-]+)\.pid\b",
+            r"(?<![\w./-])([\w.-]+?)-(?:relay-bin|bin|slow)\b(?=[.'\"\s]|$)",
+            r"(?i)(?<![\w-])(?:report[_-]host|host ?name|nodename)\s*(?:[=:]\s*'?|')([A-Za-z][\w.-]+)",
+            r"(?:--host[= ]|(?<![\w-])host=)([A-Za-z][\w.-]+)",
+            r"\(bind-address\): '([\w.-]+)'|'([\w.-]+)' resolves to ",
+            rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INNER}))(?![\w-]|\.\w)",
+        ),
+    ),
+)
+
+
+# Which exact texts are private, as this session and this host tell? Found before anything is masked. Pure.
+
+Literal = tuple[str, str]
+"""What it is, and how it is spelled."""
+
+NAMING = frozenset({"user", "host"})
+"""Kinds that are words among words."""
+LEAST_LETTERS = 3
+LEAST_SECRET = 5
+"""A shorter value of a secret option is masked where it is said to be one, and nowhere else."""
+_SECRET_OPTION = re.compile(
+    rf"(?i)@?(?:loose_)?(?:{SENSITIVE}|init_(?:connect|file|slave|replica)|report_\w+|keyring_\w+|\w*_keyring\w*)"
+)
+_NO_SECRETS = frozenset({"false", "default", "system", "statement", "mixed"})
+_IDENTITY = re.compile(r"(?:device_)?serial|ebs_volume|.*(?:_serial|_uuid|_id|hostname|instance_id|account)")
+_KINDS = {"device_serial": "serial", "ebs_volume": "volume", "hostname": "host"}
+_NAMING_OPTIONS = {"report_host": "host", "report_user": "user"}
+"""Secret as an option's value; elsewhere they are names like others."""
+_PLACES = ("template", "insert_template", "mysqld", "results")
+_PLACE_WORDS = ("--template", "--insert-template", "--mysqld", "--results")
+_NO_PRIVATE_WORD = frozenset(
+    {"root", "mysql", "mysqld", "mariadb", "mariadbd", "percona", "recovery", "localhost", "unknown", "nobody", "none"}
+    | {"linux", "debian", "ubuntu", "docker", "server", "client", "host", "data", "test", "user", "admin", "cold"}
+    | {"warm", "binlog", "tables", "system", "files", "process", "database", "discovery", "local", "general", "amd"}
+    | {"intel", "amazon", "slow", "error", "from", "for", "the", "and", "does", "could", "true", "false", "null"}
+    | {"secret", "path", "home", "build", "url", "registry", "repository", "account", "address", "serial", "volume"}
+    | {"instance", "uuid", "mac", "arn", "mail", "smtp", "www", "web", "app", "dev", "prod", "internal", "second"}
+    | {"master", "slave", "source", "replica", "replication", "primary", "backup", "monitor", "cluster", "event"}
+    | {"event_scheduler", "info", "note", "warning", "support", "bugs", "bug", "git", "github", "cache", "disk", "log"}
+    | {"start", "time", "page", "redo", "undo", "innodb", "engine", "image", "version", "cloud", "example", "mirror"}
+    | {"query", "running", "finished", "interrupted", "aborted", "signal", "exit", "perf", "gdb", "inotify"}
+    | {field.name for noun in (Session, Run, Phase) for field in fields(noun)}
+    | {word for name in ORDER for word in name.split()}
+)
+"""Masking one of these would hide what the report is about; and it names nobody."""
+
+
+def is_secret_option(name: str) -> bool:
+    return _SECRET_OPTION.fullmatch(name.strip().lstrip("-").replace("-", "_")) is not None
+
+
+def _kind_of_option(name: str) -> str:
+    bare = name.strip().lstrip("-@").replace("-", "_").lower().removeprefix("loose_")
+    return _NAMING_OPTIONS.get(bare, "secret")
+
+
+def identity_kind(key: str) -> str | None:
+    """Of a fact that tells this machine from all others; None for other facts."""
+    name = key.removeprefix("@")
+    return _KINDS.get(name, "id") if _IDENTITY.fullmatch(name) else None
+
+
+def words_of(text: object) -> list[str]:
+    """As a shell would part them."""
+    try:
+        return shlex.split(str(text or ""))
+    except ValueError:
+        return str(text).split()
+
+
+def of_session(session: Session) -> Iterator[Literal]:
+    settings = session.settings
+    command = words_of(session.command)
+    yield from (
+        ("data", place) for place in (*_texts(settings, ("data",)), *_after(command, ("--data",))) if _deep(place)
+    )
+    places = (*_texts(settings, _PLACES), *_after(command, _PLACE_WORDS))
+    yield from (("path", place) for place in places if _deep(place) and not is_system(place))
+    for registry in (*_texts(settings, ("registry",)), *_after(command, ("--registry",))):
+        if "/" in (place := re.sub(r"^(?:\w+://)?(?:[^/@]*@)?", "", registry).rstrip("/")):
+            # A folder of it: images lie below.
+            yield "registry", place
+        yield from _host_of(registry)
+    for image in (*_texts(settings, ("image",)), *_after(command, ("--image",))):
+        if "/" in image and re.search(r"[.:]", image.split("/")[0].rpartition("@")[2]):
+            yield from _host_of(image)
+    given = [*words_of(settings.get("set")), *command, *_of_variants(settings.get("variants"))]
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if equals and is_secret_option(name):
+            yield _kind_of_option(name), value
+    for known in (settings, session.environment):
+        yield from _of_facts(known)
+    for said in session.servers.values():
+        yield from _of_facts(said)
+
+
+def of_names(texts: Iterable[str]) -> Iterator[Literal]:
+    """Names that any of these texts gives away."""
+    for text in texts:
+        for pattern in NAMES:
+            for found in pattern.found.finditer(text):
+                name = next(filter(None, found.groups()))
+                yield pattern.kind, name
+                if pattern.kind == "host":
+                    yield "host", name.partition(".")[0]
+        for pattern in ACCOUNTS:
+            for found in pattern.found.finditer(text):
+                if pattern.private(found[0]) and text[max(0, found.start() - 1) : found.start()] != ":":
+                    yield from _of_account(found[0])
+
+
+def _of_account(account: str) -> Iterator[Literal]:
+    """`'repl'@'db8.acme.com'`: both are private elsewhere too, unless it is a public site's, or a unit of systemd's."""
+    user, _, host = account.replace("'", "").partition("@")
+    if is_public(host) or host.endswith((".service", ".socket", ".target", ".slice")):
+        return
+    yield "user", user
+    host = host.removeprefix("%.")
+    if "%" not in host:
+        yield "host", host
+        yield "host", host.partition(".")[0]
+
+
+def kept(literals: Iterable[Literal]) -> tuple[Literal, ...]:
+    """Each once, the longest first, so that none is cut by a part of it; without words that name nobody."""
+    found: dict[str, str] = {}
+    for kind, text in literals:
+        text = text.strip().rstrip("/") if kind in ("data", "path", "home") else text.strip()
+        least = LEAST_SECRET if kind == "secret" else LEAST_LETTERS
+        if len(text) >= least and not (kind in NAMING and _names_nobody(text)) and text.lower() not in _NO_SECRETS:
+            found.setdefault(text, kind)
+    return tuple(sorted(((kind, text) for text, kind in found.items()), key=lambda one: (-len(one[1]), one[1])))
+
+
+def _names_nobody(text: str) -> bool:
+    return text.lower() in _NO_PRIVATE_WORD or not re.search(r"[A-Za-z]", text)
+
+
+def _deep(place: str) -> bool:
+    return place.startswith("/") and len(PurePath(place).parts) > 1
+
+
+def _texts(facts: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+    yield from (value for name in names if isinstance(value := facts.get(name), str) and value)
+
+
+def _after(command: list[str], names: Iterable[str]) -> Iterator[str]:
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        for name in names:
+            if word == name:
+                yield following
+            elif word.startswith(f"{name}="):
+                yield word.partition("=")[2]
+
+
+def _of_variants(variants: object) -> Iterator[str]:
+    for variant in words_of(variants):
+        yield from variant.partition(":")[2].split(",")
+
+
+def _host_of(place: str) -> Iterator[Literal]:
+    """The registry's host, and whom it knows."""
+    bare = re.sub(r"^\w+://", "", place).split("/")[0]
+    account, _, host = bare.rpartition("@")
+    if account:
+        yield "secret", account
+        yield "secret", account.partition(":")[2]
+    if re.sub(r":\d+$", "", host) not in ("localhost", "127.0.0.1", ""):
+        yield "registry", host
+
+
+def _of_facts(facts: Mapping[str, object]) -> Iterator[Literal]:
+    for key, value in facts.items():
+        if isinstance(value, str) and value:
+            if is_secret_option(key):
+                yield _kind_of_option(key), value
+            elif kind := identity_kind(key):
+                yield kind, value
+
+
+# Who and what is this host, that none of it gets into an archive? Its names, its users', and what they keep secret.
+
+_HOSTS = Path("/etc/hosts")
+_USERS = ("USER", "LOGNAME", "SUDO_USER")
+_SECRET = re.compile(rf"(?i){SENSITIVE}")
+
+
+def of_host(environment: Mapping[str, str], hosts: Path = _HOSTS) -> Iterator[Literal]:
+    yield from (("host", name) for name in _host_names(environment, hosts))
+    yield from (("user", environment.get(name, "")) for name in _USERS)
+    yield "home", environment.get("HOME", "")
+    for number in {os.getuid(), os.geteuid()}:
+        with suppress(KeyError):
+            user = pwd.getpwuid(number)
+            yield "user", user.pw_name
+            yield "user", user.pw_gecos.partition(",")[0]
+            yield "home", user.pw_dir
+    yield from (("secret", value) for name, value in environment.items() if _SECRET.fullmatch(name))
+
+
+def _host_names(environment: Mapping[str, str], hosts: Path) -> Iterator[str]:
+    """Its own, and what else this address is called in its own list. No server is asked."""
+    own = {platform.node(), environment.get("HOSTNAME", "")} - {""}
+    with suppress(OSError):
+        for line in hosts.read_text(encoding="utf-8", errors="replace").splitlines():
+            _, *names = line.partition("#")[0].split() or [""]
+            if own & set(names):
+                yield from names
+    for name in own:
+        yield name
+        yield name.partition(".")[0]
+
+
+_NUMBERED = frozenset({"path", "url", "account", "address", "uuid"})
+"""Kinds of which there are often several: even the first has a number."""
+_WITHOUT_NUMBER = frozenset({"secret", "build"})
+"""Not even that two of them are the same is told."""
+_OPEN = frozenset({"environment", "settings", "servers"})
+"""Of these the keys are no names of ours."""
+_SHELL = frozenset({"command", "set", "variants"})
+_MASKED = re.compile(r"\[[a-z]+(?:-\d+)?\]")
+_DOMAIN = (
+    r"(?:\.(?!(?:err|log|pid|sock|cnf|ini|txt|json|md|csv|svg|html|folded|sql|sh|pem|index|tar|gz)(?![\w-]))[\w-]+)*"
+)
+"""What may follow a host's name and is private with it; the end of a file's name is not."""
+_HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
+
+
+@dataclass
+class Mask:
+    """Replaces texts, and remembers by what, how often and where; never what stood there."""
+
+    literals: tuple[Literal, ...]
+    file: str = ""
+    """That is under way."""
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How often by file, by placeholder."""
+    _given: dict[tuple[str, str], str] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._kinds = {_same(kind, text): kind for kind, text in self.literals}
+        self._exact = _any_of([one for one in self.literals if one[0] not in NAMING])
+        self._names = _any_of([one for one in self.literals if one[0] in NAMING])
+
+    def text(self, text: str) -> str:
+        """What is known, longest first; what has the form; then names, which may be parts of such."""
+        text = self._formed(PATTERNS, self._exact.sub(self._by_spelling, text))
+        return self._names.sub(self._by_spelling, text)
+
+    def value(self, value: Any, *keys: str) -> Any:
+        """Of JSON, below these keys."""
+        if isinstance(value, dict):
+            return {self._key(name, keys): self.value(one, *keys, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self.value(one, *keys) for one in value]
+        # One of four words, or the session could not be read again.
+        return self._string(value, keys) if isinstance(value, str) and value and keys[-1:] != ("verdict",) else value
+
+    def _string(self, value: str, keys: tuple[str, ...]) -> str:
+        key = keys[-1] if keys else ""
+        kind = "secret" if is_secret_option(key) else identity_kind(key) if keys and keys[0] in _OPEN else None
+        if kind is not None:
+            return self._put(kind, value)
+        if key in _SHELL:
+            return shlex.join(self._word(word) for word in words_of(value))
+        if keys[:1] == ("settings",):
+            value = self._formed(OWN_WORDS, value)
+        return self._options(value) if key == "options" else self.text(value)
+
+    def name(self, name: str) -> str:
+        """Of a file: what is left can be part of any archive, and of a list of checksums."""
+        return re.sub(r"[^\w.+\[\]@-]", "_", self.text(name), flags=re.ASCII)
+
+    def _key(self, name: str, keys: tuple[str, ...]) -> str:
+        ours = not keys or keys[0] not in _OPEN or re.fullmatch(r"@?[a-z_0-9]+", name)
+        return name if ours else self.text(name)
+
+    def _word(self, word: str) -> str:
+        """Of a command: `name=value`, or a variant's `label:name=value,name=value`."""
+        word = self._formed(OWN_WORDS, word)
+        label, colon, pairs = word.partition(":")
+        if colon and "=" in pairs and not pairs.startswith(" ") and "=" not in label and "/" not in label:
+            return self.text(f"{label}:") + ",".join(self._word(pair) for pair in pairs.split(","))
+        name, equals, value = word.partition("=")
+        if equals and value and is_secret_option(name):
+            return f"{name}={self._put('secret', value)}"
+        return self.text(word)
+
+    def _options(self, told: str) -> str:
+        """Names and values parted by blanks, though a value may have some itself."""
+        parts = []
+        for part in re.split(r"\s+(?=[a-z][a-z0-9_.]*=)", told):
+            name, equals, value = part.partition("=")
+            if equals and value and is_secret_option(name):
+                parts.append(f"{name}={self._put('secret', value)}")
+                if name.removeprefix("loose_").startswith("init_") and value not in self._kinds:
+                    # SQL: where it ends cannot be told.
+                    break
+            else:
+                parts.append(self.text(part))
+        return " ".join(parts)
+
+    def _by_spelling(self, found: re.Match[str]) -> str:
+        text = known = found[0]
+        while known and known not in self._kinds and known.lower() not in self._kinds:
+            # With the domain that it was followed by.
+            known = known.rpartition(".")[0]
+        return self._put(self._kinds.get(known) or self._kinds.get(known.lower(), "secret"), text)
+
+    def _formed(self, patterns: tuple[Pattern, ...], text: str) -> str:
+        for pattern in patterns:
+            text = pattern.found.sub(lambda found, one=pattern: self._by_form(one, found), text)  # type: ignore[misc]
+        return text
+
+    def _by_form(self, pattern: Pattern, found: re.Match[str]) -> str:
+        group = found.re.groups
+        text = found[group]
+        if pattern.kind == "path":
+            text = text.rstrip(".")
+        if not pattern.private(text):
+            return found[0]
+        put = self._path(text) if pattern.kind == "path" else self._put(pattern.kind, text)
+        start = found.start(group) - found.start()
+        return found[0][:start] + put + found[0][start + len(text) :]
+
+    def _path(self, path: str) -> str:
+        if source := source_file(path):
+            return self._put("build", path.removesuffix(source)) + source
+        bare = path.rstrip("/") or path
+        return self._put("home" if _HOME.fullmatch(bare) else "path", bare)
+
+    def _put(self, kind: str, text: str) -> str:
+        if _MASKED.fullmatch(text):
+            return text
+        same = (kind, _same(kind, text))
+        if kind in _WITHOUT_NUMBER:
+            placeholder = f"[{kind}]"
+        else:
+            placeholder = self._given.get(same) or self._new(kind)
+            self._given[same] = placeholder
+        in_file = self.counts.setdefault(placeholder, {})
+        in_file[self.file] = in_file.get(self.file, 0) + 1
+        return placeholder
+
+    def _new(self, kind: str) -> str:
+        number = self._numbers.get(kind, 0) + 1
+        self._numbers[kind] = number
+        return f"[{kind}-{number}]" if number > 1 or kind in _NUMBERED else f"[{kind}]"
+
+
+def masked_list(mask: Mask) -> str:
+    """The list of what was masked, without a word of it."""
+    lines = [
+        "What was masked in this archive: placeholder, how often, and in which files.",
+        "The same text has the same placeholder everywhere. The originals are in no file here.",
+        "",
+    ]
+    for placeholder, files in sorted(mask.counts.items()):
+        kind = placeholder.strip("[]").rpartition("-")[0] or placeholder.strip("[]")
+        lines.append(f"{placeholder}  {_MEANINGS.get(kind, kind)}, {sum(files.values())} times")
+        lines += [f"    {count} in {name}" for name, count in sorted(files.items())]
+    return "\n".join([*lines, *([] if mask.counts else ["nothing"])]) + "\n"
+
+
+_MEANINGS = {
+    "secret": "a password, a token, or an option that may hold one",
+    "data": "the folder of the data directories",
+    "path": "a file or folder of the user's",
+    "home": "a home folder",
+    "build": "the folder in which the server was built",
+    "user": "a user's name",
+    "host": "a host's name",
+    "url": "an address of a site that not everybody knows",
+    "registry": "a registry of images",
+    "repository": "where in its registry an image is",
+    "account": "a user at a host",
+    "address": "an IP address",
+    "serial": "the serial number of a device",
+    "volume": "the id of a volume",
+    "id": "an id of this machine",
+    "instance": "the id of an instance",
+    "uuid": "a UUID",
+    "mac": "a network card's address",
+    "arn": "a name in a cloud account",
+}
+
+
+def _any_of(literals: list[Literal]) -> re.Pattern[str]:
+    # What can match nowhere, where there is none.
+    return re.compile("|".join(_spelled(kind, text) for kind, text in literals) or r"(?!)")
+
+
+def _spelled(kind: str, text: str) -> str:
+    exact = re.escape(text)
+    if kind == "user":
+        return rf"(?<![A-Za-z0-9_]){exact}(?![A-Za-z0-9_])"
+    if kind in ("host", "registry"):
+        return rf"(?i:(?<![A-Za-z0-9_]){exact}{_DOMAIN}(?![A-Za-z0-9_]))"
+    if kind == "home":
+        # What is below is masked as a whole.
+        return rf"{exact}(?![\w/.-])"
+    return rf"{exact}(?![\w-])" if kind in ("data", "path") else exact
+
+
+def _same(kind: str, text: str) -> str:
+    return text.lower() if kind in ("host", "registry") else text

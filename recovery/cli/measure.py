@@ -1,0 +1,403 @@
+"""The commands that measure: cold-recovery, warm-recovery, crash-recovery, clean-start, scale."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, nullcontext, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from recovery.analysis.compare import not_compared, not_measured, slower_than_baseline
+from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.resolve import Sources, known_version, known_wanted, offers, resolve
+from recovery.cli.options import (
+    FOLDER,
+    PREFIX,
+    Decorator,
+    measuring_options,
+    refuse_foreign,
+    repeat_command,
+    with_defaults,
+    working_options,
+)
+from recovery.cli.parse import make_request
+from recovery.cli.progress_view import FAINT, Screen, SessionNarrator
+from recovery.cli.report import cell, tell
+from recovery.errors import HostUnfitError, RecoveryError, TooSlowError, UsageError
+from recovery.experiments import SCENARIOS, find_scenario
+from recovery.experiments.experiment import Scenario
+from recovery.experiments.scale import SCALE
+from recovery.linux.cgroups import needed, words
+from recovery.linux.files import DEFAULT_RESULTS, expanded, mark
+from recovery.linux.locks import lock_path
+from recovery.linux.privileges import refusing
+from recovery.linux.storage import free
+from recovery.model import Extra, Layout, Schema, Session, Version
+from recovery.mysqld.datadir import DataDirs
+from recovery.mysqld.options import merge
+from recovery.profiling.samplers import programs
+from recovery.report import console as console_report
+from recovery.report.console import Page
+from recovery.report.stored_session import REPORT, load
+from recovery.report.write import write_reports
+from recovery.session import progress as session_progress
+from recovery.session.datadirs import may_alternate, refuse
+from recovery.session.engine import IN_CONTAINERS, LOCAL, choose, where
+from recovery.session.estimate import duration_text, seconds_for
+from recovery.session.plan import is_over, left_out, places_for
+from recovery.session.prepare import foresee
+from recovery.session.progress import Progress
+from recovery.session.request import DEFAULT_POINTS, Request
+from recovery.session.resume import FINISHED, Left, find_left, refuse_running, tidy
+from recovery.session.run import run_session
+from recovery.workload.schema import check_template, need_of
+
+# What would be run? Plan, disk, inodes and time, with nothing downloaded, built or started.
+
+_TOLD = {Extra.STACKS: "stacks are taken", Extra.WAITS: "waits are counted"}
+
+
+def tell_plan(request: Request, console: Console) -> None:
+    check_template(request.schema)
+    needed(request.limits, request.data)
+    if request.stacks is not None:
+        programs(request.stacks)
+
+    def say(line: str) -> None:
+        console.print(cell(line), soft_wrap=True)
+
+    foresee(request, say=say)
+    for line in _plan(request):
+        say(line)
+
+
+def _plan(request: Request) -> Iterator[str]:
+    scenario = find_scenario(request.scenario)
+    wanted = [known_wanted(text) for text in request.versions]
+    if request.engine == LOCAL:
+        for text in request.versions:
+            known_version(text)
+    names = {one.like: one.text for one in wanted if one.release is None}
+    versions = [one.like for one in wanted] or _asked(request.mysqld)
+    if not versions:  # told when it is there; until then it is taken for the default
+        versions = [known_version(DEFAULT_VERSION)]
+        names = {versions[0]: str(request.image or request.mysqld)}
+    variants = request.measured
+    places = places_for(versions, variants)
+    room = free(request.data)
+    runs = request.runs + len(request.extras)
+    run_by = where(request)
+    yield scenario.question
+    yield f"  servers run {run_by}"
+    for name in names.values():
+        yield f"  {name} is asked for its version at the start"
+    for told in (*request.unasked, *left_out([one for one in versions if one not in names], variants)):
+        yield f"  {told}"
+    schemas = [place.schema(request.schema) for place in places]
+    given = dict(request.settings)
+    needs = [
+        need_of(check_template(schema), place.version, schema, merge(given, dict(place.settings)))
+        for place, schema in zip(places, schemas, strict=True)
+    ]
+    for place, schema, need in zip(places, schemas, needs, strict=True):
+        refuse(place.version, schema)
+        here = [variant for variant in variants if is_over(variant, place)]
+        name = " ".join((names.get(place.version, str(place.version)), *place.words))
+        fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
+        server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
+        seconds = seconds_for(
+            place.version,
+            schema,
+            runs=runs,
+            variants=here,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
+        )
+        time = duration_text(seconds)
+        yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
+    yield f"  data in {request.data}: {room} free"
+    for info in DataDirs(request.data).list():
+        yield f"  there already: {info.key} ({info.status})"
+    if request.limits:
+        yield f"  the measured server is limited to {words(request.limits)}"
+    alternating = may_alternate(needs, room, growing=bool(request.points))
+    plan = request.plan(versions, variants, alternating=alternating)
+    yield f"  order: {plan.order}, if nothing is built yet"
+    for trial in plan.trials:
+        name = names.get(trial.version, str(trial.version))
+        extra = f", {_TOLD[trial.extra]}" if trial.extra else ""
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
+    yield "Times are rough: rates seen on a 2-core machine, not measured here."
+
+
+def _tables(schema: Schema) -> str:
+    files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
+    return f"{schema.total_tables:,} tables{files}"
+
+
+def _asked(mysqld: str | None) -> list[Version]:
+    """A server of the user's own that lies here unpacked tells its version, unless libraries had to be fetched."""
+    if mysqld is None or "://" in mysqld or not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
+        return []
+    try:
+        return [resolve(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
+    except HostUnfitError:
+        return []
+
+
+def _whereabouts(version: Version, *, in_images: bool) -> str:
+    if in_images:
+        return "an image"
+    cached = {offer.version for offer in offers() if offer.cached}
+    return "in the cache" if str(version) in cached else "to be fetched"
+
+
+def commands() -> tuple[click.Command, ...]:
+    return tuple(_command(scenario) for scenario in SCENARIOS)
+
+
+def _command(scenario: Scenario) -> click.Command:
+    works = scenario.experiment is not None
+    short = scenario.title if works else f"{scenario.title}, {_caches(scenario)}"
+
+    @click.command(scenario.name, help=_help(scenario), short_help=f"{short}.")
+    @(working_options(scenario) if works else _of_starts(scenario))
+    @click.pass_context
+    def command(context: click.Context, /, **given: Any) -> int:
+        refuse_foreign(os.environ, context.command)
+        return measure(scenario.name, given)
+
+    return _PREDICT(command) if scenario is SCALE else command
+
+
+_PREDICT = click.option("--predict", metavar="N", help="And how long would a start take with N tables?")
+
+
+def _of_starts(scenario: Scenario) -> Decorator:
+    if scenario is not SCALE:
+        return measuring_options
+    return lambda command: with_defaults(measuring_options(command), {"tables": " ".join(DEFAULT_POINTS)})
+
+
+def _caches(scenario: Scenario) -> str:
+    return " and ".join(cache.value for cache in scenario.caches)
+
+
+def _help(scenario: Scenario) -> str:
+    how = "" if scenario.experiment else f"Measured with {_caches(scenario)} cache. "
+    return f"{scenario.question}\n\n{how}Results go to --results, one folder each."
+
+
+def measure(scenario: str, given: dict[str, Any]) -> int:
+    dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
+    request = make_request(scenario, given)
+    check_json(json_to)
+    if dry_run and json_to:
+        raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
+    if dry_run:
+        _narrator(request, quiet=quiet).say(f"$ {request.command}", FAINT)
+        with refusing(request.refused):
+            tell_plan(request, Page())
+        return 0
+    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to))
+
+
+def check_json(json_to: str | None) -> None:
+    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
+        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+
+
+def exit_code(request: Request, session: Session) -> int:
+    if not_measured(session) is not None:
+        return 1
+    if request.fail_over is not None and (unjudged := not_compared(session)):
+        raise RecoveryError(
+            f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
+            "see the report for the runs that are no warm starts, or do not count",
+        )
+    if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
+        raise TooSlowError("; ".join(told), "the report says where the time went")
+    return 0
+
+
+class SessionInterruptedError(RecoveryError):
+    """By Ctrl-C, SIGTERM or a closed terminal; there is something to go on with."""
+
+    exit_code = 130
+
+
+def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Left | None = None) -> Session:
+    """What was kept of one that ended early is shown, too, and how it goes on."""
+    narrator = _narrator(request, quiet=quiet)
+    narrator.say(f"$ {request.command}", FAINT)
+    try:
+        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on).folder
+    except BaseException as error:
+        further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
+        if further is None:
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            raise SessionInterruptedError("interrupted", f"what was finished is kept; {further}") from None
+        if getattr(error, "exit_code", None) == SessionInterruptedError.exit_code:
+            raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
+        narrator.say(further)
+        raise
+    session = _show(folder, json_to, narrator.say)
+    if not Left(folder, session).has_ended:
+        narrator.say(_further(folder))
+    return session
+
+
+def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
+    """How it goes on, in words; None where there is nothing to go on with."""
+    kept = False
+    with suppress(RecoveryError, OSError):  # what ended it is what must be told
+        kept = (folder / REPORT).is_file()
+        if kept and _show(folder, json_to, say).status == FINISHED:
+            return None
+    return _further(folder) if kept else None
+
+
+def _further(folder: Path) -> str:
+    results = folder.parent
+    options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
+    return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"
+
+
+def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
+    progress = Progress(
+        scenario=request.scenario,
+        figure=find_scenario(request.scenario).figure,
+        versions=request.versions,
+        command=request.command,
+        results=str(request.results),
+        began_s=time.monotonic(),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    record = partial(session_progress.write, session_progress.status_path(lock_path()))
+    return SessionNarrator(progress, screen=Screen(sys.stderr), owner=mark(), record=record, quiet=quiet)
+
+
+def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
+    """Renders what is stored: on standard output the table, or the report itself where it was asked for."""
+    session = load(folder)
+    try:
+        write_reports(folder)
+    finally:
+        report = (folder / REPORT).read_text(encoding="utf-8")
+        if json_to == "-":
+            sys.stdout.write(report)
+        else:
+            console_report.render(session, Page())
+            if json_to:
+                _write(Path(json_to), report)
+        say(f"stored in {folder}")
+    return session
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RecoveryError(
+            f"{path} cannot be written: {error.strerror}", "the session itself is stored; copy its report.json"
+        ) from error
+
+
+# What did a stored command ask for? Read as its own command reads it, and deaf to what this shell says.
+
+_BESIDE = ("dry_run", "json_to", "quiet")
+"""Options that ask for no other session."""
+
+
+def request_of(name: str, words: Sequence[str]) -> Request:
+    """Of a command that measures, with these words behind it."""
+    given: dict[str, Any] = dict(_commands()[name].make_context(name, list(words)).params)
+    for beside in _BESIDE:
+        given.pop(beside, None)
+    return make_request(name, given)
+
+
+def request_again(left: Left) -> Request:
+    """As it was asked, to be stored where it is."""
+    planned = left.plan()
+    _, name, *words = shlex.split(planned.command)
+    folder = Path(planned.folder)
+    with chdir(folder) if folder.is_dir() else nullcontext():  # what it names may be named from there
+        try:
+            asked = request_of(name, words)
+        except (click.ClickException, KeyError) as error:
+            raise UsageError(
+                f"{left.folder.name} cannot go on: this version of the tool does not know its command: {error}",
+                "take the version that began it, or measure anew; what it has is kept",
+            ) from error
+    return replace(asked, results=left.folder.parent, command=planned.command)
+
+
+@cache
+def _commands() -> Mapping[str, click.Command]:
+    """Those that measure: what the environment says is for the command that was called."""
+    found = {}
+    for command in commands():
+        deaf = []
+        for parameter in command.params:
+            own = copy.copy(parameter)
+            own.envvar = None
+            deaf.append(own)
+        found[str(command.name)] = click.Command(command.name, params=deaf, add_help_option=False)
+    return found
+
+
+# `recovery run --resume`: goes on with a session that ended early, with the runs that it lacks.
+
+
+@click.command("run", short_help="Go on with a session that ended early.")
+@click.option("--resume", "resumed", is_flag=True, help="Which it does: without it nothing is begun.")
+@click.argument("session", required=False)
+@click.option(
+    "--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True,
+    help="Where sessions are stored.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, envvar=PREFIX + "QUIET", help="Nothing on standard error but errors.")
+@click.option("--json", "json_to", metavar="FILE", help="Write report.json there as well; - is standard output.")
+def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
+    """Go on with a session whose tool was killed or interrupted, or that had to end: SESSION (a name in --results, or a
+    folder), or the newest of them.
+
+    It has the same settings and the same plan; runs that have ended stay as they are, and those that are missing are
+    measured, with those that are void since the storage failed or something stood still. Where the servers, the
+    settings or the host are not what they were, it is refused."""
+    if not resumed:
+        raise UsageError(
+            "`recovery run` begins nothing",
+            "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
+        )
+    check_json(json_to)
+    results = expanded(results).absolute()
+    tidy(results)
+    left = find_left(results, session)
+    refuse_running(left)
+    if left.has_ended:
+        return _over(left)
+    request = request_again(left)
+    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, goes_on=left))
+
+
+def _over(left: Left) -> int:
+    """Where the tool was killed while it wrote the reports, they are written now."""
+    write_reports(left.folder)
+    lacking = not_measured(left.session)
+    told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
+    tell(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
+    return 0 if lacking is None else 1

@@ -1,0 +1,494 @@
+"""What do the options of a measuring command ask for, once every layer and the newest session have had their say?"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recovery.analysis.statistics import LEAST_RUNS
+from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.resolve import known_wanted
+from recovery.cli.options import read_queries, repeat_command, repeated_work
+from recovery.errors import RecoveryError, UsageError
+from recovery.experiments import find_scenario
+from recovery.experiments.experiment import Asked, Experiment, Host, Scenario
+from recovery.experiments.scale import SCALE
+from recovery.experiments.table_cache import INSTANCES
+from recovery.linux import procfs
+from recovery.linux.cgroups import decimal, parse_limits, repeated
+from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded, template_dir, why_not_trusted
+from recovery.linux.loop_device import no_disk, no_power_cut
+from recovery.linux.privileges import asked_steps, refusing, repeated_steps
+from recovery.linux.procfs import memory_bytes
+from recovery.model import Cache, Layout, Limits, Schema, Work, starts
+from recovery.mysqld.options import DIVIDED, check_user_settings, instances_of, shaping
+from recovery.profiling.samplers import PERF
+from recovery.report.stored_session import REPORT, find, load
+from recovery.session.plan import refuse_nothing
+from recovery.session.request import (
+    DEFAULT_INSERTS,
+    DEFAULT_RUNS,
+    DEFAULT_TABLES,
+    MOST_COLUMNS,
+    MOST_INSERTS,
+    MOST_RUNS,
+    MOST_SCHEMAS,
+    MOST_TABLES,
+    Request,
+    check_layouts,
+    identifier,
+    parse_layout,
+    parse_notes,
+    parse_points,
+    parse_settings,
+    parse_share,
+    parse_variants,
+    positive,
+    refuse_clashes,
+    refuse_size_of_files,
+    split_versions,
+    variant_text,
+)
+
+# What is a server asked to do? The options of an experiment, checked, and the work that comes of them.
+
+_MOST_SECONDS = 86_400
+_MOST_THREADS = 10_000
+_MOST_ROWS = 1_000_000_000
+_LEAST_RATIO, _MOST_RATIO = 0.001, 1000.0
+_MOST_EVERY_S = 3600.0
+_MOST_SEED = 10**9
+_MOST_DEPTH = 100
+
+
+def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
+    apart = procfs.split(procfs.own_cores())
+    return Asked(
+        seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
+        warmup_s=_warmup(given.get("warmup")),
+        threads=_numbers("THREADS", given.get("threads"), _MOST_THREADS),
+        workloads=_words("WORKLOAD", given.get("workload")),
+        parts=_words("QUESTION", given.get("parts")),
+        load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MOST_TABLES),
+        options=tuple(map(_option, given.get("options") or ())),
+        queries=tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
+        pollers=positive("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
+        every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
+        memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
+        published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
+        seed=positive("SEED", given.get("seed") or Asked.seed, _MOST_SEED),
+        depth=positive("DEPTH", given.get("depth") or Asked.depth, _MOST_DEPTH),
+        only=_optional("ONLY", given.get("only"), MOST_RUNS),
+        server_cpus=None if apart is None else procfs.as_list(apart.server),
+        client_cpus=None if apart is None else procfs.as_list(apart.clients),
+    )
+
+
+def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) -> Schema:
+    """The experiment's tables, as many as the user wants."""
+    usual = experiment.schema
+    template = template_dir() / experiment.template if experiment.template else None
+    tables = positive("TABLES", given.get("tables") or usual.tables, MOST_TABLES)
+    if asked.load_tables and max(asked.load_tables) > tables:
+        raise UsageError(
+            f"LOAD_TABLES={max(asked.load_tables)} is more than there are tables ({tables})", "give TABLES= as many"
+        )
+    if 2 * usual.foreign_keys > tables:
+        raise UsageError(
+            f"TABLES={tables} has no room for {usual.foreign_keys} foreign keys",
+            f"each needs two tables: give at least TABLES={2 * usual.foreign_keys}",
+        )
+    return replace(
+        usual,
+        tables=tables,
+        databases=positive("SCHEMAS", given.get("schemas") or usual.databases, MOST_SCHEMAS),
+        rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
+        template=template,
+    )
+
+
+def host_for(limits: Limits) -> Host:
+    """As much of it as the server may use."""
+    cpus = len(procfs.own_cpus())
+    return Host(
+        cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
+        memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
+        no_disk=no_disk,
+        no_power_cut=no_power_cut,
+    )
+
+
+def instances_for(asked: Asked, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
+    """Of the table cache, in each of the servers. One that tells its release only when it is there may be any."""
+    given = dict(parse_settings(settings))
+    named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
+    numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
+    releases = [known_wanted(text).release for text in versions]
+    unknown = tuple(numbers) or (DIVIDED,)
+    found = [instances_of(release, numbers) if release else unknown for release in releases]
+    return tuple(sorted({one for each in found or [unknown] for one in each}))
+
+
+def _warmup(text: str | None) -> int:
+    if text is None:
+        return Asked.warmup_s
+    return 0 if text == "0" else positive("WARMUP", text, _MOST_SECONDS)
+
+
+def _optional(name: str, text: str | None, most: int) -> int | None:
+    return None if text is None else positive(name, text, most)
+
+
+def _words(name: str, text: str | None) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys((text or "").replace(",", " ").split()))
+    if text is not None and not found:
+        raise UsageError(f"{name}={text} names nothing", "give it a value, or leave it out")
+    return found
+
+
+def _numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
+    return tuple(sorted({positive(name, word, most) for word in _words(name, text)}))
+
+
+def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value <= most:
+        raise UsageError(f"{name}={text} makes no sense", f"give a number from {least:g} to {most:,.0f}")
+    return value
+
+
+def _option(text: str) -> tuple[str, tuple[str, ...]]:
+    """`table_open_cache=400,4000`"""
+    name, equals, values = text.partition("=")
+    found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not found:
+        raise UsageError(f"--option {text} names no values", "write it like --option table_open_cache=400,4000")
+    (checked,) = {one for value in found for one in check_user_settings({name: value})}
+    return checked, found
+
+
+# Where did the newest session leave off? A warm measurement for which no server is named goes on there.
+
+Given = Mapping[str, Any]
+"""Options by the names of click's parameters; None or empty is one that nobody gave."""
+
+
+def newest(results: Path) -> Path | None:
+    """The newest session's folder, where there is one."""
+    try:
+        return find(results, None).resolve()
+    except (RecoveryError, OSError):
+        return None
+
+
+def gone_on_with(given: Given) -> Given:
+    """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
+    data directories, under its limits. What is given all the same wins."""
+    folder = (
+        None
+        if given["versions"] or given["mysqld"] or given["image"]
+        else newest(expanded(Path(given["results"])).absolute())
+    )
+    if folder is None:
+        return given
+    # It names the server that is run next.
+    if why := why_not_trusted(folder / REPORT):
+        raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
+    try:
+        session = load(folder)
+    except RecoveryError as error:
+        raise UsageError(
+            f"the newest session is no guide: {error.message}", f"give VERSION=, or {error.hint}"
+        ) from None
+    asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
+    stored: dict[str, Any] = {
+        name: asked.get(name)
+        for name in (
+            *("tables", "schemas", "columns", "rows", "database", "layout"),
+            *("mysqld", "archive", "engine", "image", "registry"),
+            *("read_iops", "read_bps", "cpus"),
+        )
+    }
+    stored["memory"] = asked.get("memory_bytes")
+    stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
+    # A server of the user's own is asked for its version again; others are taken as they were asked for: an image's tag
+    # may say more than the release that was found in it.
+    again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
+    stored["versions"] = split_versions(again)
+    shape = shaping(dict(parse_settings(_stored_words(asked, "set"))))
+    stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
+    stored["notes"] = (asked["note"],) if "note" in asked else ()
+    stored["variants"] = _stored_words(asked, "variants")
+    return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
+
+
+def _stored_words(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(asked.get(name, "")))
+    except ValueError as error:
+        raise UsageError(
+            f"the newest session is no guide: its setting '{name}' is damaged ({error})",
+            "give VERSION=, or measure something else first",
+        ) from None
+
+
+def make_request(scenario: str, given: Given) -> Request:
+    given = gone_on_with(given) if scenario == "warm-recovery" else given
+    measured = find_scenario(scenario)
+    if measured.experiment is not None:
+        inserts, stacks = str(measured.experiment.inserts), PERF if given.get("profile") else None
+        given = {**_NO_STARTS, **given, "inserts": inserts, "stacks": stacks}
+    versions = _versions(given)
+    if math.isnan(given["stall_s"]):
+        raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
+    points = parse_points(given["tables"]) if scenario == SCALE.name else ()
+    limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
+    refused = asked_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
+    with refusing(refused):
+        laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
+    request = Request(
+        scenario=scenario,
+        works=laid.works,
+        work=laid.work,
+        own_settings=tuple(laid.settings.items()),
+        unasked=laid.unasked,
+        versions=_each_once(versions),
+        schema=laid.schema,
+        points=points,
+        predict=positive("--predict", given["predict"], MOST_TABLES) if given.get("predict") else None,
+        variants=parse_variants(given["variants"]),
+        runs=1 if given.get("only") else positive("RUNS", given["runs"] or _runs(measured), MOST_RUNS),
+        data=_path(given["data"] or default_data_dir()),
+        results=_path(given["results"]),
+        settings=parse_settings(given["settings"]),
+        insert_template=given["insert_template"] and _path(given["insert_template"]),
+        mysqld=_place(given["mysqld"]),
+        archive=given["archive"],
+        engine=_engine(given),
+        image=given["image"],
+        registry=given["registry"],
+        inserts=_count("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MOST_INSERTS),
+        as_published=given["as_published"],
+        trace=given["trace"],
+        stacks=given["stacks"],
+        waits=bool(given.get("waits")),
+        baseline=_baseline(given["baseline"], versions),
+        fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
+        floor=given["floor"],
+        refused=refused,
+        keep=given["keep"],
+        offline=given["offline"],
+        stall_s=given["stall_s"],
+        limits=limits,
+        note=parse_notes(given["notes"]),
+        probe=not given["no_probe"],
+    )
+    _check_together(request)
+    return replace(request, command=_repeat(request, given))
+
+
+_NO_STARTS: Given = {
+    **dict.fromkeys(("insert_template", "baseline", "fail_over", "template")),
+    **dict.fromkeys(("as_published", "trace", "floor"), False),
+}
+"""What an experiment does not do."""
+
+
+def _versions(given: Given) -> tuple[str, ...]:
+    versions = split_versions(given["versions"])
+    for name in ("mysqld", "image"):
+        if given[name] and len(versions) > 1:
+            raise UsageError(
+                f"{name.upper()} is one server, VERSION names several", "name one version, or none: it is asked"
+            )
+    if not versions and not given["mysqld"] and not given["image"]:
+        return (DEFAULT_VERSION,)
+    return versions
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """What is built, and what is done with it."""
+
+    schema: Schema
+    works: tuple[Work, ...]
+    work: Asked | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
+
+
+def _laid_out(
+    scenario: Scenario, given: Given, *, points: tuple[int, ...], limits: Limits, versions: tuple[str, ...]
+) -> _Laid:
+    experiment = scenario.experiment
+    if experiment is None:
+        asked = {**given, "tables": str(points[-1])} if points else given
+        return _Laid(asked_schema(asked), starts(scenario.caches))
+    work = asked_of(given, experiment)
+    host = replace(host_for(limits), instances=instances_for(work, versions, given["settings"]))
+    schema = schema_of(given, experiment, work)
+    works, settings = experiment.works(work, schema, host), experiment.settings(work, schema, host)
+    return _Laid(schema, works, work, settings, experiment.unasked(work, host))
+
+
+def _runs(scenario: Scenario) -> int:
+    return DEFAULT_RUNS if scenario.experiment is None else scenario.experiment.runs
+
+
+def _check_together(request: Request) -> None:
+    """What is fine by itself, but not with the rest."""
+    if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
+        raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+    if request.fail_over is not None and request.runs < LEAST_RUNS:
+        raise UsageError(
+            f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {LEAST_RUNS} or more"
+        )
+    if request.fail_over is not None and len(request.versions) < 2:
+        raise UsageError(
+            "--fail-over holds versions against each other, and here is one",
+            "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
+        )
+    refuse_clashes(request)
+    check_layouts(request)
+    _check_names(request)
+    _check_anything(request)
+    every = (request.settings, *(variant.settings for variant in request.variants))
+    if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
+        raise UsageError(
+            "--trace looks into the files after a shutdown, and innodb_fast_shutdown=2 leaves changes out of them",
+            "leave one of them out",
+        )
+
+
+def _check_names(request: Request) -> None:
+    """What has one name is told as one."""
+    for name, times in Counter(variant.name for variant in request.measured).items():
+        if times > 1:
+            raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
+
+
+def _check_anything(request: Request) -> None:
+    """A server that tells its release only when it is there is judged then."""
+    releases = {text: known_wanted(text).release for text in request.versions}
+    known = {text: release for text, release in releases.items() if release is not None}
+    if known and len(known) == len(releases):
+        refuse_nothing(tuple(known.values()), request.measured, baseline=known.get(request.baseline or ""))
+    refuse_size_of_files(known.values(), request)
+
+
+def _engine(given: Given) -> str:
+    for name in ("image", "registry"):
+        if given[name] and given["engine"] == "local":
+            raise UsageError(f"{name.upper()} is for containers, but ENGINE says local", "leave one of them out")
+    for other in ("mysqld", "archive"):
+        if given["image"] and given[other]:
+            raise UsageError(f"IMAGE and {other.upper()} name two servers", "leave one of them out")
+    if given["image"] and given["registry"]:
+        raise UsageError(
+            "REGISTRY does not hold for IMAGE", "write it into the image's name: localhost:5000/my/server:1"
+        )
+    return given["engine"] or "auto"
+
+
+def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
+    """Two spellings of one release are one server."""
+    found: dict[object, str] = {}
+    for text in versions:
+        wanted = known_wanted(text)
+        found.setdefault(wanted.release or wanted, text)
+    return tuple(found.values())
+
+
+def asked_schema(given: Given) -> Schema:
+    return Schema(
+        tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
+        databases=positive("SCHEMAS", given["schemas"] or 1, MOST_SCHEMAS),
+        columns=_count("--columns", given["columns"], most=MOST_COLUMNS),
+        rows=_count("--rows", given["rows"], most=10_000_000),
+        database=identifier("--database", given["database"] or "discovery"),
+        template=given["template"] and _path(given["template"]),
+        layout=parse_layout(given["layout"] or Layout.FILES),
+    )
+
+
+def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
+    """As the version was named: two spellings of one release are one server."""
+    if named is None:
+        return None
+    for version in _each_once(versions):
+        if named == version or (known_wanted(named).release or named) == known_wanted(version).release:
+            return version
+    there = " ".join(versions) or "nothing"
+    raise UsageError(f"the baseline {named} is not measured", f"name one of VERSION's: {there}")
+
+
+def _count(name: str, text: str | None, *, most: int) -> int:
+    return 0 if text in (None, "0") else positive(name, str(text), most)
+
+
+def _path(path: Path) -> Path:
+    """What is stored must mean the same from another folder."""
+    return expanded(path).absolute()
+
+
+def _place(place: str | None) -> str | None:
+    return place if place is None or "://" in place else str(_path(Path(place)))
+
+
+def _usual_schemas(request: Request) -> int:
+    experiment = find_scenario(request.scenario).experiment
+    return experiment.schema.databases if experiment else 1
+
+
+def _repeat(request: Request, given: Given) -> str:
+    schema = request.schema
+    ours = request.work is not None
+    options: list[tuple[str, object]] = [
+        ("--version", " ".join(request.versions) or None),
+        ("--tables", " ".join(map(str, request.points)) or schema.tables),
+        ("--schemas", schema.databases if max(schema.databases, _usual_schemas(request)) > 1 else None),
+        ("--layout", schema.layout.value if schema.layout is not Layout.FILES else None),
+        ("--columns", schema.columns or None if not ours else None),
+        ("--rows", schema.rows or None),
+        ("--database", schema.database if schema.database != "discovery" and not ours else None),
+        ("--runs", request.runs),
+        ("--results", request.results if request.results != _path(DEFAULT_RESULTS) else None),
+        ("--data", request.data if request.data != default_data_dir() else None),
+        ("--mysqld", request.mysqld),
+        ("--archive", request.archive),
+        ("--engine", request.engine if request.engine != "auto" else None),
+        ("--image", request.image),
+        ("--registry", request.registry),
+        ("--template", None if ours else schema.template),
+        ("--insert-template", request.insert_template),
+        *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
+        *(("--variant", variant_text(variant)) for variant in request.variants),
+        ("--predict", request.predict),
+        *repeated(request.limits),
+        *(repeated_work(request.scenario, given) if ours else ()),
+        ("--inserts", str(request.inserts) if request.inserts != DEFAULT_INSERTS and not ours else None),
+        ("--as-published", request.as_published),
+        ("--trace", request.trace),
+        ("--stacks", None if ours else request.stacks),
+        ("--floor", request.floor),
+        ("--baseline", request.baseline),
+        ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:.12g}%"),
+        *repeated_steps(request.refused),
+        ("--keep", request.keep),
+        ("--offline", request.offline),
+        ("--no-probe", not request.probe),
+        ("--note", request.note),
+        ("--stall", decimal(request.stall_s) if request.stall_s != Request.stall_s else None),
+    ]
+    return repeat_command(request.scenario, options)

@@ -1,0 +1,479 @@
+"""What is going on? Every event of a session goes into one state, which is drawn or told, and left for who asks.
+
+Whoever works only puts a reference there; a thread of this file's own looks at it a few times a second."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from recovery.analysis.summary import value_of
+from recovery.errors import RecoveryError
+from recovery.model import STARTUP, Run, Trial, quantity
+from recovery.report.format import cell as cell_text
+from recovery.report.format import count, seconds, worded
+from recovery.session.progress import (
+    Ahead,
+    BuildProgress,
+    Cell,
+    Progress,
+    Standing,
+    Status,
+    Whereabouts,
+    Writer,
+    to_json,
+    whereabouts,
+)
+
+# How is it told where a session is? As the lines of a live view, as one line now and then, and as a page. Pure.
+
+STRONG, FAINT = "strong", "faint"
+_LEAST_WIDTH = 12
+_BAR = 24
+_TIE = "\u00a0"
+"""A blank that no line ends at."""
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    style: str = ""
+
+
+def harmless(text: str) -> str:
+    """What comes from a log, a name or a file must not steer a terminal. Blanks stay: a command can be copied."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def duration(value: float) -> str:
+    if value < 99.5:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
+
+
+def view(found: Whereabouts, width: int, height: int) -> tuple[Line, ...]:
+    """No line is wider; of results there are as many as the height leaves room for, those of now among them."""
+    width = max(_LEAST_WIDTH, width)
+    lines = [Line(text, FAINT) for text in _folded(headline(found), width)]
+    lines += [Line(text, STRONG) for text in _folded(current(found), width)]
+    if found.build is not None and (drawn := _bar(found.build, width)):
+        lines.append(Line(drawn))
+    lines += [Line(text) for text in _fitting(found, width, max(0, height - len(lines)))]
+    return tuple(Line(harmless(line.text)[:width], line.style) for line in lines[: max(1, height)])
+
+
+def headline(found: Whereabouts) -> str:
+    ended = sum(cell.ended for cell in found.cells)
+    parts = [] if found.planned_runs is None else [f"{ended} of {found.planned_runs} trials done"]
+    parts.append(f"{duration(found.elapsed_s)} so far")
+    if found.left_s is not None and found.status is Status.RUNNING:
+        parts.append(f"about {duration(found.left_s)} left" if found.left_s >= 1 else "nearly done")
+    return f"{found.scenario}: {', '.join(parts)}"
+
+
+def current(found: Whereabouts) -> str:
+    """What is being done at this moment."""
+    if found.build is not None:
+        return _building(found.build)
+    doing = _step(found)
+    trial = found.trial
+    if trial is None:
+        return doing or str(found.stage)
+    name = f"[{trial.number}/{found.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
+    return f"{name}: {doing}" if doing else f"{name}: {duration(trial.elapsed_s)}"
+
+
+def page(found: Whereabouts, *, running: bool) -> Iterator[str]:
+    """For who asks from elsewhere."""
+    what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
+    if running:
+        yield f"{what}: pid {found.pid}, since {_moment(found.started_at)}"
+        yield f"  $ {found.command}"
+        yield f"  {found.stage}: {current(found)}" if current(found) != found.stage else f"  {found.stage}"
+        yield f"  {headline(found).partition(': ')[2]}"
+    else:
+        yield "no run is going on"
+        ended = f"{found.status} after {duration(found.elapsed_s)}"
+        yield f"the last session is {what}: {ended}, begun {_moment(found.started_at)}"
+        yield f"  $ {found.command}"
+    for row in _rows(found):
+        yield f"  {row}"
+    yield f"  results {'go to' if running else 'are in'} {found.results}"
+
+
+def _moment(stored: str) -> str:
+    return stored.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _building(build: BuildProgress) -> str:
+    if build.done is None or build.total is None:
+        return f"{build.title}: making the data directory, {duration(build.elapsed_s)}"
+    if build.done >= build.total:
+        return f"{build.title}: built, being checked"
+    told = f"{build.title}: {build.done:,} of {build.total:,}"
+    if build.rate_per_s is not None:
+        told += f", {build.rate_per_s:,.0f}/s"
+        if build.left_s is not None:
+            told += f", {duration(build.left_s)} left"
+    return told
+
+
+def _bar(build: BuildProgress, width: int) -> str:
+    if build.done is None or not build.total:
+        return ""
+    room = min(_BAR, width - 2)
+    full = min(room, room * build.done // build.total)
+    return f"[{'#' * full}{'-' * (room - full)}]"
+
+
+def _step(found: Whereabouts) -> str:
+    if found.step is None:
+        return ""
+    told = f"{found.step} {duration(found.step_s or 0)}"
+    if found.phase_s is not None:
+        told += f", {found.phase} {duration(found.phase_s)}" if found.phase else ", nothing in the log yet"
+    return f"{told} ({found.told})" if found.told else told
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """No number stands alone: its unit is on the same line."""
+    tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _TIE, text)
+    lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace(_TIE, " ") for line in lines]
+
+
+def _fitting(found: Whereabouts, width: int, room: int) -> list[str]:
+    rows = _rows(found)
+    if max(map(len, rows), default=0) > width:
+        rows = [line for cell in found.cells for line in (_name(cell), f"  {_short(cell, found.figure)}")]
+    if len(rows) <= room:
+        return rows
+    if room < 2:
+        return []
+    at = _of_now(found) * (len(rows) // len(found.cells))
+    first = min(max(0, at - room // 2), len(rows) - (room - 1))
+    return [*rows[first : first + room - 1], f"... and {len(rows) - room + 1} lines more"]
+
+
+def _of_now(found: Whereabouts) -> int:
+    """The place of the row that the trial of this moment belongs to."""
+    names = [(cell.version, cell.variant) for cell in found.cells]
+    now = found.trial and (found.trial.version, found.trial.variant)
+    return names.index(now) if now in names else len(names) - 1
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.version} {cell.variant}"
+
+
+def _short(cell: Cell, figure: str) -> str:
+    mean, last = (_value(value, cell.figure or figure) for value in (cell.mean, cell.last))
+    return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_odd(cell)}"
+
+
+def _value(value: float | None, figure: str) -> str:
+    return seconds(value) if figure == STARTUP else cell_text(quantity(figure), value)
+
+
+def _unit(figure: str) -> str:
+    return " s" if figure == STARTUP else quantity(figure).unit
+
+
+def _odd(cell: Cell) -> str:
+    counts = ((cell.failed, "failed"), (cell.void, "void"))
+    return "".join(f"  {count(number)} {name}" for number, name in counts if number)
+
+
+def _rows(found: Whereabouts) -> list[str]:
+    """In columns."""
+    unit = _unit(found.figure)
+    parts = [
+        (
+            _name(cell),
+            f"{cell.ended}/{cell.planned}",
+            _value(cell.mean, cell.figure or found.figure),
+            _value(cell.last, cell.figure or found.figure),
+            _odd(cell),
+            f" {quantity(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
+        )
+        for cell in found.cells
+    ]
+    name, runs, mean, last = (max((len(part[at]) for part in parts), default=0) for at in range(4))
+    return [
+        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}}{one[5]}{unit}  "
+        f"last {one[3]:>{last}}{one[5]}{unit}{one[4]}"
+        for one in parts
+    ]
+
+
+# Who holds standard error? Messages that scroll, and under them lines that are drawn over themselves on a terminal.
+#
+# Not rich's Live: it lays its lines out anew at every refresh, and leaves some behind where a terminal has become
+# narrower. Whoever stops reading (`2>&1 | head`, a closed terminal) must not end hours of measuring.
+
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+_STYLES = {STRONG: "1", FAINT: "2"}
+_DEFAULT_SIZE = (80, 24)
+
+
+class Screen:
+    """May be written to by several threads."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._lock = threading.RLock()
+        self._drawn: tuple[Line, ...] = ()
+        self._hidden = False
+        """The cursor."""
+        self.live = _is_terminal(stream)
+        self._colours = self.live and not os.environ.get("NO_COLOR")
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows, as they are now."""
+        with suppress(OSError, ValueError, AttributeError):
+            found = os.get_terminal_size(self._stream.fileno())  # type: ignore[union-attr]
+            if found.columns and found.lines:
+                return found.columns, found.lines
+        return _DEFAULT_SIZE
+
+    def say(self, text: str, style: str = "") -> None:
+        """Above what is drawn. A terminal folds it itself, so that it can be copied as one line."""
+        with self._lock:
+            drawn = self._drawn
+            self._write(self._erased() + self._styled(Line(harmless(text), style)) + "\n" + self._lines(drawn))
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Instead of what was drawn before. Not while another program has the terminal: its lines are not ours."""
+        with self._lock:
+            if not self.live or tuple(lines) == self._drawn:
+                return
+            if not self._in_front():
+                self._drawn = ()
+                return
+            erased = self._erased() if self._hidden else _HIDE
+            self._hidden = True
+            self._write(erased + self._lines(tuple(lines)))
+
+    def leave(self) -> None:
+        """Takes away what is drawn, and gives the cursor back."""
+        with self._lock:
+            if self._hidden:
+                self._hidden = False
+                self._write(self._erased() + _SHOW)
+
+    def close(self) -> None:
+        """Nothing is drawn any more; messages still are written."""
+        with self._lock:
+            self.leave()
+            self.live = False
+
+    @contextmanager
+    def given_back_when_suspended(self) -> Iterator[None]:
+        """Ctrl-Z must not leave a terminal without a cursor; the next drawing brings it all back."""
+        main = threading.current_thread() is threading.main_thread()
+        if not self.live or not main or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+            yield
+            return
+
+        def stop(number: int, _: FrameType | None) -> None:
+            with self._lock:  # until it goes on: nobody may draw between the leaving and the stop
+                self.leave()
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+                signal.signal(number, stop)
+
+        signal.signal(signal.SIGTSTP, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+    def _erased(self) -> str:
+        """Where the terminal has become narrower, a line lies in several rows by now."""
+        columns, _ = self.size
+        rows = sum(max(1, -(-len(line.text) // columns)) for line in self._drawn)
+        self._drawn = ()
+        return f"\x1b[{rows}A\r\x1b[J" if rows else ""
+
+    def _lines(self, lines: tuple[Line, ...]) -> str:
+        self._drawn = lines
+        return "".join(self._styled(line) + "\n" for line in lines)
+
+    def _styled(self, line: Line) -> str:
+        code = _STYLES.get(line.style)
+        return f"\x1b[{code}m{line.text}\x1b[0m" if code and self._colours else line.text
+
+    def _in_front(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()  # type: ignore[union-attr]
+        except OSError:  # a terminal, but not the one that controls us
+            return True
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                # What is still in its buffer goes there too, be it when the interpreter ends.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
+            self.live, self._stream = False, None
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+    except ValueError:  # closed
+        return False
+
+
+LOOK_EVERY_S = 0.25
+RECORD_EVERY_S = 1.0
+PLAIN_EVERY_S = 15.0
+_INTERRUPTED = 130
+
+
+class SessionNarrator:
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        screen: Screen,
+        owner: str = "",
+        record: Callable[[str], None] = lambda _: None,
+        quiet: bool = False,
+    ) -> None:
+        self.progress = progress
+        self.screen = screen
+        self._owner = owner
+        self._record = record
+        """Keeps the state where `recovery status` looks for it."""
+        self._quiet = quiet
+        self._standing: Callable[[float], Standing] | None = None
+        self._said_s = time.monotonic()
+        self._recorded: tuple[object, ...] | None = None
+        self._recorded_s = 0.0
+        self._over = threading.Event()
+
+    def say(self, line: str, style: str = "") -> None:
+        if not self._quiet:
+            self._said_s = time.monotonic()
+            self.screen.say(line, style)
+
+    def warn(self, line: str) -> None:
+        """Told to the quiet, too."""
+        self.screen.say(line)
+
+    @contextmanager
+    def on_stage(self) -> Iterator[None]:
+        """From here to the end the host is this session's, and so is the terminal."""
+        looking = threading.Thread(target=self._look, name="narrator", daemon=True)
+        status = Status.ABORTED
+        try:
+            with self.screen.given_back_when_suspended():
+                looking.start()
+                yield
+            status = Status.FINISHED
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+            raise
+        except RecoveryError as error:
+            status = Status.INTERRUPTED if error.exit_code == _INTERRUPTED else status
+            raise
+        finally:
+            # The terminal first, and for good: whoever presses Ctrl-C again gets it back, too.
+            self.screen.close()
+            self._over.set()
+            if looking.ident is not None:
+                looking.join()
+            self.progress = self.progress.over(status)
+            self._record(to_json(self._now()))
+
+    def planned(self, ahead: Ahead) -> None:
+        self.progress = self.progress.planned(ahead)
+
+    def gone_on(self, runs: Iterable[Run]) -> None:
+        self.progress = self.progress.gone_on(runs)
+
+    def keeping_in(self, folder: Path) -> None:
+        self.progress = self.progress.keeping_in(str(folder))
+
+    @contextmanager
+    def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        """Yields what is to be called with (done, total)."""
+        self._standing = None
+        self.progress = self.progress.build_began(title, time.monotonic())
+
+        def built(done: int, total: int) -> None:
+            self.progress = self.progress.built(done, total, time.monotonic())
+
+        try:
+            yield built
+        finally:
+            self.progress = self.progress.build_ended()
+
+    def trial_began(self, trial: Trial) -> None:
+        self._standing = None
+        self.progress = self.progress.trial_began(trial, time.monotonic())
+
+    def doing(self, step: str) -> None:
+        self._standing = None
+        self.progress = self.progress.doing(step, time.monotonic())
+
+    def follow(self, standing: Callable[[float], Standing]) -> None:
+        """Called within a timed start."""
+        self._standing = standing
+
+    def trial_ended(self, run: Run, planned: int) -> None:
+        self._standing = None
+        self.progress = self.progress.trial_ended(run, time.monotonic())
+        line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
+        figure = self.progress.figure_of(run.variant)
+        if (value := value_of(run, figure)) is not None:
+            read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
+            line += f"{worded(quantity(figure), value)}{read}"
+        if run.sampled_by is not None:
+            line += f", {run.samples} samples by {run.sampled_by}"
+        if run.verdict.as_asked:
+            self.say(line)
+        else:
+            self.warn(f"{line} {run.verdict.value.upper()}: {run.reason}")
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            found = self._now()
+            if not self._quiet:
+                self._tell(found)
+            now_s = time.monotonic()
+            if found.what != self._recorded or now_s - self._recorded_s >= RECORD_EVERY_S:
+                self._recorded, self._recorded_s = found.what, now_s
+                self._record(to_json(found))
+
+    def _tell(self, found: Whereabouts) -> None:
+        if self.screen.live:
+            columns, rows = self.screen.size
+            # The last column stays free: some terminals go on to the next row once it is written.
+            self.screen.draw(view(found, columns - 1, rows - 1))
+        elif time.monotonic() - self._said_s >= PLAIN_EVERY_S and (found.build or found.step):
+            self.say(current(found))
+
+    def _now(self) -> Whereabouts:
+        progress, standing, now_s = self.progress, self._standing, time.monotonic()
+        writer = Writer(os.getpid(), self._owner, datetime.now(UTC).isoformat(timespec="seconds"))
+        return whereabouts(progress, now_s, by=writer, standing=standing(now_s) if standing else None)

@@ -1,0 +1,206 @@
+"""The commands that look: versions, datadirs, report, schema, completion."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from recovery.builds.resolve import DEBIAN_NAMES, offers
+from recovery.cli.options import FOLDER, PREFIX
+from recovery.cli.parse import asked_schema
+from recovery.cli.progress_view import harmless
+from recovery.errors import RecoveryError, UsageError
+from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded
+from recovery.model import Layout
+from recovery.mysqld.datadir import DataDirs
+from recovery.report import console as console_report
+from recovery.report.exports import FORMATS, rendered, schema_text
+from recovery.report.html.page import PAGE
+from recovery.report.stored_session import find, load
+from recovery.report.write import write_reports
+from recovery.session.request import DEFAULT_TABLES
+from recovery.session.store import SessionStore
+from recovery.workload.schema import check_template, render
+
+# How do the commands that look lay out what they have found?
+
+
+def tell(line: str, *, err: bool = False) -> None:
+    """Prints a line without its control characters."""
+    click.echo(harmless(line), err=err)
+
+
+def cell(text: str) -> Text:
+    """Returns the text without its control characters, never taken for markup."""
+    return Text(harmless(text))
+
+
+def grid_of(*headers: str) -> Grid:
+    grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for header in headers:
+        grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
+    return grid
+
+
+def wide_console() -> Console:
+    """As wide as the terminal; whoever pipes it wants a line a row."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
+
+
+def size_text(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+DATA = click.option("--data", type=FOLDER, envvar=PREFIX + "DATA", help="The folder of the data directories.")
+RESULTS = click.option("--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True)
+
+
+@click.command()
+def versions() -> int:
+    """Which servers can be had, from where, and which are in the cache."""
+    grid = grid_of("version", "in cache", "size", "source")
+    for offer in offers():
+        grid.add_row(cell(offer.version), "yes" if offer.cached else "no", size_text(offer.bytes), cell(offer.source))
+    console = wide_console()
+    console.print(grid)
+    console.print(
+        "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
+    )
+    console.print(
+        "With a Docker engine also what a registry has (mysql:, mariadb:, percona:; REGISTRY=), "
+        f"{', '.join(DEBIAN_NAMES)} (what Debian carries now), and IMAGE= (your own): `recovery images`."
+    )
+    return 0
+
+
+@click.group(invoke_without_command=True)
+@DATA
+@click.pass_context
+def datadirs(context: click.Context, data: Path | None) -> int:
+    """The data directories that are kept for the next run, with their sizes."""
+    context.obj = DataDirs(expanded(data or default_data_dir()).absolute())
+    return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
+
+
+def _list_datadirs(directories: DataDirs) -> int:
+    found = directories.list()
+    console = wide_console()
+    if not found:
+        console.print(cell(f"no data directories in {directories.root}"), soft_wrap=True)
+        return 0
+    grid = grid_of("key", "state", "tables", "size", "used by")
+    for info in found:
+        grid.add_row(info.key, info.status, str(info.tables or "-"), size_text(info.bytes), cell(info.busy_by or "-"))
+    console.print(grid)
+    console.print(cell(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
+    return 0
+
+
+@datadirs.command("list")
+@click.pass_obj
+def datadirs_list(directories: DataDirs) -> int:
+    """List them."""
+    return _list_datadirs(directories)
+
+
+@datadirs.command("remove")
+@click.argument("keys", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
+@DATA
+@click.pass_obj
+def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
+    """Remove data directories by key."""
+    directories = DataDirs(expanded(data).absolute()) if data else directories
+    if bool(keys) == everything:
+        raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
+    found = directories.list() if everything else ()
+    busy = {info.key: info.busy_by for info in found if info.busy_by}
+    chosen = keys or tuple(info.key for info in found if info.key not in busy)
+    for key in chosen:
+        directories.remove(key)
+        tell(f"removed {key}")
+    for key in busy if everything else ():
+        tell(f"left {key}: in use by {busy[key]}")
+    return 0
+
+
+@click.command()
+@click.argument("session", required=False)
+@RESULTS
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
+@click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
+@click.option("--svg", "wanted", flag_value="svg", help="As --format svg: the page as a picture.")
+@click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
+@click.option("--write", is_flag=True, help="Write the reports in its folder anew, too.")
+@click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
+def report(session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool) -> int:
+    """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
+    --write only."""
+    if as_schema:
+        sys.stdout.write(schema_text())
+        return 0
+    if wanted and as_html:
+        raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
+    folder = find(expanded(results), session)
+    if write:
+        _write_anew(folder)
+    if wanted:
+        # A name of a file that is no UTF-8 must not cost the page.
+        sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
+    elif as_html:
+        if not (folder / PAGE).is_file():
+            raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` makes it")
+        tell(str(folder / PAGE))
+    else:
+        console_report.render(load(folder), Console(highlight=False))
+    return 0
+
+
+def _write_anew(folder: Path) -> None:
+    """All that is made from the runs: the reports, and in report.json summaries, fits and findings, so that they agree.
+    What a killed tool has left stays as it is there: its session can go on."""
+    store = SessionStore.go_on(folder)
+    if store.session.status == "running":
+        store.let_go()
+    else:
+        store.finish(store.session)
+    write_reports(folder)
+
+
+@click.command()
+@click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", default=str(DEFAULT_TABLES), show_default=True)
+@click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", default="1", show_default=True)
+@click.option("--layout", metavar="NAME", envvar=PREFIX + "LAYOUT", default=Layout.FILES.value, show_default=True)
+@click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", default="0", show_default=True)
+@click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", default="0", show_default=True)
+@click.option("--database", envvar=PREFIX + "DATABASE", default="discovery", show_default=True)
+@click.option("--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE")
+def schema(**given: Any) -> int:
+    """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
+    asked = asked_schema(given)
+    check_template(asked)
+    for chunk in render(asked):
+        sys.stdout.write(chunk)
+    return 0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """Print the completion script: eval "$(recovery completion bash)"."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise RecoveryError(f"no completion for {shell}", "use bash, zsh or fish")
+    sys.stdout.write(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source() + "\n")
+    return 0
+
+
+COMMANDS: tuple[click.Command, ...] = (versions, datadirs, report, schema, completion)

@@ -1,0 +1,88 @@
+"""`recovery status`: where is the session that runs on this host, and where did the last one end?"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+
+import click
+
+from recovery.cli.progress_view import Line, Screen, harmless, page
+from recovery.linux import locks
+from recovery.linux.files import is_gone, is_stopped
+from recovery.linux.locks import lock_path
+from recovery.session import progress
+from recovery.session.progress import Status, Whereabouts, from_json
+
+FORMAT = 1
+_INTERRUPTED = 130
+_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    session: Whereabouts | None
+    """The one that runs, or else the last."""
+    running: bool
+    suspended: bool = False
+    holder: str | None = None
+    """Who has the host for itself, in words."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs, a line each time.")
+@click.option("--watch", is_flag=True, help="Follow it, once a second, until it ends.")
+def status(*, as_json: bool, watch: bool) -> int:
+    """Where is the run that goes on, on this host? Asked from another terminal; exit 0 whether there is one or not."""
+    screen = Screen(sys.stdout)
+    live = watch and screen.live and not as_json
+    before: list[str] = []
+    try:
+        while (seen := look()).running and watch:
+            lines = _lines(seen, as_json=as_json)
+            if live:
+                columns, rows = screen.size
+                screen.draw([Line(harmless(line)[: columns - 1]) for line in lines[: rows - 1]])
+            elif lines != before:
+                _print(lines)
+            before = lines
+            time.sleep(_EVERY_S)
+    except KeyboardInterrupt:
+        screen.leave()
+        return _INTERRUPTED
+    screen.leave()
+    _print(_lines(seen, as_json=as_json))
+    return 0
+
+
+def look() -> Seen:
+    """The lock says whether one runs; what each session has left says where it is."""
+    holder = locks.holder(lock_path())
+    found = [one for text in progress.left_beside(lock_path()) if (one := from_json(text)) is not None]
+    found.sort(key=lambda one: one.written_at)
+    if holder is not None:
+        alive = [one for one in found if one.status is Status.RUNNING and not is_gone(one.owner)]
+        session = alive[-1] if alive else None
+        return Seen(session, running=True, suspended=session is not None and is_stopped(session.pid), holder=holder)
+    if not found:
+        return Seen(None, running=False)
+    last = found[-1]
+    return Seen(replace(last, status=Status.KILLED) if last.status is Status.RUNNING else last, running=False)
+
+
+def _lines(seen: Seen, *, as_json: bool) -> list[str]:
+    if as_json:
+        session = asdict(seen.session) if seen.session else None
+        body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
+        return [json.dumps({**body, "session": session})]
+    if seen.session is None:
+        return [f"the host is taken by {seen.holder}" if seen.running else "no run is going on, and none has left word"]
+    lines = list(page(seen.session, running=seen.running))
+    return [*lines, "  suspended: `fg` in its terminal, or kill -CONT, lets it go on"] if seen.suspended else lines
+
+
+def _print(lines: list[str]) -> None:
+    sys.stdout.write("".join(f"{harmless(line)}\n" for line in lines))
+    sys.stdout.flush()

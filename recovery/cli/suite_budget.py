@@ -1,0 +1,306 @@
+"""Which scale does each experiment get of a given time and disk? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from recovery.experiments.experiment import Host
+from recovery.linux.storage import need_for
+from recovery.model import Load, Version
+from recovery.session.estimate import build_seconds, duration_text, seconds_for
+from recovery.session.plan import is_over, places_for
+from recovery.session.request import Request
+
+OF_THE_BUDGET = 0.9
+"""That is given away: times are rough."""
+
+
+_LEAST_IN_MINUTES_S = 120
+_FASTEST, _SLOWEST = 0.7, 20.0
+"""What a pace may be: who found everything built already is not as fast at what comes next."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of one scale."""
+
+    seconds: float
+    bytes: int = 0
+    inodes: int = 0
+    loads_s: float = 0.0
+    """Of the seconds those of loads, which are as long on every host."""
+
+    def __add__(self, other: Price) -> Price:
+        return Price(
+            self.seconds + other.seconds,
+            self.bytes + other.bytes,
+            self.inodes + other.inodes,
+            self.loads_s + other.loads_s,
+        )
+
+    def at(self, pace: float) -> Price:
+        """Where all but the loads takes so many times as long."""
+        return replace(self, seconds=self.loads_s + pace * (self.seconds - self.loads_s))
+
+    def within(self, whole: Price) -> bool:
+        return self.seconds <= whole.seconds and self.is_on_disk(whole)
+
+    def is_on_disk(self, whole: Price) -> bool:
+        return self.bytes <= whole.bytes and self.inodes <= whole.inodes
+
+
+def span_text(seconds: float) -> str:
+    """Of what may be shorter than a minute or two."""
+    return f"{seconds:.0f} s" if seconds < _LEAST_IN_MINUTES_S else duration_text(seconds)
+
+
+def pace_of(ended: Iterable[tuple[Price, float]]) -> float:
+    """How many times as long as guessed did it take so far, apart from the loads? Of prices and the seconds taken."""
+    guessed = taken = 0.0
+    for price, seconds in ended:
+        guessed += price.seconds - price.loads_s
+        taken += max(0.0, seconds - price.loads_s)
+    return min(max(taken / guessed, _FASTEST), _SLOWEST) if guessed else 1.0
+
+
+def allot(ladders: Sequence[Sequence[Price]], whole: Price) -> tuple[int | None, ...]:
+    """For each ladder of prices the step that it gets; None where even its first does not fit beside the others.
+
+    First one step each, the cheapest first; then a second (with runs enough for an interval), again the cheapest first;
+    then whoever has the least so far gets the next, as long as one fits."""
+    chosen: list[int | None] = [None] * len(ladders)
+    while True:
+        able = []
+        for place, (ladder, now) in enumerate(zip(ladders, chosen, strict=True)):
+            following = 0 if now is None else now + 1
+            if following < len(ladder) and _with(ladders, chosen, (place, following)).within(whole):
+                able.append((min(following, 2), ladder[following].seconds, place))
+        if not able:
+            return tuple(chosen)
+        _, _, place = min(able)
+        now = chosen[place]
+        chosen[place] = 0 if now is None else now + 1
+
+
+def held_by_disk(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None], whole: Price) -> tuple[bool, ...]:
+    """For each: there would be time for its next step, and there is no room on the disk."""
+    found = []
+    for place, (ladder, now) in enumerate(zip(ladders, chosen, strict=True)):
+        following = 0 if now is None else now + 1
+        more = _with(ladders, chosen, (place, following)) if following < len(ladder) else None
+        found.append(more is not None and more.seconds <= whole.seconds and not more.is_on_disk(whole))
+    return tuple(found)
+
+
+def _with(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None], one: tuple[int, int]) -> Price:
+    place, step = one
+    steps = [*chosen[:place], step, *chosen[place + 1 :]]
+    found = Price(0.0)
+    for ladder, number in zip(ladders, steps, strict=True):
+        if number is not None:
+            found += ladder[number]
+    return found
+
+
+# How long may a session take, and how much disk? By the rates of `estimate.py`, which are rough. Pure.
+
+_AROUND_SESSION_S = 12.0
+"""Getting the servers and trying the storage."""
+_AROUND_PLACE_S = 10.0
+"""A data directory is initialised, and its server rehearsed, whatever it holds."""
+
+
+def price(request: Request, versions: tuple[Version, ...]) -> Price:
+    """With all data directories beside each other, none of which is there yet."""
+    variants = request.measured
+    found = Price(_AROUND_SESSION_S)
+    for place in places_for(versions, variants):
+        here = [variant for variant in variants if is_over(variant, place)]
+        schema = place.schema(request.schema)
+        seconds = seconds_for(
+            place.version,
+            schema,
+            runs=request.runs,
+            variants=here,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
+        )
+        if schema.rows:
+            # Each table is filled by a statement of its own, beside the one that makes it.
+            seconds += build_seconds(place.version, replace(schema, rows=0))
+        loads = [variant.task for variant in here if isinstance(variant.task, Load)]
+        loads_s = request.runs * sum(load.seconds + load.warmup_s for load in loads)
+        need = need_for(place.version, schema, {**dict(request.settings), **dict(place.settings)})
+        found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes, loads_s)
+    return found
+
+
+# At which scales does an experiment make sense, from the smallest to its own? The words of its command. Pure.
+
+_THREADS_FOR_EACH_CPU = 4
+_MOST_THREADS = 64
+_FLUSH = "innodb_flush_log_at_trx_commit=1"
+_INSTANCES = "table_open_cache_instances=1,16"
+_TABLES = 8
+"""Of those that InnoDB is measured with. What is about one to three of them uses the same data directory: one less is
+made."""
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What the user wants at most; None is as much as the budget allows."""
+
+    tables: int | None = None
+    """In all schemas of one experiment, of those that are about many."""
+    seconds: int | None = None
+    runs: int | None = None
+    smallest: bool = False
+    """Of each experiment the smallest scale, whatever else would fit."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One scale."""
+
+    words: tuple[str, ...]
+    """Options of the experiment's command."""
+    runs: int
+    told: str
+    """In words, for the plan and the report."""
+
+
+def rungs(name: str, host: Host, caps: Caps) -> tuple[Rung, ...]:
+    """Each takes longer than the one before; the second is the first with three runs."""
+    found = tuple(dict.fromkeys(_LADDERS[name](host, caps)))
+    return found[:1] if caps.smallest else found
+
+
+def most_threads(host: Host) -> int:
+    """A power of two."""
+    return 1 << (min(_MOST_THREADS, _THREADS_FOR_EACH_CPU * host.cpus).bit_length() - 1)
+
+
+def _least(value: int, cap: int | None) -> int:
+    return value if cap is None else max(1, min(value, cap))
+
+
+def _rung(caps: Caps, runs: int, told: str, **options: object) -> Rung:
+    runs = _least(runs, caps.runs)
+    words: list[str] = []
+    for option, value in {**options, "runs": runs}.items():
+        name = f"--{option.replace('_', '-')}"
+        words += [name] if value is True else [name, str(value)]
+    return Rung(tuple(words), runs, f"{told}, {runs} run{'s' if runs > 1 else ''} of each")
+
+
+def _crash_recovery(_: Host, caps: Caps) -> Iterator[Rung]:
+    steps = (
+        (1000, 1), (1000, 3), (2000, 3), (5000, 3), (10_000, 3), (20_000, 3), (20_000, 5), (50_000, 5), (100_000, 5),
+        (200_000, 5),
+    )  # fmt: skip
+    for wished, runs in steps:
+        tables = _least(wished, caps.tables)
+        yield _rung(caps, runs, f"{tables:,} tables", tables=tables, trace=True)
+
+
+def _metadata(_: Host, caps: Caps) -> Iterator[Rung]:
+    steps = (
+        (10, 100, 1), (10, 100, 3), (20, 100, 3), (50, 100, 3), (100, 100, 3), (100, 200, 3), (100, 500, 3),
+        (100, 1000, 3), (100, 2000, 3), (100, 5000, 3), (100, 10_000, 3),
+    )  # fmt: skip
+    for number, (schemas, wished, runs) in enumerate(steps):
+        tables = _least(wished, None if caps.tables is None else max(1, caps.tables // schemas))
+        told = f"{schemas * tables:,} tables in {schemas} schemas"
+        if number == 0:
+            yield _rung(caps, runs, told, schemas=schemas, tables=tables)
+            continue
+        made = _least(schemas * tables // 10, 10_000)
+        told = f"{told}, {made:,} of them made by one client, too"
+        yield _rung(caps, runs, told, schemas=schemas, tables=tables, published_build=made)
+
+
+_FOREIGN_KEYS = 40
+"""Tables that hold those of the published experiment."""
+_LOADED = 500
+"""Tables at most: a table cache has an entry of each in every instance, and hosts allow some 20,000 open files."""
+
+
+def _interference(_: Host, caps: Caps) -> Iterator[Rung]:
+    """The load keeps to a tenth of the tables, as published, as far as a cache can hold it, as its published hits say;
+    at the end there is a cache that does not, beside it."""
+    steps = (
+        (1000, 5, 2, 1), (2000, 10, 3, 3), (5000, 10, 3, 3), (10_000, 10, 5, 3), (10_000, 20, 5, 3),
+        (10_000, 30, 10, 3), (10_000, 60, 10, 3),
+    )  # fmt: skip
+    for both in (False, True):
+        for wished, seconds, warmup, runs in steps[-1:] if both else steps:
+            tables = max(_FOREIGN_KEYS, _least(wished, caps.tables))
+            load = min(tables // 10, _LOADED)
+            caches = (*((tables // 5,) if both else ()), 16 * load)
+            told = f"{tables:,} tables, a load of {{seconds}} s over {load:,} of them"
+            yield _load(
+                caps, (seconds, warmup, runs), f"{told}, table cache {' and '.join(map(str, caches))}",
+                tables=tables, load_tables=load, option=f"table_open_cache={','.join(map(str, caches))}",
+            )  # fmt: skip
+
+
+def _load(caps: Caps, times: tuple[int, int, int], told: str, **options: object) -> Rung:
+    """`times`: seconds of each load, of its warm-up, and runs."""
+    seconds, warmup = _least(times[0], caps.seconds), _least(times[1], caps.seconds)
+    return _rung(caps, times[2], told.format(seconds=seconds), **options, seconds=seconds, warmup=warmup)
+
+
+def _table_cache(host: Host, caps: Caps) -> Iterator[Rung]:
+    one, most = "1", str(most_threads(host))
+    steps = (
+        (one, most, 5, 2, 1), (one, most, 10, 3, 3), ("1 2 3", most, 10, 3, 3), ("1 2 3", most, 30, 5, 3),
+        ("1 2 3", f"1 {most}", 30, 5, 3), ("1 2 3", f"1 {most}", 60, 10, 3),
+    )  # fmt: skip
+    for tables, threads, seconds, warmup, runs in steps:
+        rows = 100_000 if seconds > 10 else 10_000
+        what = f"1 and 16 instances, {_listed(tables)} table{'' if tables == one else 's'} of {rows:,} rows"
+        yield _load(
+            caps, (seconds, warmup, runs), f"{what}, {_listed(threads)} clients, {{seconds}} s",
+            workload="read-only", load_tables=tables, threads=threads, tables=_TABLES, rows=rows, option=_INSTANCES,
+        )  # fmt: skip
+    yield _load(caps, (60, 10, 3), "all workloads, instances, tables and clients of the experiment, {seconds} s")
+
+
+_SMALL = 2
+"""Scales, with one run and with three."""
+
+
+def _write_scaling(host: Host, caps: Caps) -> Iterator[Rung]:
+    most = str(most_threads(host))
+    both = most if most == "1" else f"1 {most}"
+    parts = "scaling hot-rows doublewrite redo-spinning"
+    steps = (
+        ("scaling", most, 10_000, 5, 2, 1), ("scaling", most, 10_000, 5, 2, 3), ("scaling", most, 10_000, 10, 3, 3),
+        ("scaling", both, 10_000, 10, 3, 3),
+        ("scaling", both, 100_000, 20, 5, 3), (parts, both, 100_000, 30, 5, 3), (parts, both, 250_000, 60, 10, 3),
+    )  # fmt: skip
+    for number, (question, threads, rows, seconds, warmup, runs) in enumerate(steps):
+        # The smallest are about writing alone: most that was published is.
+        workloads = {"workload": "read-write update-nokey"} if number < _SMALL else {}
+        what = f"{_listed(question)}{', writing alone' if workloads else ''}"
+        told = f"{what}: {_TABLES} tables of {rows:,} rows, {_listed(threads)} clients, {{seconds}} s"
+        yield _load(
+            caps, (seconds, warmup, runs), told, question=question, **workloads, threads=threads, tables=_TABLES,
+            rows=rows, option=_FLUSH,
+        )  # fmt: skip
+    yield _load(caps, (60, 10, 3), "all questions of the experiment, 8 tables of 250,000 rows, {seconds} s")
+
+
+def _listed(words: str) -> str:
+    *first, last = words.split()
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+_LADDERS = {
+    "crash-recovery": _crash_recovery,
+    "metadata": _metadata,
+    "interference": _interference,
+    "table-cache": _table_cache,
+    "write-scaling": _write_scaling,
+}

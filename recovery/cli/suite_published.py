@@ -1,0 +1,498 @@
+"""What was published, by whom, on which host, and what of it can be held against a host of another size?"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from statistics import fmean
+
+from pydantic import TypeAdapter
+
+from recovery.analysis.statistics import LEAST_RUNS, Effect, difference_95, effect_95, half_interval_95
+from recovery.analysis.summary import by_cell, cell_words, mean, number, taken
+from recovery.linux.cgroups import limits_of
+from recovery.model import Run, Session, Verdict, quantity
+from recovery.report.format import number as number_text
+from recovery.report.format import times, worded
+
+Selector = Mapping[str, str]
+"""A series of versions, a variant, or a value on each of some axes; `least` and `most` are those that were measured."""
+
+
+DIRECTIONS = ("less", "more")
+EITHER = "either"
+"""It was compared, and what came out is not known here."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of the published table."""
+
+    what: str
+    values: tuple[str, ...]
+    """One for each published version, as printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What was published, in a form that another host can be asked for."""
+
+    what: str
+    one: Selector
+    other: Selector = field(default_factory=dict)
+    """Like `one` but for what it names."""
+    figure: str | None = None
+    """None: the session's own."""
+    of: float | None = None
+    to: float | None = None
+    ratio: float | None = None
+    at_least: bool = False
+    up_to: float | None = None
+    direction: str | None = None
+    """`less` or `more`, where nothing else was said; `either` where not even that was."""
+    level: float | None = None
+    """A figure by itself, and no ratio."""
+    within: float = 0.0
+    """So far from the level, as a share of it, is as published."""
+    each_table: bool = False
+    unit: str = ""
+    needs: Mapping[str, int] = field(default_factory=dict)
+    """Facts of the host and of the scale, and the least that it takes."""
+    why: str = ""
+
+    @property
+    def published(self) -> float | None:
+        """The ratio; None where only its direction is known."""
+        if self.of is not None and self.to:
+            return self.of / self.to
+        return self.ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beyond:
+    """What a small host cannot show."""
+
+    text: str
+    fact: str | None = None
+    least: int = 0
+    """From here on it could."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    name: str
+    """Of the scenario that repeats it."""
+    label: str
+    title: str
+    question: str
+    source: str
+    host: str
+    versions: tuple[str, ...]
+    scale: str
+    said: tuple[str, ...] = ()
+    figure: tuple[Figure, ...] = ()
+    claim: tuple[Claim, ...] = ()
+    beyond: tuple[Beyond, ...] = ()
+
+
+@cache
+def publications() -> tuple[Publication, ...]:
+    """All of them, in their order."""
+    text = resources.files(__package__).joinpath("published.toml").read_text(encoding="utf-8")
+    return TypeAdapter(tuple[Publication, ...]).validate_python(tomllib.loads(text)["experiment"])
+
+
+def publication_names() -> tuple[str, ...]:
+    return tuple(one.name for one in publications())
+
+
+# Which cells of a session does a published claim speak of? Pure.
+
+VERSION, VARIANT = "version", "variant"
+LEAST, MOST = "least", "most"
+Key = tuple[str, str]
+"""Version and variant."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    one: Key
+    other: Key | None
+    """None where the claim is about a figure by itself."""
+
+
+def pairs(session: Session, claim: Claim) -> Iterator[Pair]:
+    """In the order of the session; none where it has no such cells."""
+    for version in _versions(session, claim.one.get(VERSION)):
+        for variant in session.variants:
+            if not _is_of(session, variant, claim.one):
+                continue
+            if claim.level is not None:
+                yield Pair((version, variant), None)
+                continue
+            like = {**claim.one, **claim.other}
+            base = _alike(session, variant, like)
+            for old in _versions(session, like.get(VERSION)) if VERSION in claim.other else (version,):
+                if base is not None and (old, base) != (version, variant):
+                    yield Pair((version, variant), (old, base))
+
+
+def series_measured(session: Session, series: str | None) -> bool:
+    return any(_versions(session, series))
+
+
+def _versions(session: Session, series: str | None) -> tuple[str, ...]:
+    return tuple(one for one in session.versions if series is None or one == series or one.startswith(f"{series}."))
+
+
+def _is_of(session: Session, variant: str, wanted: Selector) -> bool:
+    if variant != wanted.get(VARIANT, variant):
+        return False
+    cell = session.cells.get(variant, {})
+    return all(cell.get(name) == value for name, value in _axes(session, wanted).items())
+
+
+def _alike(session: Session, variant: str, wanted: Selector) -> str | None:
+    """The variant that has these values, and else the same."""
+    cell = {**session.cells.get(variant, {}), **_axes(session, wanted)}
+    return next((one for one in session.variants if session.cells.get(one, {}) == cell), None)
+
+
+def _axes(session: Session, wanted: Selector) -> Mapping[str, str]:
+    return {name: _value(session, name, value) for name, value in wanted.items() if name not in (VERSION, VARIANT)}
+
+
+def _value(session: Session, name: str, value: str) -> str:
+    if value not in (LEAST, MOST):
+        return value
+    there = [one for axis in session.axes if axis.name == name for one in axis.values if number(one) is not None]
+    if not there:
+        return value
+    return (max if value == MOST else min)(there, key=lambda one: number(one) or 0.0)
+
+
+# What does a figure say of what was published? A verdict and a sentence. Pure.
+
+_NOTHING = 0.05
+"""A published ratio that is no further from 1 says that nothing changes; so does one of ours."""
+_COARSE = 0.1
+"""An interval as wide hides what would be worth telling."""
+
+
+_SPELLED = {"cpus": "CPUs"}
+
+
+class Word(StrEnum):
+    SHOWS = "shows"
+    NOT = "does not show"
+    OPPOSITE = "the opposite shows"
+    UNTOLD = "cannot be told"
+    COMPARED = "was compared"
+    """Without a figure that was published."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    claim: Claim
+    facts: Mapping[str, float]
+
+    @property
+    def lacks(self) -> str:
+        """Why this host, or this scale, is no place to ask; empty where it is one."""
+        missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
+        if not missing:
+            return ""
+        told = " and ".join(f"{self.facts.get(name, 0):,} {_SPELLED.get(name, name)}" for name in missing)
+        return f"{told} are too few{f': {self.claim.why}' if self.claim.why else ''}"
+
+
+def published(claim: Claim) -> str:
+    if claim.level is not None:
+        return figure_words(claim, claim.level)
+    if claim.direction == EITHER:
+        return "no figure"
+    if claim.published is None:
+        return f"{claim.direction} than 1"
+    if claim.at_least:
+        return f"at least {times(claim.published)}"
+    told = times(claim.published)
+    return f"{told} to {times(claim.up_to)}" if claim.up_to else told
+
+
+def figure_words(claim: Claim, value: float) -> str:
+    """`31,000 bytes`, `100 % of all`."""
+    told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number_text(value)
+    return f"{told} {claim.unit}".strip()
+
+
+def of_ratio(asked: Asked, ours: Effect | None, *, least: int) -> tuple[Word, str]:
+    theirs = f"published: {published(asked.claim)}"
+    if ours is None:
+        return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
+    told = _times(ours)
+    if ours.differs is None:
+        runs = "one run" if least == 1 else f"{least} runs"
+        return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
+    if asked.claim.direction == EITHER:
+        word = "significant" if ours.differs else "not significant"
+        return Word.COMPARED, f"No figure was published; here {told}, {word}."
+    word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
+    lacks = asked.lacks
+    if lacks and word is Word.NOT:
+        return Word.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
+    doubt = f" A caveat: {lacks}." if lacks and word is not Word.UNTOLD else ""
+    return word, f"{text.format(ours=told, theirs=theirs)}{doubt}"
+
+
+def _is_nothing(claim: Claim) -> bool:
+    return claim.published is not None and abs(claim.published - 1) <= _NOTHING
+
+
+def _nothing_claimed(ours: Effect) -> tuple[Word, str]:
+    assert ours.error is not None
+    if ours.differs and abs(ours.value - 1) > _NOTHING:
+        return Word.NOT, "Does not show here: {ours}, which is significant; {theirs}."
+    if ours.error > _COARSE:
+        return Word.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
+    return Word.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
+
+
+def _effect_claimed(claim: Claim, ours: Effect) -> tuple[Word, str]:
+    assert ours.low is not None
+    assert ours.high is not None
+    low, high = ours.low, ours.high
+    least, most = claim.published, claim.up_to or claim.published
+    more = claim.direction == "more" if least is None else least > 1
+    if not ours.differs:
+        inside = least is not None and low <= least <= high
+        if inside or (least is None and (high - low) / 2 > _COARSE):
+            return (
+                Word.UNTOLD,
+                "Cannot be told: the interval of {ours} holds what was published and no difference, too; {theirs}.",
+            )
+        return Word.NOT, "Does not show here: {ours}, no significant difference; {theirs}."
+    if (ours.value > 1) != more:
+        return Word.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
+    if least is None or most is None:
+        return Word.SHOWS, "Shows here: {ours}; {theirs}."
+    if claim.at_least:
+        held = "as published" if high >= least else "less than was published"
+    elif low <= most and high >= least:
+        held = "as much as was published"
+    else:
+        held = "more than was published" if (ours.value > most) == more else "less than was published"
+    return Word.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
+
+
+def _times(ours: Effect) -> str:
+    return times(ours.value) + (f" ({interval_words(ours)})" if ours.error is not None else "")
+
+
+def interval_words(ours: Effect | None) -> str:
+    """`1.52-1.90`"""
+    if ours is None or ours.low is None or ours.high is None:
+        return ""
+    return f"{times(ours.low)}-{times(ours.high)}"
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Both sides by themselves, where their ratio would say nothing."""
+
+    word: Word
+    text: str
+    one: float
+    other: float
+    told: str
+
+
+def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Levels | None:
+    """Over nothing there is no ratio, and over next to nothing it is all noise; where only a direction was published
+    the levels themselves tell it. None where a ratio is as good."""
+    claim, about = asked.claim, quantity(name)
+    one, other = (fmean(side) for side in sides)
+    told = f"{worded(about, one)} against {worded(about, other)}"
+    theirs = f"published: {claim.direction}"
+    few = min(map(len, sides)) < LEAST_RUNS
+    apart = not few and _are_apart(*sides)
+    if one and other and not apart:
+        return None
+    if few:
+        word, text = Word.UNTOLD, "Cannot be told from so few runs, without an interval"
+    elif apart:
+        shows = (one > other) is (claim.direction == "more")
+        word, text = (Word.SHOWS, "Shows here") if shows else (Word.OPPOSITE, "The opposite shows here")
+    elif one or other:
+        word, text = Word.UNTOLD, "Cannot be told, for some of the runs have none"
+    else:
+        word, text = Word.NOT, "Does not show here"
+    if asked.lacks and word is Word.NOT:
+        word, text, told = Word.UNTOLD, "Cannot be told here", f"{told}, but {asked.lacks}"
+    return Levels(word, f"{text}: {told}; {theirs}.", one, other, f"{worded(about, one)} from {number_text(other)}")
+
+
+def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
+    """They differ significantly; or one has none in any run, and the other some in each."""
+    less, more = sorted((one, other), key=fmean)
+    if not any(less):
+        return min(more) > 0
+    return difference_95(more, less).differs is True
+
+
+# Does a published effect show here? A verdict and a sentence, made from figures. Pure.
+
+
+@dataclass(frozen=True)
+class Answer:
+    what: str
+    """As in the claim."""
+    word: Word
+    text: str
+    """A sentence, with the figures that it is made from."""
+    measured: str = ""
+    """Of which versions, and in which cell where there are several."""
+    published: float | None = None
+    """The ratio, or the level; None where only its direction is known."""
+    published_words: str = ""
+    ours: float | None = None
+    error: float | None = None
+    """Half the width of the 95 % interval; None under three runs."""
+    ours_words: str = ""
+    error_words: str = ""
+    is_ratio: bool = True
+    levels: tuple[float, float] | None = None
+    """Of both sides, where the base is nothing, or so close to it that a ratio would be noise."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of a ratio."""
+    few: bool = False
+    """It cannot be told for no other reason than that there are too few runs."""
+
+    @property
+    def is_significant(self) -> bool:
+        """A ratio whose interval leaves out 1, or a level with an interval."""
+        if self.is_ratio:
+            return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
+        return self.error is not None
+
+
+def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
+    """In the order of the claims; those about versions that nobody measured are left out."""
+    facts = facts_of(session)
+    return tuple(answer for claim in publication.claim for answer in _of(session, Asked(claim, facts)))
+
+
+def facts_of(session: Session) -> dict[str, float]:
+    """What claims are about, by name: of the host what the server was allowed."""
+    settings, host, limits = session.settings, session.environment, limits_of(session.settings)
+    tables, schemas = (_whole(settings.get(name)) for name in ("tables", "schemas"))
+    found = {
+        "cpus": _least(_whole(host.get("cpus")), limits.cpus),
+        "memory_bytes": _least(_whole(host.get("memory_bytes")), limits.memory_bytes),
+        "tables": tables * max(1, schemas),
+        "rows": _whole(settings.get("rows")),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _least(there: int, allowed: float | None) -> float:
+    """Told as it was given: 2 and not 2.0."""
+    found = min(there or allowed, allowed) if allowed else there
+    return int(found) if found == int(found) else found
+
+
+def _of(session: Session, asked: Asked) -> Iterator[Answer]:
+    claim = asked.claim
+    wanted = (claim.one.get(VERSION), claim.other.get(VERSION))
+    if not all(series_measured(session, series) for series in wanted if series):
+        return
+    found = list(pairs(session, claim))
+    if not found:
+        yield Answer(
+            claim.what, Word.UNTOLD, f"Cannot be told: not measured at this scale; published: {published(claim)}.",
+            published=claim.published or claim.level, published_words=published(claim), is_ratio=claim.level is None,
+        )  # fmt: skip
+    cells = by_cell(session)
+    for pair in found:
+        yield (
+            _level(session, asked, pair, cells[pair.one])
+            if claim.level is not None
+            else _ratio(session, asked, pair, cells)
+        )
+
+
+def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str, str], Sequence[Run]]) -> Answer:
+    assert pair.other is not None
+    claim = asked.claim
+    name = claim.figure or session.figure_of(pair.one[1])
+    sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
+    ours = effect_95(*sides) if all(map(any, sides)) else None
+    least = min(map(len, sides))
+    where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
+    found = of_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
+    if found and claim.direction and not (ours and ours.differs and (ours.error or 0.0) < ours.value):
+        return Answer(
+            claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
+            is_ratio=False, levels=(found.one, found.other), few=few,
+        )  # fmt: skip
+    word, text = of_ratio(asked, ours, least=least)
+    return Answer(
+        claim.what, word, text, where,
+        claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
+        times(ours.value) if ours else "", interval_words(ours), few=few and ours is not None,
+        interval=(ours.low, ours.high) if ours and ours.low is not None and ours.high is not None else None,
+    )  # fmt: skip
+
+
+def _measured(session: Session, claim: Claim, pair: Pair) -> str:
+    """Which versions, and in which of the cells that the claim does not tell apart."""
+    assert pair.other is not None
+    versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
+    named = {*claim.one, *claim.other}
+    where = cell_words(session, pair.one[1], without=named) if session.cells else ""
+    return f"{versions}, {where}" if where else versions
+
+
+def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> Answer:
+    claim = asked.claim
+    values = [
+        value for run in runs if run.verdict is Verdict.MEASURED if (value := _figure(session, claim, run)) is not None
+    ]
+    ours, theirs = mean(values), f"published: {published(claim)}"
+    assert claim.level is not None
+    if ours is None:
+        word, text = Word.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
+    else:
+        told = figure_words(claim, ours)
+        if ours <= 0:
+            word, text = Word.UNTOLD, f"Cannot be told: {told}, in which others on this host have a part; {theirs}."
+        elif abs(ours / claim.level - 1) <= claim.within:
+            word, text = Word.SHOWS, f"Shows here: {told}; {theirs}."
+        elif asked.lacks:
+            word, text = Word.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
+        else:
+            word, text = Word.NOT, f"Does not show here: {told}; {theirs}."
+    error = half_interval_95(values) if len(values) >= LEAST_RUNS else None
+    return Answer(
+        claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
+        "" if ours is None else figure_words(claim, ours),
+        "" if error is None or ours is None
+        else f"{figure_words(claim, ours - error)} to {figure_words(claim, ours + error)}",
+        is_ratio=False,
+    )  # fmt: skip
+
+
+def _figure(session: Session, claim: Claim, run: Run) -> float | None:
+    name = claim.figure or session.figure_of(run.variant)
+    value = run.measures.get(name, getattr(run, name, None))
+    tables = run.tables or facts_of(session).get("tables")
+    if not isinstance(value, int | float) or (claim.each_table and not tables):
+        return None
+    return value / tables if claim.each_table and tables else float(value)

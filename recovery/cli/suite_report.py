@@ -1,0 +1,732 @@
+"""How large is each published effect, there and here? Bars of ratios from 1, on a scale of factors. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import Any
+
+from markupsafe import Markup
+from pydantic import TypeAdapter
+
+from recovery import __version__
+from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.summary import Middle, cell_words, figures_about, groups, is_work, measured_by, middles
+from recovery.analysis.warnings import findings
+from recovery.cli.suite_budget import span_text
+from recovery.cli.suite_published import Answer, Publication, Word, answers, facts_of, publications
+from recovery.errors import RecoveryError, UsageError
+from recovery.linux.files import FORMAT, new_folder, read_back, sync_folder, write_atomically
+from recovery.model import Finding, Session, Table, quantity
+from recovery.report import format as fmt
+from recovery.report.format import column, of_so_many, times, worded
+from recovery.report.html import svg
+from recovery.report.html.cell_bars import cell_bars
+from recovery.report.html.load_timelines import over_time
+from recovery.report.html.page import PAGE, template
+from recovery.report.html.scaling_charts import scaling_charts
+from recovery.report.html.startup_bars import startup_chart
+from recovery.report.html.svg import Chart, Fold, Grid, Mark, Part
+from recovery.report.markdown import escaped, fenced, table_lines
+from recovery.report.stored_session import keeping_in, load
+from recovery.report.text import WIDTH, command_lines, paragraph, render_table
+
+_NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
+_END = 78.0
+_ROOM = 1.08
+"""Beyond the outermost figure."""
+_NARROW, _WIDE = 4.0, 50.0
+"""From the least to the most: what decides which round numbers stand below."""
+_FAR = 4.0
+"""Times as much as the largest of the others."""
+_PUBLISHED, _OURS = "v6", "v0"
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A logarithmic axis: twice as much and half as much are as far from 1."""
+
+    least: float
+    most: float
+
+    def at(self, ratio: float) -> float:
+        whole = math.log(self.most / self.least)
+        inside = min(max(ratio, self.least), self.most)
+        return svg.START + (_END - svg.START) * math.log(inside / self.least) / whole
+
+    def ticks(self) -> tuple[float, ...]:
+        span = self.most / self.least
+        steps = (1.0,) if span > _WIDE else (1.0, 2.0, 5.0)
+        if span < _NARROW:
+            every = 0.1 if span < 2 else 0.5
+            first = math.ceil(self.least / every)
+            found = [round(every * one, 6) for one in range(first, int(self.most / every + 1e-9) + 1)]
+        else:
+            powers = range(math.floor(math.log10(self.least)), math.ceil(math.log10(self.most)) + 1)
+            found = [step * 10.0**power for power in powers for step in steps]
+        return tuple(one for one in found if self.least <= one <= self.most)
+
+
+def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
+    """None where no published ratio has one of ours beside it."""
+    every = [one for one in answers if one.is_ratio and one.ours]
+    able = list(_alike(every))
+    if not able:
+        return None
+    axis = _axis(able)
+    parts: list[Markup] = []
+    y = 0.0
+    for one in able:
+        parts.append(svg.text(0, y + 13, _name(one, able), class_="row-name"))
+        y += _NAME
+        for part, height in _both(axis, one, y):
+            parts += part
+            y += height
+        y += _BETWEEN
+    title = "Ratios, published and here"
+    drawing = svg.picture(
+        key,
+        title=title,
+        told=f"{'; '.join(map(_told, able))}. The table below has the figures.",
+        height=y + 24,
+        parts=[*_grid(axis, y), *parts],
+    )
+    legend = (
+        Mark(f"swatch {_PUBLISHED}", "published"),
+        Mark(f"swatch {_OURS}", "here"),
+        Mark("sign-whisker", "95 % interval"),
+    )
+    note = "Bars begin at 1, where nothing differs; twice as much and half as much are equally long."
+    far = "What is too far from the others to be drawn beside them is in the table."
+    return Chart(key, title, drawing, legend, (note, far) if len(able) < len(every) else (note,))
+
+
+def _alike(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Where no ratio was published, one of ours that is far from all others would leave no room to tell those apart."""
+    pairs = [(one.published, one.ours) for one in answers if one.published and one.ours]
+    spans = [abs(math.log(ratio)) for pair in pairs for ratio in pair]
+    most = max(spans, default=math.inf) + math.log(_FAR)
+    for one in answers:
+        if one.published or (one.ours and abs(math.log(one.ours)) <= most):
+            yield one
+
+
+def _name(answer: Answer, all_of_them: Sequence[Answer]) -> str:
+    again = sum(one.what == answer.what for one in all_of_them) > 1
+    return f"{answer.what} ({answer.measured})" if again else answer.what
+
+
+def _axis(answers: Sequence[Answer]) -> Factors:
+    values = [1.0]
+    for one in answers:
+        assert one.ours is not None
+        values += [one.ours, *(max(end, one.ours / 2) for end in one.interval or ())]
+        values += [one.published] if one.published else []
+    low, high = min(values) / _ROOM, max(values) * _ROOM
+    return Factors(low, max(high, low * 1.2))
+
+
+def _both(axis: Factors, answer: Answer, y: float) -> Iterator[tuple[list[Markup], float]]:
+    assert answer.ours is not None
+    if answer.published:
+        yield _bar(axis, y, answer.published, _PUBLISHED, answer.published_words), _HIGH + _GAP
+        y += _HIGH + _GAP
+    drawing = _bar(axis, y, answer.ours, _OURS, times(answer.ours), beyond=max(answer.interval or (answer.ours,)))
+    if answer.interval is not None:
+        low, high = max(answer.interval[0], axis.least), answer.interval[1]
+        centre = y + _HIGH / 2
+        ends = (axis.at(low), axis.at(high))
+        drawing.append(svg.line((ends[0], centre), (ends[1], centre), class_="whisker"))
+        drawing += [svg.line((x, centre - 4), (x, centre + 4), class_="whisker") for x in ends]
+    yield drawing, _HIGH + _GAP
+
+
+def _bar(axis: Factors, y: float, ratio: float, css: str, told: str, *, beyond: float | None = None) -> list[Markup]:
+    one, end = axis.at(1.0), axis.at(ratio)
+    sides = (min(one, end), max(one, end, min(one, end) + 0.2))
+    x = max(sides[1], axis.at(beyond or ratio))
+    return [
+        svg.box(sides, (y, y + _HIGH), class_=f"bar {css}"),
+        svg.text(x, y + _HIGH / 2 + 4.5, told, dx=9, class_="value"),
+    ]
+
+
+def _told(answer: Answer) -> str:
+    assert answer.ours is not None
+    return f"{answer.what}: {times(answer.ours)}, published {answer.published_words}"
+
+
+def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:
+    for value in axis.ticks():
+        x = axis.at(value)
+        css = "ground" if value == 1 else "grid"
+        yield svg.line((x, 0), (x, bottom), class_=css)
+        yield svg.text(x, bottom + 16, f"{value:,g}", text_anchor="start" if x < 3 else "middle", class_="tick")
+
+
+# What is kept of a run through the experiments: experiments.json, which the reports are made of.
+
+STORED = "experiments.json"
+_SUFFIX = "-experiments"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One of the experiments."""
+
+    name: str
+    """Of its scenario."""
+    command: str | None = None
+    """That repeats it; None where it was left out."""
+    scale: str = ""
+    """In words."""
+    planned: str = ""
+    """At first, where the time that was left made it another."""
+    expected_s: float | None = None
+    took_s: float | None = None
+    session: str | None = None
+    """Its folder, beside this one."""
+    left_out: str | None = None
+    """Why it was not even begun."""
+    error: str | None = None
+    """How it ended early, or why not all of it counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Journey:
+    """All of them."""
+
+    command: str
+    started_at: str
+    budget_s: float
+    versions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    status: str = "running"
+    """running, finished, failed (one of them), interrupted or aborted."""
+    took_s: float | None = None
+    tool_version: str = __version__
+
+    def with_step(self, step: Step) -> Journey:
+        return replace(self, steps=tuple(step if one.name == step.name else one for one in self.steps))
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A question, what was published of it, and what was measured."""
+
+    publication: Publication
+    step: Step
+    session: Session | None
+    answers: tuple[Answer, ...] = ()
+    missing: str | None = None
+    """Why there is no session, though one was kept."""
+
+    @property
+    def middles(self) -> tuple[Middle, ...]:
+        return () if self.session is None else tuple(one for one in middles(self.session) if one.count)
+
+
+_JOURNEY = TypeAdapter(Journey)
+_ANSWERS = TypeAdapter(tuple[Answer, ...])
+_MIDDLES = TypeAdapter(tuple[Middle, ...])
+
+
+def create(results: Path) -> Path:
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
+    with keeping_in(results):
+        results.mkdir(parents=True, exist_ok=True)
+        folder = new_folder(results, name)
+        sync_folder(results)
+    return folder
+
+
+def chapters(journey: Journey, folder: Path) -> tuple[Chapter, ...]:
+    """With the sessions as they are stored beside it."""
+    steps = {step.name: step for step in journey.steps}
+    return tuple(_chapter(one, steps[one.name], folder) for one in publications() if one.name in steps)
+
+
+def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
+    if step.session is None:
+        return Chapter(publication, step, None)
+    try:
+        # Whoever sent this folder may have written any path into it: a session lies beside it.
+        session = load(folder.parent / PurePath(step.session).name)
+    except RecoveryError as error:
+        return Chapter(publication, step, None, missing=error.message)
+    return Chapter(publication, step, session, answers(publication, session))
+
+
+def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None = None) -> None:
+    """With what the sessions come to now; they need not be read again where they were just before."""
+    found = {one.publication.name: one for one in read_before or chapters(journey, folder)}
+    body = _JOURNEY.dump_python(journey, mode="json")
+    steps = [{**step, **_figures(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
+    text = json.dumps({"format": FORMAT, **body, "steps": steps}, indent=2, ensure_ascii=False) + "\n"
+    with keeping_in(folder):
+        write_atomically(folder / STORED, text.encode("utf-8", errors="replace"))
+
+
+def _figures(chapter: Chapter) -> dict[str, Any]:
+    """Made from the session whenever this is written."""
+    return {
+        "published": TypeAdapter(Publication).dump_python(chapter.publication, mode="json"),
+        "answers": _ANSWERS.dump_python(chapter.answers, mode="json"),
+        "measures": _MIDDLES.dump_python(chapter.middles, mode="json"),
+    }
+
+
+def read(folder: Path) -> Journey:
+    path = folder / STORED
+    if not path.is_file():
+        raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}")
+    return read_back(path, _JOURNEY)
+
+
+# What stands on the page of each question? Paragraphs and tables, for all renderers alike. Pure.
+
+_MOST_ROWS = 24
+_TOLD_IN_FULL = ("short-run", "few-runs")
+"""Doubts that come of the scale; the others are the session's own."""
+_ORDER = (Word.SHOWS, Word.NOT, Word.OPPOSITE, Word.UNTOLD)
+TITLE = "Published experiments, repeated here"
+QUESTION = "What was published, and does it show on this host?"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOf:
+    """One question."""
+
+    key: str
+    title: str
+    question: str
+    short: str
+    """Its answer, for the top of the report, behind the title."""
+    published: tuple[str, ...]
+    published_table: Table | None
+    measured: tuple[str, ...]
+    measured_table: Table | None
+    answers: tuple[Answer, ...]
+    answers_table: Table | None
+    sentences: tuple[Sentence, ...]
+    """Of the answers; those that lack nothing but runs share one."""
+    beyond: tuple[str, ...]
+    link: str | None
+    """To the session's own report, from this folder."""
+    command: str | None
+
+    @property
+    def in_short(self) -> str:
+        return f"{self.title}: {self.short}"
+
+
+def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
+    host: dict[str, float] = {}
+    for one in chapters:
+        host |= {} if one.session is None else facts_of(one.session)
+    known = {name: value for name, value in host.items() if name in ("cpus", "memory_bytes")}
+    return tuple(_page_of(one, known) for one in chapters)
+
+
+def _page_of(chapter: Chapter, host: dict[str, float]) -> PageOf:
+    publication, session, step = chapter.publication, chapter.session, chapter.step
+    return PageOf(
+        key=publication.name,
+        title=f"{publication.label} {publication.title}",
+        question=publication.question,
+        short=_short(chapter),
+        published=tuple(_published(publication)),
+        published_table=_published_table(publication),
+        measured=tuple(_measured(chapter)),
+        measured_table=None if session is None else _measured_table(session, chapter),
+        answers=chapter.answers,
+        answers_table=_answers_table(chapter.answers),
+        sentences=tuple(_sentences(chapter.answers)),
+        beyond=tuple(_beyond(publication, host if session is None else facts_of(session))),
+        link=None if session is None else f"../{step.session}/{PAGE}",
+        command=step.command,
+    )
+
+
+def _short(chapter: Chapter) -> str:
+    if chapter.session is None:
+        return _why_not(chapter)
+    counted = Counter(one.word for one in chapter.answers)
+    if not counted:
+        return "nothing that was published is about the versions that were measured."
+    total = sum(counted[word] for word in _ORDER)
+    told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
+    if counted[Word.UNTOLD] == sum(one.few for one in chapter.answers) > 0:
+        told += " from so few runs"
+    if counted[Word.COMPARED]:
+        told += f", {counted[Word.COMPARED]} more compared without a published figure"
+    first = next((one for one in chapter.answers if one.is_significant), None)
+    return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
+
+
+def _headline(answer: Answer | None) -> str:
+    """The first that is significant."""
+    if answer is None:
+        return ""
+    what = f"{answer.what[0].upper()}{answer.what[1:]}"
+    error = f" ({answer.error_words})" if answer.error_words else ""
+    return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
+
+
+def _said(word: Word, count: int) -> str:
+    many = {Word.SHOWS: "show", Word.NOT: "do not show", Word.OPPOSITE: "show the opposite"}
+    one = {Word.OPPOSITE: "shows the opposite"}
+    return (one if count == 1 else many).get(word, word.value)
+
+
+def _why_not(chapter: Chapter) -> str:
+    step = chapter.step
+    reason = step.left_out or step.error or chapter.missing
+    if reason is None:
+        return "it was not measured yet."
+    return f"{'left out' if step.left_out else 'not measured'}: {reason.rstrip('.')}."
+
+
+def _published(publication: Publication) -> Iterator[str]:
+    yield f"{publication.source}. Host: {publication.host}. Servers: {', '.join(publication.versions)}."
+    yield f"Scale: {publication.scale}."
+    yield from publication.said
+
+
+def _published_table(publication: Publication) -> Table | None:
+    if not publication.figure:
+        return None
+    return Table(
+        "Published figures",
+        ("what", *publication.versions),
+        tuple((one.what, *one.values) for one in publication.figure),
+        (False, *(True for _ in publication.versions)),
+    )
+
+
+def _measured(chapter: Chapter) -> Iterator[str]:
+    step, session = chapter.step, chapter.session
+    if session is None:
+        yield f"{_why_not(chapter)[0].upper()}{_why_not(chapter)[1:]}"
+        return
+    took = "" if step.took_s is None else f" It took {span_text(step.took_s)}."
+    yield f"Versions: {', '.join(session.versions)}. Scale: {step.scale}.{took}"
+    if step.planned:
+        yield f"Chosen anew with the time that was left of the budget; planned: {step.planned}."
+    if step.error:
+        how = "Not all of it counts" if session.status == "finished" else "It ended early"
+        yield f"{how}: {step.error.rstrip('.')}."
+    elif session.status != "finished":
+        yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
+    yield from _doubts(findings(session))
+
+
+def _doubts(found: Sequence[Finding]) -> Iterator[str]:
+    told = {one.kind: f"{one.text} {one.hint}" for one in found if one.kind in _TOLD_IN_FULL}
+    yield from told.values()
+    others = [one for one in found if one.kind not in told]
+    if others:
+        kinds = ", ".join(dict.fromkeys(one.kind.replace("-", " ") for one in others if one.kind))
+        yield f"{len(others)} more doubt{'s are' if len(others) > 1 else ' is'} in the session's own report: {kinds}."
+
+
+def _measured_table(session: Session, chapter: Chapter) -> Table | None:
+    if not measured_by(session):
+        return None
+    several = len(session.variants) > 1
+    # Each with its own name where cells are about different figures.
+    names = figures_about(session)
+    told, mean = (column, f"mean {quantity(names[0]).title}") if len(names) == 1 else (worded, "mean")
+    beside = _beside(session, chapter.publication)
+    rows = [
+        (
+            *((cell_words(session, one.variant),) if several else ()),
+            one.version,
+            str(one.count),
+            fmt.ABSENT if one.mean is None else told(quantity(one.name), one.mean),
+            column(quantity(one.name), one.interval),
+            *(column(quantity(name), means.get((one.version, one.variant))) for name, means in beside.items()),
+        )
+        for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
+    ]
+    left = len(rows) - _MOST_ROWS
+    notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
+    more = (f"mean {quantity(name).title}" for name in beside)
+    head = (*(("what",) if several else ()), "version", "runs", mean, "+-", *more)
+    return Table(
+        "Figures of this host",
+        head,
+        tuple(rows[:_MOST_ROWS]),
+        tuple(name not in ("what", "version") for name in head),
+        notes=notes,
+        keys=1 + several,
+    )
+
+
+def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
+    """Means of other figures that something was published about, where they were taken."""
+    shown = (None, *figures_about(session))
+    names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in shown)
+    found = {}
+    for name in names:
+        means = {(one.version, one.variant): one.mean for one in middles(session, name) if one.mean is not None}
+        if name and means:
+            found[name] = means
+    return found
+
+
+def _answers_table(answers: Sequence[Answer]) -> Table | None:
+    if not answers:
+        return None
+    rows = tuple(
+        tuple(
+            told or fmt.ABSENT
+            for told in (one.what, one.word.value, one.published_words, one.ours_words, one.error_words, one.measured)
+        )
+        for one in answers
+    )
+    notes = []
+    if any(one.is_ratio for one in answers):
+        notes.append("A ratio is a mean over a mean, with its 95 % interval from three runs of either on.")
+    differ = [one.is_significant for one in answers if one.interval]
+    planned = "What is asked was known before it was measured, so each is judged by itself."
+    notes += [f"{planned} {told}" for told in of_so_many(differ)]
+    return Table(
+        "Published and here",
+        ("what", "here it", "published", "here", "95 % interval", "servers here"),
+        rows,
+        (False, False, True, True, True, False),
+        notes=tuple(notes),
+    )
+
+
+def _sentences(answers: Sequence[Answer]) -> Iterator[Sentence]:
+    few = [one for one in answers if one.few]
+    for one in answers:
+        if not one.few or len(few) == 1:
+            yield Sentence(f"{one.what} ({one.measured})" if one.measured else one.what, one.text)
+    if len(few) > 1:
+        yield Sentence(
+            f"{len(few)} effects",
+            f"Cannot be told from so few runs, without an interval; the table has their figures. {LEAST_RUNS} runs of "
+            "each would tell: that takes a larger BUDGET.",
+        )
+
+
+def _beyond(publication: Publication, facts: dict[str, float]) -> Iterator[str]:
+    words = {name: f"{value:,}" for name, value in facts.items()}
+    for one in publication.beyond:
+        if one.fact is None or facts.get(one.fact, one.least) < one.least:
+            yield one.text.format_map(words)
+
+
+def state(journey: Journey) -> str:
+    """How far it came."""
+    took = "" if journey.took_s is None else f" after {span_text(journey.took_s)}"
+    return (
+        f"{journey.status}{took}, of a budget of {span_text(journey.budget_s)}; {', '.join(journey.versions)}; "
+        f"begun {journey.started_at}"
+    )
+
+
+def host_words(chapters: Sequence[Chapter]) -> str:
+    """Of the host that measured, in a line; empty where nothing was measured."""
+    session = next((one.session for one in chapters if one.session is not None), None)
+    if session is None:
+        return ""
+    names = ("cpu_model", "cpus", "memory_bytes", "os", "virtualisation", "device_model", "ebs_volume", "filesystem")
+    told = [fmt.fact(name, session.environment[name]) for name in names if session.environment.get(name)]
+    return "This host: " + "; ".join(f"{name} {value}" for name, value in told) + "."
+
+
+# Which of a session's own charts stand on the page of its question? Pure.
+
+_SECOND_BY_SECOND = "interference"
+"""What was published of it was drawn over time."""
+
+
+def pictures(session: Session) -> Iterator[Part]:
+    """Under keys that no other session's have, for all of them are in one page."""
+    if not is_work(session):
+        starts = startup_chart(session)
+        yield from () if starts is None else (starts,)
+        return
+    for number, group in enumerate(groups(session), 1):
+        key = f"{session.scenario}-{number}"
+        drawn = scaling_charts(session, group, key) or cell_bars(session, group, key)
+        if drawn is not None:
+            yield drawn
+    if session.scenario == _SECOND_BY_SECOND:
+        yield from _over_time(session)
+
+
+def _over_time(session: Session) -> Iterator[Part]:
+    """One of each version; the rest where it is asked for."""
+    found = over_time(session)
+    first = {
+        next((number for number, part in enumerate(found) if isinstance(part, Chart) and _is_of(version, part)), None)
+        for version in session.versions
+    }
+    yield from (part for number, part in enumerate(found) if number in first)
+    rest = tuple(part for number, part in enumerate(found) if number not in first)
+    charts = tuple(part for part in rest if not isinstance(part, Fold))
+    if charts:
+        yield Fold(f"{len(charts)} more of them over time", charts)
+    yield from (part for part in rest if isinstance(part, Fold))
+
+
+def _is_of(version: str, chart: Chart) -> bool:
+    return f"{chart.title} ".startswith(f"{version} ")
+
+
+# The experiments as text, never wider than 78 columns, and as markdown, with every text from outside escaped. Pure.
+
+_BULLET = "* "
+
+
+def render_text(journey: Journey, chapters: Sequence[Chapter]) -> str:
+    lines = [TITLE, "=" * len(TITLE), QUESTION]
+    for told in (state(journey), host_words(chapters)):
+        lines += paragraph(told) if told else []
+    found = pages(chapters)
+    lines.append("")
+    for page in found:
+        lines += paragraph(page.in_short)
+    lines += ["", "To repeat it:", *command_lines(journey.command)]
+    for page in found:
+        lines += ["", "", *_page_text(page)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _page_text(page: PageOf) -> Iterator[str]:
+    title = paragraph(page.title)
+    yield from title
+    yield "=" * min(WIDTH, max(map(len, title)))
+    yield from paragraph(page.question)
+    yield from _part("Published", page.published, page.published_table)
+    yield from _part("Measured here", page.measured, page.measured_table)
+    if page.command:
+        yield from ("", "To repeat it:", *command_lines(page.command))
+    if page.link:
+        yield f"Its own report: {page.link}"
+    if page.answers:
+        yield from _part("Does it show here?", (), page.answers_table)
+        yield ""
+        for one in page.sentences:
+            yield from _item(f"{one.about}: {one.text}")
+    if page.beyond:
+        yield from ("", "What this host cannot show")
+        for told in page.beyond:
+            yield from _item(told)
+
+
+def _item(told: str) -> Iterator[str]:
+    for number, line in enumerate(paragraph(told, width=WIDTH - len(_BULLET))):
+        yield f"{' ' * len(_BULLET) if number else _BULLET}{line}"
+
+
+def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]:
+    yield from ("", title, "-" * len(title))
+    for one in told:
+        yield from paragraph(one)
+    if table is not None:
+        yield ""
+        # Below its title and a rule: the part has one of its own.
+        yield from render_table(replace(table, title="")).splitlines()[2:]
+
+
+def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:
+    found = pages(chapters)
+    lines = [f"# {TITLE}"]
+    for told in (QUESTION, state(journey), host_words(chapters)):
+        lines += ["", escaped(told)] if told else []
+    lines += ["", *(f"- {escaped(page.in_short)}" for page in found), "", "To repeat it:", "", *fenced(journey.command)]
+    for page in found:
+        lines += ["", *_markdown(page)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(page: PageOf) -> Iterator[str]:
+    yield from (f"## {escaped(page.title)}", "", escaped(page.question))
+    for title, told, table in (
+        ("Published", page.published, page.published_table),
+        ("Measured here", page.measured, page.measured_table),
+        ("Does it show here?", (), page.answers_table),
+    ):
+        if not told and table is None:
+            continue
+        yield from ("", f"### {title}")
+        for one in told:
+            yield from ("", escaped(one))
+        if table is not None:
+            yield ""
+            yield from list(table_lines(table))[2:]
+    if page.answers:
+        yield ""
+        yield from (f"- {escaped(one.about)}: {escaped(one.text)}" for one in page.sentences)
+    if page.beyond:
+        yield from ("", "### What this host cannot show", "")
+        yield from (f"- {escaped(told)}" for told in page.beyond)
+    if page.command:
+        yield from ("", *fenced(page.command))
+    if page.link:
+        yield from ("", f"[Its own report]({page.link})")
+
+
+# How do the experiments look in a browser? One page that fetches nothing, with a chart where there are ratios.
+
+SUITE_PAGE = "index.html"
+_BADGES = {Word.SHOWS: "good", Word.NOT: "bad", Word.OPPOSITE: "bad", Word.UNTOLD: "doubtful"}
+
+
+def render(journey: Journey, found: Sequence[Chapter]) -> str:
+    every = pages(found)
+    return template("experiments.html.j2").render(
+        title=TITLE,
+        question=QUESTION,
+        state=state(journey),
+        host=host_words(found),
+        journey=journey,
+        pages=every,
+        charts={page.key: ratio_bars(page.answers, f"ratios-{page.key}") for page in every},
+        pictures={one.publication.name: tuple(pictures(one.session)) for one in found if one.session},
+        tables={
+            page.key: {
+                name: table and Grid(f"{name}-{page.key}", table)
+                for name, table in (
+                    ("published", page.published_table),
+                    ("measured", page.measured_table),
+                    ("answers", page.answers_table),
+                )
+            }
+            for page in every
+        },
+        badges={word.value: css for word, css in _BADGES.items()},
+    )
+
+
+def write(folder: Path) -> tuple[Path, ...]:
+    """All reports, made from what is stored there and in the sessions beside it."""
+    journey = read(folder)
+    found = chapters(journey, folder)
+    save(journey, folder, found)
+    rendered = {
+        SUITE_PAGE: render(journey, found),
+        "report.txt": render_text(journey, found),
+        "report.md": render_markdown(journey, found),
+    }
+    with keeping_in(folder):
+        for name, content in rendered.items():
+            write_atomically(folder / name, content.encode("utf-8", errors="replace"))
+    return tuple(folder / name for name in rendered)

@@ -1,0 +1,332 @@
+"""How do the experiments go, one after the other? Each a session of its own, in one process, within a given time."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from recovery.analysis.compare import not_measured
+from recovery.builds import catalog
+from recovery.builds.packages import provide
+from recovery.builds.resolve import known_wanted
+from recovery.cli.measure import request_of, run_and_show
+from recovery.cli.parse import host_for, newest
+from recovery.cli.suite_budget import (
+    OF_THE_BUDGET,
+    Caps,
+    Price,
+    Rung,
+    allot,
+    held_by_disk,
+    pace_of,
+    price,
+    rungs,
+    span_text,
+)
+from recovery.cli.suite_published import publication_names, publications
+from recovery.cli.suite_report import Journey, Step, create, save, write
+from recovery.errors import ClashError, HostUnfitError, RecoveryError, UsageError
+from recovery.experiments import find_scenario
+from recovery.linux.files import default_data_dir
+from recovery.linux.locks import host_lock
+from recovery.linux.storage import HINT, MOST_OF_THE_ROOM, free
+from recovery.model import NO_LIMITS, Limits, Version
+from recovery.session.engine import choose, resolve_builds
+from recovery.session.prepare import check_options
+from recovery.session.request import Request, split_versions
+
+# Which sessions fit a given time on this host? Each is asked as its own command would ask for it.
+
+VERSIONS = ("5.7.22", "8.0.31")
+"""One of each series that most of the publications hold against each other."""
+_MOST_BUDGET_S = 30 * 86_400.0
+_BUDGET = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m(?:in)?)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Of all experiments together."""
+
+    budget_s: float
+    versions: tuple[str, ...]
+    names: tuple[str, ...] = field(default_factory=publication_names)
+    caps: Caps = field(default_factory=Caps)
+    shared: tuple[str, ...] = ()
+    """Options that every session gets as they were given."""
+    data: Path | None = None
+    limits: Limits = NO_LIMITS
+    """Of every server; they are among the options, too."""
+    left_s: float | None = None
+    """Of the budget, once some of it has gone."""
+    pace: float = 1.0
+    """So many times as long as guessed did it take so far."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One experiment at the scale that it gets."""
+
+    name: str
+    request: Request | None
+    """None where it is left out."""
+    scale: str
+    price: Price
+    """At a guess, whatever was seen of this host; of the smallest scale where it is left out."""
+    expected_s: float | None
+    left_out: str | None = None
+    fits_disk: bool = True
+
+
+def parse_budget(text: str) -> float:
+    """`30m`, `2h`, `1h30m`, `90s`; a plain number is minutes."""
+    word = text.strip().lower().replace(" ", "")
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", word)
+    match = _BUDGET.fullmatch(f"{word}m" if plain else word)
+    hours, minutes, seconds = (float(match[part] or 0) for part in "hms") if match else (0.0, 0.0, 0.0)
+    found = 3600 * hours + 60 * minutes + seconds
+    if not 0 < found <= _MOST_BUDGET_S:
+        raise UsageError(f"BUDGET={text} is no time to measure in", "write it like 30m, 2h or 1h30m; 90 is 90 minutes")
+    return found
+
+
+def asked_versions(given: Sequence[str]) -> tuple[str, ...]:
+    """Those that were named, or of the two that are compared those that this host's CPU can run."""
+    named = split_versions(tuple(given))
+    at_hand = {str(row.version) for row in catalog.rows()}
+    return named or tuple(version for version in VERSIONS if version in at_hand) or (catalog.DEFAULT_VERSION,)
+
+
+@dataclass(frozen=True)
+class _Ladder:
+    """All scales of an experiment, from the smallest."""
+
+    name: str
+    rungs: tuple[Rung, ...]
+    requests: tuple[Request, ...]
+    prices: tuple[Price, ...]
+    clash: ClashError | None
+    """What keeps it from a larger scale."""
+
+
+def chosen(asked: Asked) -> tuple[Chosen, ...]:
+    """In the order of the publications."""
+    releases = tuple(dict.fromkeys(known_wanted(version).like for version in asked.versions))
+    host = host_for(asked.limits)
+    ladders = [_ladder(name, asked, rungs(name, host, asked.caps), releases=releases) for name in asked.names]
+    whole = _whole(asked)
+    prices = [[one.at(asked.pace) for one in ladder.prices] for ladder in ladders]
+    steps = allot(prices, whole)
+    held = held_by_disk(prices, steps, whole)
+    return tuple(
+        _left_out(ladder, asked, whole) if step is None else _taken(ladder, step, asked, by_disk=by_disk)
+        for ladder, step, by_disk in zip(ladders, steps, held, strict=True)
+    )
+
+
+def _ladder(name: str, asked: Asked, found: tuple[Rung, ...], *, releases: tuple[Version, ...]) -> _Ladder:
+    """Up to where the user's own settings are what an experiment varies by itself."""
+    requests, clash = [], None
+    for rung in found:
+        try:
+            requests.append(_request(name, asked, rung))
+        except ClashError as error:
+            clash = error
+            break
+    if clash is not None and not requests:
+        others = " ".join(other for other in asked.names if other != name)
+        hint = f'leave it out, or measure the others: --only "{others}"' if others else "leave it out"
+        raise ClashError(f"{name} cannot be measured with {clash.message}", hint) from clash
+    prices = tuple(price(request, releases) for request in requests)
+    return _Ladder(name, found[: len(requests)], tuple(requests), prices, clash)
+
+
+def _whole(asked: Asked) -> Price:
+    room = free(asked.data or default_data_dir())
+    seconds = asked.budget_s if asked.left_s is None else asked.left_s
+    return Price(OF_THE_BUDGET * seconds, int(MOST_OF_THE_ROOM * room.bytes), int(MOST_OF_THE_ROOM * room.inodes))
+
+
+def _taken(ladder: _Ladder, step: int, asked: Asked, *, by_disk: bool) -> Chosen:
+    more = "; for more of it the disk is too small" if by_disk else ""
+    if ladder.clash is not None and step == len(ladder.rungs) - 1:
+        more = f"; there is no more of it with {ladder.clash.message.partition(':')[0]}"
+    cost = ladder.prices[step]
+    return Chosen(
+        ladder.name, ladder.requests[step], f"{ladder.rungs[step].told}{more}", cost, cost.at(asked.pace).seconds
+    )
+
+
+def _left_out(ladder: _Ladder, asked: Asked, whole: Price) -> Chosen:
+    cost = ladder.prices[0]
+    what = f"its smallest scale ({ladder.rungs[0].told})"
+    fits_disk = cost.is_on_disk(whole)
+    if not fits_disk:
+        why = f"{what} needs {cost.bytes / 1e9:.1f} GB of disk, and {whole.bytes / 1e9:.1f} GB may be used"
+    else:
+        room = "has no room" if asked.left_s is None else f"had no room any more ({span_text(asked.left_s)} were left)"
+        took = span_text(cost.at(asked.pace).seconds)
+        why = f"{what} takes about {took}, for which the budget {room} beside the others"
+    return Chosen(ladder.name, None, "", cost, None, why, fits_disk)
+
+
+def refuse_nothing(asked: Asked, found: Sequence[Chosen]) -> None:
+    """A budget in which nothing can be measured: which one would do?"""
+    if any(one.request for one in found):
+        return
+    able = [one.price.seconds for one in found if one.fits_disk]
+    if not able:
+        raise HostUnfitError(f"no experiment fits the disk: {found[0].name} at {found[0].left_out}", HINT)
+    least, every = (math.ceil(seconds / OF_THE_BUDGET / 60) for seconds in (min(able), sum(able)))
+    rest = f", or BUDGET={every}m for all of them at their smallest" if every > least else ""
+    raise UsageError(
+        f"in {span_text(asked.budget_s)} no experiment can be measured, not even at its smallest scale",
+        f"give BUDGET={least}m for the shortest{rest}",
+    )
+
+
+def _request(name: str, asked: Asked, rung: Rung) -> Request:
+    words = ["--version", " ".join(asked.versions), *rung.words, *asked.shared]
+    return request_of(name, words)
+
+
+_INTERRUPTED = 130
+_SLOW = 1.2
+"""Times the guess: from there on it is worth telling."""
+Say = Callable[[str], None]
+
+
+def fetch(found: Sequence[Chosen], say: Say) -> None:
+    """Servers and programs, before the clock starts. Without a server nothing can be measured; who lacks a program says
+    so when its turn comes."""
+    requests = [one.request for one in found if one.request is not None]
+    programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
+    with host_lock():
+        engine, builds = resolve_builds(requests[0], choose(requests[0], say), say)
+        for request in requests:
+            check_options(request, engine, builds, say)
+        for name in programs:
+            with suppress(RecoveryError):
+                provide(name, offline=requests[0].offline, say=say)
+
+
+def begun(command: str, asked: Asked, found: Sequence[Chosen]) -> Journey:
+    return Journey(
+        command=command,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        budget_s=asked.budget_s,
+        versions=asked.versions,
+        steps=tuple(_as_planned(Step(name=one.name), one) for one in found),
+    )
+
+
+def _as_planned(step: Step, one: Chosen) -> Step:
+    command = one.request.command if one.request else None
+    return replace(step, command=command, scale=one.scale, expected_s=one.expected_s, left_out=one.left_out)
+
+
+class Travel:
+    """Through all of them. What has ended is on disk, and in the reports, however the rest goes."""
+
+    def __init__(self, journey: Journey, asked: Asked, results: Path, *, say: Say, quiet: bool) -> None:
+        self.journey = journey
+        self.folder = create(results)
+        self._asked = asked
+        self._results = results
+        self._say = say
+        self._quiet = quiet
+        self._began_s = time.monotonic()
+        self._ended: list[tuple[Price, float]] = []
+
+    def run(self, found: Sequence[Chosen]) -> int:
+        """The exit code: 1 where one of them failed, or none was measured."""
+        save(self.journey, self.folder)
+        status = "aborted"
+        try:
+            self._all(found)
+            steps = self.journey.steps
+            failed = any(step.error for step in steps) or not any(step.session for step in steps)
+            status = "failed" if failed else "finished"
+        except BaseException as ended:
+            told = getattr(ended, "exit_code", None) == _INTERRUPTED
+            status = "interrupted" if told or isinstance(ended, KeyboardInterrupt) else status
+            raise
+        finally:
+            self.journey = replace(self.journey, status=status, took_s=round(self._spent_s, 1))
+            save(self.journey, self.folder)
+            write(self.folder)
+        return 1 if failed else 0
+
+    @property
+    def _spent_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _all(self, found: Sequence[Chosen]) -> None:
+        """The first that can be measured, then the first of the others with the time that is left. One that was left
+        out may find room once others took less than was guessed."""
+        rest = list(found)
+        while able := [one for one in rest if one.request is not None]:
+            self._keep(self._measured(able[0]))
+            names = tuple(one.name for one in rest if one is not able[0])
+            rest = list(self._anew(names)) if names else []
+        for one in rest:
+            self._say(f"{self._which(one.name)}: left out: {one.left_out}")
+
+    def _anew(self, names: tuple[str, ...]) -> tuple[Chosen, ...]:
+        left_s, pace = self._asked.budget_s - self._spent_s, pace_of(self._ended)
+        found = chosen(replace(self._asked, names=names, left_s=max(0.0, left_s), pace=pace))
+        for one in found:
+            step = self._step(one.name)
+            scales = [each or "left out" for each in (step.planned or step.scale, one.scale)]
+            self._keep(replace(_as_planned(step, one), planned=scales[0] if scales[0] != scales[1] else ""))
+        if pace > _SLOW:
+            self._say(f"so far it took {pace:.1f} times as long as guessed: the rest is planned by that")
+        return found
+
+    def _keep(self, step: Step) -> None:
+        self.journey = self.journey.with_step(step)
+        save(self.journey, self.folder)
+
+    def _step(self, name: str) -> Step:
+        return next(step for step in self.journey.steps if step.name == name)
+
+    def _which(self, name: str) -> str:
+        names = [step.name for step in self.journey.steps]
+        title = next(f"{known.label} {known.title}" for known in publications() if known.name == name)
+        return f"experiment {names.index(name) + 1} of {len(names)}: {title}"
+
+    def _measured(self, one: Chosen) -> Step:
+        assert one.request is not None
+        assert one.expected_s is not None
+        step, which = self._step(one.name), self._which(one.name)
+        planned = f" (planned: {step.planned})" if step.planned else ""
+        self._say(f"{which}: {one.scale}, about {span_text(one.expected_s)}{planned}")
+        before, began_s = newest(self._results), time.monotonic()
+        error: str | None = None
+        try:
+            error = not_measured(run_and_show(one.request, quiet=self._quiet))
+        except KeyboardInterrupt:
+            self._keep(self._over(step, before, began_s, error="it was interrupted"))
+            raise
+        except (RecoveryError, OSError) as failure:
+            error = failure.message if isinstance(failure, RecoveryError) else str(failure)
+            if getattr(failure, "exit_code", 1) == _INTERRUPTED:
+                self._keep(self._over(step, before, began_s, error="it was interrupted"))
+                raise
+        if error is not None:
+            self._say(f"{which}: {error}")
+        took_s = time.monotonic() - began_s
+        if error is None or took_s > one.price.seconds:
+            self._ended.append((one.price, took_s))
+        return self._over(step, before, began_s, error=error)
+
+    def _over(self, step: Step, before: Path | None, began_s: float, *, error: str | None) -> Step:
+        """With the session that was kept of it, whole or not."""
+        left = newest(self._results)
+        session = left.name if left is not None and left != before else None
+        return replace(step, session=session, took_s=round(time.monotonic() - began_s, 1), error=error)

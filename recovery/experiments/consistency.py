@@ -1,0 +1,169 @@
+"""Do a server's dictionary and the files in its data directory agree? And can each of its tables be read?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from recovery.experiments.ddl_history import BROKEN, Agreement, Table
+from recovery.model import Version, can
+from recovery.mysqld.client import scalar
+from recovery.mysqld.error_log import LONGEST, is_error
+from recovery.workload.schema import quoted
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+
+# Which lines of a server's log say that its files are damaged? Pure.
+
+_DAMAGED = re.compile(
+    r"corrupt|checksum|is in the future|Assertion failure|\bgot signal |marked as crashed"
+    r"|(\[ERROR\]|InnoDB: Error:).*(was not found|is missing|does not exist|doesn't exist"
+    r"|cannot (open|read|rename|delete)|could not (find|open|read)|unable to read|failed to find tablespace"
+    r"|outside the tablespace bounds|stored in the page)",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(r"\[Note\]|^(?!.*\[ERROR\]).*doublewrite", re.IGNORECASE)
+"""What a page was found to be before it was put right again, out of the doublewrite buffer, is no damage."""
+
+
+def complaints(lines: Iterable[str]) -> tuple[str, ...]:
+    """Those that speak of damage; a recovery that goes well has none."""
+    return tuple(line.strip() for line in lines if _DAMAGED.search(line) and not _HARMLESS.search(line))
+
+
+_SPEAKS = re.compile(
+    r"\[(?:ERROR|Warning)\].*(?:corrupt|checksum|in the future|marked as crashed|should be at least|is missing\b"
+    r"|does not exist|was not found|(?:could not|cannot) (?:be )?(?:find|found|open|opened|read)\b"
+    r"|failed ?at offset|failed with error|no space left|out of disk space)"
+    r"|InnoDB: (?:Error:|Database page corruption|.*\bcorrupted?\b|.*in the future|.*file is missing)",
+    re.IGNORECASE,
+)
+_SAYS_LITTLE = re.compile(
+    r"system error number \d+ in a file|error number \d+ means|the error means|installing InnoDB", re.IGNORECASE
+)
+"""Errors, of which the line after them says what of."""
+_DIES = re.compile(r"Assertion failure|\bgot signal ")
+_BEGINS = re.compile(r"\[(?:ERROR|Warning)\].*|InnoDB: (?!Progress in percent).*")
+"""What stands before it is a stamp, or a line that another thread was in the midst of."""
+_ENDS = (".", "!", "?", ":")
+_MOST_LINES = 3
+"""Of a sentence."""
+
+
+def first_told(lines: Sequence[str]) -> str | None:
+    """What a log says first of a damage, else its first error, else what the server dies of. Servers say it as errors
+    and as warnings; 5.6 says some of it without either, in sentences of several lines."""
+    for speaks in (_speaks, _is_telling_error, is_error, _dies):
+        for number, line in enumerate(lines):
+            if speaks(line[:LONGEST]):
+                return _sentence(lines, number)
+    return None
+
+
+def _speaks(line: str) -> bool:
+    return _SPEAKS.search(line) is not None and not _HARMLESS.search(line) and not _SAYS_LITTLE.search(line)
+
+
+def _is_telling_error(line: str) -> bool:
+    return is_error(line) and not _SAYS_LITTLE.search(line)
+
+
+def _dies(line: str) -> bool:
+    return _DIES.search(line) is not None
+
+
+def _sentence(lines: Sequence[str], number: int) -> str:
+    line = lines[number][:LONGEST].strip()
+    begun = _BEGINS.search(line)
+    found = line if begun is None else begun[0]
+    if line.startswith("InnoDB: "):
+        for more in lines[number + 1 : number + _MOST_LINES]:
+            if found.endswith(_ENDS) or not more.startswith("InnoDB: "):
+                break
+            found = f"{found} {more[:LONGEST].removeprefix('InnoDB: ').strip()}"
+    return found
+
+
+_SPACE, _DEFINITION = ".ibd", ".frm"
+_UNFINISHED = "#sql"
+"""Names of what a server makes while it alters a table."""
+
+
+def agreement(connection: Connection[Cursor], version: Version, datadir: Path, databases: Iterable[str]) -> Agreement:
+    """Of tables in files of their own."""
+    orphans: list[str] = []
+    missing: list[str] = []
+    for database in databases:
+        known = set(_known(connection, version, database))
+        spaces, definitions = (_files(datadir / database, end) for end in (_SPACE, _DEFINITION))
+        orphans += [f"{database}/{name}{_SPACE}" for name in spaces - known]
+        missing += [f"{database}/{name}{_SPACE}" for name in known - spaces]
+        if can(version, "frm_files"):
+            orphans += [f"{database}/{name}{_DEFINITION}" for name in definitions - known]
+            lone = known - definitions
+            missing += [f"{database}/{name}{_DEFINITION}" for name in lone if not name.startswith(_UNFINISHED)]
+        orphans += [f"{database}.{name}" for name in known & spaces if name.startswith(_UNFINISHED)]
+    return Agreement(tuple(sorted(orphans)), tuple(sorted(missing)))
+
+
+def _known(connection: Connection[Cursor], version: Version, database: str) -> Iterator[str]:
+    """To InnoDB's own dictionary, as files are named."""
+    view = "innodb_tables" if can(version, "innodb_views_renamed") else "innodb_sys_tables"
+    with connection.cursor() as cursor:
+        statement = f"select name from information_schema.{view} where name like %s"  # noqa: S608 - one of two
+        cursor.execute(statement, (f"{database}/%",))
+        for (name,) in cursor.fetchall():
+            yield str(name).partition("/")[2]
+
+
+def _files(folder: Path, end: str) -> set[str]:
+    return {file.name.removesuffix(end) for file in folder.glob(f"*{end}")}
+
+
+def catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]:
+    """As the server lists it, and with the rows that each table has."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select table_name, column_name from information_schema.columns where table_schema = %s "
+            "order by table_name, ordinal_position",
+            (database,),
+        )
+        columns: dict[str, list[str]] = {}
+        for table, column in cursor.fetchall():
+            columns.setdefault(str(table), []).append(str(column))
+    return {table: Table(tuple(names), _rows(connection, database, table)) for table, names in columns.items()}
+
+
+def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
+    try:
+        found = scalar(connection, f"select count(*) from {quoted(database)}.{quoted(table)}")  # noqa: S608 - quoted
+    except pymysql.err.OperationalError as error:
+        if connection.open:
+            return BROKEN
+        raise error
+    except pymysql.err.MySQLError:
+        return BROKEN
+    assert isinstance(found, int)
+    return found
+
+
+def failing(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:
+    """Tables that CHECK TABLE finds fault with, and its words."""
+    told: dict[str, str] = {}
+    with connection.cursor() as cursor:
+        for database in databases:
+            cursor.execute("select table_name from information_schema.tables where table_schema = %s", (database,))
+            for (table,) in cursor.fetchall():
+                cursor.execute(f"check table {quoted(database)}.{quoted(str(table))}")
+                # Messages come before the status, which is the last.
+                *_, (_, _, kind, text) = cursor.fetchall()
+                if (kind, text) != ("status", "OK"):
+                    told[f"{database}.{table}"] = f"{database}.{table}: {text}"
+    return tuple(told.values())

@@ -1,0 +1,455 @@
+"""What comes back after a kill at any moment: of inserts, a load, definitions, the recovery itself, a shutdown?"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from random import Random
+
+from recovery.builds.packages import SYSBENCH
+from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.experiments import ddl_history
+from recovery.experiments.bench import Bench
+from recovery.experiments.consistency import agreement, complaints, failing
+from recovery.experiments.ddl_history import Agreement, Found, counted, first_of
+from recovery.experiments.experiment import Asked, Experiment, Host, Judgement, Scenario, Worked
+from recovery.experiments.load import OnItsDisk, options_of, wished
+from recovery.experiments.writers import Definitions, Inserts, Journalled, Witness
+from recovery.linux.loop_device import LoopDisk
+from recovery.linux.storage import device_of
+from recovery.model import QUESTION, RECOVERY, Cache, Crash, Moment, Schema, Startup, Usage, Variant, Verdict, Work, can
+from recovery.mysqld.datadir import Copy, copied
+from recovery.mysqld.server import Server
+
+# Which promises has a server broken that came back after a crash, and what does the run come to in figures? Pure.
+#
+# Whether it had promised to lose nothing depends on how it was told to write its log; that nothing is there in part,
+# and nothing that was rolled back, is promised always.
+
+_TABLE = re.compile(rf"{ddl_history.DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
+"""Whose definition was changed: as in a path, or in a statement."""
+
+
+@dataclass(frozen=True)
+class Back:
+    """All that was looked at after the crash."""
+
+    moment: Moment
+    found: Found
+    agreement: Agreement
+    failing: tuple[str, ...]
+    """Tables that CHECK TABLE finds fault with, and its words."""
+    complaints: tuple[str, ...]
+    """Lines of the log that speak of damage."""
+    promised: bool
+    """Nothing that was acknowledged is lost."""
+    atomic: bool
+    """Definitions are made and files removed as a whole, or not at all."""
+    all_or_none: bool = True
+    """Of several tables that one statement drops all are gone, or none."""
+
+
+def measures(back: Back) -> dict[str, float]:
+    found = back.found
+    told = {
+        "acknowledged": found.acknowledged,
+        "lost": found.lost,
+        "ghosts": found.ghosts,
+        "torn": found.torn,
+        "holes": found.holes,
+        "half_done": found.half_done,
+        "orphans": len(back.agreement.orphans),
+        "missing": len(back.agreement.missing),
+        "failing": len(back.failing),
+        "complaints": len(back.complaints),
+    }
+    window = {} if found.lost_window_s is None else {"lost_window_s": found.lost_window_s}
+    return {name: float(value) for name, value in told.items()} | window
+
+
+def broken(back: Back) -> tuple[str, ...]:
+    """In words; nothing where all were kept."""
+    told = tuple(_broken(back))
+    return (*told, *back.found.examples) if told else ()
+
+
+def _broken(back: Back) -> Iterator[str]:
+    yield from _of_writes(back.found, back)
+    is_ill = _is_ill(back)
+    complaints = [line for line in back.complaints if not is_ill(line)]
+    if complaints:
+        yield f"its log speaks of damage: {complaints[0][:160]}"
+    yield from _of_definitions(back, is_ill)
+
+
+def _is_ill(back: Back) -> Callable[[str], bool]:
+    """Whether something that is told is of the old servers' known disease, which is counted: a definition is changed in
+    one place after the other. So only of what was being changed; where nothing is promised, of what had been, too."""
+    if back.moment is not Moment.DEFINITIONS or back.atomic:
+        return lambda _: False
+
+    def is_ill(told: str) -> bool:
+        tables = _TABLE.findall(told)
+        return any(one in back.found.under_way or one.startswith("#") or not back.promised for one in tables)
+
+    return is_ill
+
+
+def _of_writes(found: Found, back: Back) -> Iterator[str]:
+    what = "statement" if back.moment is Moment.DEFINITIONS else "transaction"
+    if found.lost and back.promised:
+        yield f"{found.lost:,} of {counted(found.acknowledged, f'acknowledged {what}')} lost"
+    if found.ghosts:
+        yield f"{counted(found.ghosts, what)} there that had not been committed"
+    if found.torn:
+        yield f"{counted(found.torn, what)} there in part"
+    if found.holes:
+        yield f"{counted(found.holes, what)} lost before others that are there"
+
+
+def _of_definitions(back: Back, is_ill: Callable[[str], bool]) -> Iterator[str]:
+    failing, missing, orphans = (
+        tuple(one for one in told if not is_ill(one))
+        for told in (back.failing, back.agreement.missing, back.agreement.orphans)
+    )
+    if back.found.half_done and back.atomic and (back.all_or_none or not back.found.some_dropped):
+        yield f"{counted(back.found.half_done, 'definition')} half done"
+    if failing:
+        yield f"CHECK TABLE: {'; '.join(first_of(failing))}"
+    if missing:
+        yield f"files missing: {', '.join(first_of(missing))}"
+    if orphans:
+        yield f"left behind: {', '.join(first_of(orphans))}"
+
+
+# Does a server keep its word that is killed at a moment of chance? It is killed over a copy, started, and judged.
+
+TIMED_LOG = "timed.err"
+_KILLED_LOG = "killed-{}.err"
+
+_FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+# Does a server keep its word that is killed at a moment of chance? It is killed over a copy, started, and judged.
+
+WRITING_S = {
+    Moment.INSERTS: (0.01, 1.0),
+    Moment.LOAD: (0.3, 3.0),
+    Moment.RECOVERY: (0.5, 2.0),
+    Moment.SHUTDOWN: (0.5, 1.5),
+    Moment.POWER: (0.3, 3.0),
+}
+"""How long it writes, at least and at most, before the kill; or before what is then killed."""
+_MOST_DEFINED, _DEFINING_S = 200, 0.03
+"""Definitions come one after the other, the same by the same seed: it is killed in the midst of one or the next, after
+so many of them at most."""
+_SHUTDOWN_S = 5.0
+"""Longer than most last, with as little to write back."""
+_STARTS_PER_RECOVERY = 2.0
+"""So much longer it takes than the start of a server that was shut down, with as little to recover."""
+_GONE_S = 120.0
+_TRIES = 4
+_SCRIPTS = 200
+_KEPT = {False: ("1", "2", "3"), True: ("1", "3")}
+"""Values with which what is acknowledged is promised to be kept: by a kernel that lives on, or by none."""
+
+
+@dataclass(frozen=True)
+class _Kill:
+    at_s: float
+    """On the monotonic clock."""
+    into_s: float
+    """How long that had gone on which it cut short."""
+    is_late: bool = False
+    """A recovery's that was over by then."""
+
+
+class _TooLateError(TrialVoidError):
+    """There was nothing left to kill."""
+
+    def __init__(self, after_s: float, *, took_s: float) -> None:
+        super().__init__(
+            f"the server had shut down before it was to be killed, {after_s:.2f} s after it was told to",
+            "more RUNS= bring other moments",
+        )
+        self.took_s = took_s
+
+
+def measure(bench: Bench, variant: Variant) -> Worked:
+    """A moment that came too late is followed by another."""
+    task = variant.task
+    assert isinstance(task, Crash), "this variant kills nothing"
+    chance = Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
+    shutdown_s = _SHUTDOWN_S
+    for more in reversed(range(_TRIES)):
+        try:
+            return _killed_and_back(bench, task, chance, shutdown_s=shutdown_s)
+        except _TooLateError as error:
+            if not more:
+                raise
+            shutdown_s = error.took_s
+        bench.clear_logs()
+    raise AssertionError("the last try returns or raises")
+
+
+def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: float) -> Worked:
+    version = bench.server.build.version
+    with over_a_copy(bench, on_a_disk=task.moment is Moment.POWER) as copy:
+        server = bench.server
+        bench.tell("starting the server")
+        before = server.start(log_name="before.err", settings=bench.settings)
+        bench.describe()
+        flushed = server.variables([_FLUSH])[_FLUSH]
+        witness = _witness(bench, task, chance)
+        with writing(witness, server):
+            kills = [_kill(bench, task, chance, witness, disk=copy.disk, within_s=shutdown_s)]
+        if copy.disk is not None:
+            copy.disk.replug()
+        try:
+            if task.moment is Moment.RECOVERY:
+                kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
+            bench.tell("timed start")
+            startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
+        except ServerFailedError as error:
+            kept = None if isinstance(error, ServerKilledError) else bench.set_aside(copy.mysql)
+            return _gone(error, kills, kept)
+        bench.tell("looking at what came back")
+        with server.session() as connection:
+            databases = (*bench.schema.database_names, *witness.databases)
+            back = Back(
+                moment=task.moment,
+                found=witness.compare(server, killed_at_s=kills[0].at_s),
+                agreement=agreement(connection, version, server.datadir, databases),
+                failing=failing(connection, databases),
+                complaints=complaints(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
+                promised=flushed in _KEPT[task.moment is Moment.POWER],
+                atomic=can(version, "atomic_definitions"),
+                all_or_none=can(version, "drops_all_or_none"),
+            )
+        server.stop()
+    return _worked(startup, back, kills)
+
+
+def _gone(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) -> Worked:
+    """The worst that can come of it; and where it is kept, in words."""
+    return Worked(
+        measures=_of_kills(kills),
+        seconds=0.0,
+        usage=Usage(),
+        around=None,
+        clients={},
+        broken=tuple(filter(None, (f"it does not come back: {error.message}", kept))),
+    )
+
+
+def came_back(worked: Worked) -> Judgement:
+    """One that was told to shut down may have been done with its files when it was killed; and of a log that need not
+    be flushed, or that nothing was to be written to yet, nothing may have been there."""
+    if worked.broken:
+        return Verdict.FAILED, "; ".join(worked.broken)
+    assert worked.startup is not None
+    if worked.startup.crash_proof is None and not worked.may_be_clean:
+        return Verdict.VOID, "the log does not show a crash recovery: the server started as after a clean shutdown"
+    return Verdict.MEASURED, None
+
+
+def _of_kills(kills: Sequence[_Kill]) -> dict[str, float]:
+    """Of all that chance chose."""
+    recoveries = kills[1:]
+    cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
+    return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
+
+
+def _worked(startup: Startup, back: Back, kills: Sequence[_Kill]) -> Worked:
+    return Worked(
+        measures={RECOVERY: startup.startup_s, **_of_kills(kills), **measures(back)},
+        seconds=startup.first_query_s,
+        usage=startup.usage,
+        around=startup.around,
+        clients={},
+        startup=startup,
+        broken=broken(back),
+        may_be_clean=back.moment is Moment.SHUTDOWN or not back.promised or not back.found.acknowledged,
+    )
+
+
+@contextmanager
+def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
+    """What was built is never started, so that no crash can harm it, and each finds what the one before it found."""
+    server, original, device = bench.server, bench.server.datadir, bench.server.device
+    bench.tell("copying the data directory")
+    in_containers = server.build.image is not None
+    with copied(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
+        server.datadir, server.device = copy.mysql, device_of(copy.mysql)
+        try:
+            yield copy
+        finally:
+            server.close()
+            server.datadir, server.device = original, device
+
+
+def _witness(bench: Bench, task: Crash, chance: Random) -> Witness:
+    match task.moment:
+        case Moment.INSERTS:
+            # Over and over: by itself it is done within a tenth of a second.
+            return Inserts(bench.conditions.statements * _SCRIPTS)
+        case Moment.DEFINITIONS:
+            # In a thread of its own: who draws first from one that is shared is no matter of the seed.
+            return Definitions(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
+        case _:
+            return journalled(bench, chance)
+
+
+def journalled(bench: Bench, chance: Random) -> Journalled:
+    return Journalled(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", chance)
+
+
+@contextmanager
+def writing(witness: Witness, server: Server) -> Iterator[None]:
+    """Whatever ends it early, a writer ends with its server."""
+    try:
+        witness.begin(server)
+        yield
+    finally:
+        server.close()
+        witness.end()
+
+
+def _kill(
+    bench: Bench, task: Crash, chance: Random, witness: Witness, *, disk: LoopDisk | None, within_s: float
+) -> _Kill:
+    """A shutdown is killed within so many seconds."""
+    server, began_s = bench.server, time.monotonic()
+    bench.tell(f"writing, until it is killed ({task.moment})")
+    if isinstance(witness, Definitions):
+        witness.has_answered(chance.randint(0, _MOST_DEFINED))
+        time.sleep(chance.random() * _DEFINING_S)
+    else:
+        time.sleep(chance.uniform(*WRITING_S[task.moment]))
+    if task.moment is Moment.SHUTDOWN:
+        bench.tell("shutting down, until it is killed")
+        return _kill_shutdown(server, after_s=chance.random() * within_s)
+    killed_at_s = time.monotonic()
+    if disk is None:
+        server.kill()
+    else:
+        # A server that sees its disk gone ends itself: however it ends, it is gone before the disk comes back.
+        disk.lose_power()
+    return _Kill(killed_at_s, killed_at_s - began_s)
+
+
+def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
+    """It may be over at the last moment, too."""
+    began_s = time.monotonic()
+    server.life.signal(signal.SIGTERM)
+    exited = server.life.wait(after_s)
+    killed_at_s = time.monotonic()
+    if exited is None:
+        server.life.signal(signal.SIGKILL)
+        exited = server.life.wait(_GONE_S)
+    if exited is not None and exited.signal != signal.SIGKILL:
+        raise _TooLateError(after_s, took_s=killed_at_s - began_s)
+    return _Kill(killed_at_s, killed_at_s - began_s)
+
+
+def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: float) -> Iterator[_Kill]:
+    """Within so many seconds, or as long as one took that was over before."""
+    many = chance.randint(1, task.depth)
+    for number in range(1, many + 1):
+        bench.tell(f"recovering, until it is killed: {number} of {many}")
+        kill = _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * within_s)
+        within_s = min(within_s, kill.into_s) if kill.is_late else within_s
+        yield kill
+
+
+def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
+    """Also one that is over by then."""
+    server, fired, is_late = bench.server, threading.Event(), False
+
+    def kill() -> None:
+        fired.set()
+        server.life.signal(signal.SIGKILL)
+
+    timer = threading.Timer(after_s, kill)
+
+    @contextmanager
+    def beside(_: int) -> Iterator[None]:
+        timer.start()
+        yield
+
+    try:
+        server.start(log_name=log_name, settings=bench.settings, beside=beside)
+        is_late = True
+    except ServerFailedError:
+        if not fired.is_set():
+            raise
+    finally:
+        timer.cancel()
+    killed_at_s = time.monotonic()
+    into_s = killed_at_s - server.life.started_at
+    if fired.is_set():
+        server.life.wait(_GONE_S)
+    else:
+        server.kill()
+    return _Kill(killed_at_s, into_s, is_late)
+
+
+def _lines(*logs: Path) -> list[str]:
+    return [line for log in logs for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+
+
+_DOUBLEWRITE = "innodb_doublewrite"
+_VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
+NAMES = tuple(map(str, Moment))
+_KILLS = 20
+_INSERTS = 100
+_POWER = OnItsDisk(Moment.POWER, lambda host: host.no_power_cut())
+"""It can only be cut of a disk of its own."""
+
+
+def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
+    moments = _POWER.among(wished(asked, NAMES, "crash-matrix kills at no moment"), asked=asked, host=host)
+    return tuple(
+        Work(
+            name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
+            cache=Cache.WARM,
+            task=Crash(moment, asked.seed, asked.depth),
+            axes=((QUESTION, moment), *options),
+            settings=options,
+        )
+        for moment, options in product((one for one in Moment if one in moments), options_of(asked, _VALUES))
+    )
+
+
+def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
+    """Small ones, so that within seconds pages are written back, and the log comes round to its beginning."""
+    return {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)}
+
+
+CRASH_MATRIX = Scenario(
+    "crash-matrix",
+    "Does this server keep its word when it is killed, whatever it is doing just then?",
+    "What comes back after a crash",
+    (Cache.WARM,),
+    measure,
+    came_back,
+    Experiment(
+        figure=RECOVERY,
+        works=works,
+        settings=settings,
+        schema=Schema(tables=20, columns=1),
+        programs=(SYSBENCH,),
+        bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
+        runs=_KILLS,
+        inserts=_INSERTS,
+        unasked=_POWER.left_out,
+        usual={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0", "parts": "all of them"},
+    ),
+)

@@ -1,0 +1,227 @@
+"""What does a server do, and say, that comes back from a crash to a full disk, or to a damaged file?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import BinaryIO
+
+import pymysql
+
+from recovery.builds.packages import SYSBENCH
+from recovery.errors import ServerFailedError, TrialVoidError
+from recovery.experiments.bench import Bench
+from recovery.experiments.consistency import failing, first_told
+from recovery.experiments.crash_matrix import TIMED_LOG, journalled, over_a_copy, writing
+from recovery.experiments.ddl_history import counted
+from recovery.experiments.experiment import Asked, Experiment, Host, Judgement, Scenario, Worked
+from recovery.experiments.load import OnItsDisk, wished
+from recovery.experiments.writers import LOAD, Witness
+from recovery.model import QUESTION, RECOVERY, Cache, Damage, Fault, Schema, Startup, Usage, Variant, Verdict, Work
+from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.datadir import Copy, remove_temporary
+
+# How does a server start whose files were damaged after a kill? Over a copy; what it does and says is told.
+
+START, SAYS, TABLE, OTHERS, AFTERWARDS = "start", "says", "the table", "the others", "once mended"
+_SILENT, _WHEN_ASKED = "nothing of it", "when asked: "
+_AGAIN_LOG = "again.err"
+_WRITING_S = (0.5, 1.5)
+_PAGE_SIZE, _USUAL_PAGE = "innodb_page_size", 16 << 10
+"""What 5.5, which has no such option, has."""
+_TYPE_AT, _INDEX_PAGE = 24, b"\x45\xbf"
+"""FIL_PAGE_TYPE, and FIL_PAGE_INDEX in it."""
+_LAST_BREATH_S = 2.0
+
+
+def measure(bench: Bench, variant: Variant) -> Worked:
+    task = variant.task
+    assert isinstance(task, Damage), "this variant damages nothing"
+    server = bench.server
+    chance = Random(f"{task.seed} {server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
+    with over_a_copy(bench, on_a_disk=task.fault is Fault.FULL_DISK) as copy:
+        bench.tell("starting the server")
+        server.start(log_name="before.err", settings=bench.settings)
+        bench.describe()
+        page_bytes = int(server.variables([_PAGE_SIZE]).get(_PAGE_SIZE, _USUAL_PAGE))
+        witness = journalled(bench, chance)
+        with writing(witness, server):
+            bench.tell("writing, until it is killed")
+            time.sleep(chance.uniform(*_WRITING_S))
+            killed_at_s = time.monotonic()
+            server.kill()
+        database, table = (LOAD, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
+        mend = _damage(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance, page_bytes=page_bytes)
+        bench.tell(f"starting it over that: {variant.name}")
+        startup, how = _start(bench, TIMED_LOG)
+        log = server.logdir / TIMED_LOG
+        told = {START: how, SAYS: _says(log) or _SILENT}
+        if startup is not None:
+            told |= dict(_tables(bench, f"{database}.{table}", (*bench.schema.database_names, LOAD)))
+        server.close()
+        if told[SAYS] == _SILENT and (later := _says(log)) is not None:
+            told[SAYS] = f"{_WHEN_ASKED}{later}"
+        if mend is not None:
+            mend()
+            told[AFTERWARDS] = _mended(bench, witness, killed_at_s)
+    return Worked(
+        measures={} if startup is None else {RECOVERY: startup.startup_s},
+        seconds=0.0 if startup is None else startup.first_query_s,
+        usage=Usage() if startup is None else startup.usage,
+        around=None if startup is None else startup.around,
+        clients={},
+        startup=startup,
+        told=told,
+    )
+
+
+def was_tried(_: Worked) -> Judgement:
+    """Whatever the server does is the answer."""
+    return Verdict.MEASURED, None
+
+
+def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes: int) -> Callable[[], None] | None:
+    """What mends it again, where that is possible: a file that was put back is not as it would be now, but whole."""
+    if fault is Fault.FULL_DISK:
+        assert copy.disk is not None, "only a disk of its own is filled"
+        # Else the server would start in the room of its own temporary tablespace, which it makes anew.
+        remove_temporary(copy.mysql)
+        return copy.disk.fill().unlink
+    if not file.is_file():
+        raise TrialVoidError(f"there is no {file.name} to be damaged", "the tables must lie in files of their own")
+    if fault is Fault.MISSING:
+        aside = copy.mysql.parent / f"aside-{file.name}"
+        file.rename(aside)
+        return lambda: _put_back(aside, file)
+    pages = file.stat().st_size // page_bytes
+    with file.open("r+b") as opened:
+        if fault is Fault.TRUNCATED:
+            opened.truncate(pages // 2 * page_bytes)
+        else:
+            page = _in_use(opened, pages, chance, page_bytes=page_bytes)
+            place = page * page_bytes + chance.randrange(page_bytes)
+            opened.seek(place)
+            (byte,) = opened.read(1)
+            opened.seek(place)
+            opened.write(bytes((byte ^ 1 << chance.randrange(8),)))
+    return None
+
+
+def _in_use(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
+    """A page of an index: what nobody reads would tell nothing."""
+    found = []
+    for page in range(pages):
+        file.seek(page * page_bytes + _TYPE_AT)
+        if file.read(2) == _INDEX_PAGE:
+            found.append(page)
+    return chance.choice(found or list(range(pages)))
+
+
+def _put_back(aside: Path, file: Path) -> None:
+    """Over what the server may have made in its place."""
+    aside.replace(file)
+
+
+def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
+    try:
+        startup = bench.server.start(log_name=log_name, settings=bench.settings)
+    except ServerFailedError as error:
+        return None, error.message
+    return startup, f"ready after {startup.startup_s:.2f} s"
+
+
+def _says(log: Path) -> str | None:
+    """So far."""
+    return first_told(log.read_text(encoding="utf-8", errors="replace").splitlines())
+
+
+def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """A server may die of being asked; a connection of its own for each question."""
+    yield TABLE, _asked(bench, lambda connection: f"{scalar(connection, f'select count(*) from {damaged}'):,} rows")  # noqa: S608
+
+    def others(connection: pymysql.Connection) -> str:
+        wrong = [told for told in failing(connection, databases) if not told.startswith(f"{damaged}:")]
+        return "; ".join(wrong[:2]) or "all of them pass CHECK TABLE"
+
+    yield OTHERS, _asked(bench, others)
+
+
+def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
+    """Each statement may take as long as a server may stand still."""
+    server = bench.server
+    if not server.alive:
+        return "the server is gone"
+    try:
+        with closing(server.connect(timeout_s=server.stall_s)) as connection:
+            return question(connection)
+    except ServerFailedError as error:
+        return error.message
+    except (pymysql.Error, OSError) as error:
+        exited = server.life.wait(_LAST_BREATH_S)
+        if exited is not None:
+            return f"the server dies of it: {exited}"
+        is_late = isinstance(error.__context__, TimeoutError)
+        return f"no answer within {server.stall_s:g} s" if is_late else message_of(error)
+
+
+def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
+    startup, how = _start(bench, _AGAIN_LOG)
+    if startup is None:
+        return how
+    try:
+        found = witness.compare(bench.server, killed_at_s=killed_at_s)
+    except ServerFailedError as error:
+        return f"{how}; {error.message}"
+    wrong = [f"{many:,} {name}" for name, many in (("lost", found.lost), ("torn", found.torn)) if many]
+    of_all = counted(found.acknowledged, "transaction")
+    return f"{how}; {' and '.join(wrong)} of {of_all}" if wrong else f"{how}; all {of_all} there"
+
+
+_FILE = "file"
+WRITTEN, UNTOUCHED = "written to", "untouched"
+NAMES = tuple(map(str, Fault))
+_FULL = OnItsDisk(Fault.FULL_DISK, lambda host: host.no_disk())
+"""It has to be one of its own."""
+
+
+def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
+    faults = _FULL.among(wished(asked, NAMES, "damage has no fault"), asked=asked, host=host)
+    return tuple(work for fault in Fault if fault in faults for work in _of(fault, asked))
+
+
+def _of(fault: Fault, asked: Asked) -> Iterator[Work]:
+    if fault is Fault.FULL_DISK:
+        yield Work(fault, Cache.WARM, Damage(fault, written=True, seed=asked.seed), ((QUESTION, fault),))
+        return
+    for written, name in ((True, WRITTEN), (False, UNTOUCHED)):
+        axes = ((QUESTION, fault.value), (_FILE, name))
+        yield Work(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, asked.seed), axes)
+
+
+def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
+    """A log that still has all of the load's changes when the server is killed."""
+    return {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)}
+
+
+DAMAGE = Scenario(
+    "damage",
+    "What does this server do and say when it comes back from a crash to a full disk, or to a damaged file?",
+    "Damaged files after a SIGKILL",
+    (Cache.WARM,),
+    measure,
+    was_tried,
+    Experiment(
+        figure=RECOVERY,
+        works=works,
+        settings=settings,
+        schema=Schema(tables=20, columns=1),
+        programs=(SYSBENCH,),
+        runs=1,
+        inserts=100,
+        unasked=_FULL.left_out,
+        usual={"parts": "all of them"},
+    ),
+)

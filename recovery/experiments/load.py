@@ -1,0 +1,787 @@
+"""How is a load laid out? Which options of the server it is measured at, and how its clients choose their rows."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from pathlib import Path
+from statistics import fmean
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import pymysql
+from pymysql.cursors import SSCursor
+
+from recovery.builds.packages import DUMP, SYSBENCH
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError, UsageError
+from recovery.experiments.bench import SCRATCH, Bench
+from recovery.experiments.experiment import Asked, Done, Experiment, Host, Worked
+from recovery.linux.cgroups import Meter
+from recovery.linux.privileges import RootStep
+from recovery.linux.procfs import own_cores, pin, split
+from recovery.model import (
+    QUESTION,
+    Around,
+    Ask,
+    Cache,
+    Create,
+    Dump,
+    Layout,
+    Load,
+    Phase,
+    Samples,
+    Schema,
+    Series,
+    Usage,
+    Variant,
+    Verdict,
+    Watched,
+    Work,
+)
+from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.options import connections_for, most_clients
+from recovery.mysqld.server import Server
+from recovery.mysqld.startup import Surroundings
+from recovery.workload import poller as polling
+from recovery.workload import sysbench
+from recovery.workload.poller import Beside, Told, read_told, with_own
+from recovery.workload.schema import sysbench_tables
+from recovery.workload.status_rates import averages, watched
+from recovery.workload.status_sampler import Sampler, write_raw
+from recovery.workload.sysbench import AS_TEXT, GRACE_S, Client, must_send_text
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+
+# How large is the buffer pool, alike for all servers, and does it hold what a load uses?
+
+POOL = "innodb_buffer_pool_size"
+POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
+"""By the others servers round the first."""
+ROW_BYTES = 250
+"""Of a table of sysbench with its index, in pages that are not full."""
+_TABLE_BYTES = 128 << 10
+_ROOM = 1.5
+_LEAST_ROOM = 1.3
+"""As the files are, which are never full."""
+_MIB = 1 << 20
+_GIB = 1 << 30
+_LEAST_BYTES = 128 * _MIB
+_LEAST_BYTES_OF_A_SERVER = 5 * _MIB
+_MOST_SHARE = 0.5
+"""Of the host's memory: the clients and the page cache need some, too."""
+_INSTANCES = 8
+"""From a gigabyte on, as all versions have it that know several; below it some take one, whatever they are told."""
+_CHUNK, _LARGE_CHUNK = 16 * _MIB, 128 * _MIB
+
+
+def data_bytes(tables: int, rows: int) -> int:
+    return tables * (_TABLE_BYTES + rows * ROW_BYTES)
+
+
+def pool_bytes(schema: Schema, host: Host, *, ratio: float | None) -> int:
+    """All data fits, unless it is to be so many times larger, or the host is too small."""
+    wished = _wished(schema, ratio)
+    return _rounded(min(max(wished, _LEAST_BYTES_OF_A_SERVER), _most(host)))
+
+
+def pool_options(size: int) -> dict[str, str]:
+    """Since 5.7 a pool is made of chunks, as many in each instance, and a size that does not come out even is rounded
+    up, by default to the next gigabyte; 5.6 takes any. So what is asked for comes out even."""
+    instances, chunk = _made_of(size)
+    chunk = min(chunk, size)
+    return {
+        POOL: str(size),
+        "loose_innodb_buffer_pool_instances": str(instances),
+        "loose_innodb_buffer_pool_chunk_size": str(chunk),
+    }
+
+
+def check_held(works: Iterable[Work], asked: Asked, schema: Schema, host: Host) -> None:
+    """UsageError where what is to be in memory, or the ratio that was asked for, is not what this host can give."""
+    if asked.memory_ratio is not None:
+        _check_ratio(asked.memory_ratio, schema, host)
+        return
+    for work in works:
+        if isinstance(work.task, Load) and POOL not in dict(work.settings):
+            _check_load(work.task, host)
+
+
+def _check_ratio(ratio: float, schema: Schema, host: Host) -> None:
+    wished, most = _wished(schema, ratio), _most(host)
+    if wished > most:
+        least = data_bytes(schema.total_tables, schema.rows) / most
+        raise UsageError(
+            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(wished)}: {_too_much(most)}",
+            f"give MEMORY_RATIO={least + 0.05:.1f} or more",
+        )
+
+
+def _check_load(load: Load, host: Host) -> None:
+    needed, most = _LEAST_ROOM * data_bytes(load.tables, load.rows), _most(host)
+    if needed > most:
+        fit = int((most / _LEAST_ROOM / load.tables - _TABLE_BYTES) / ROW_BYTES)
+        fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES"
+        raise UsageError(
+            f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: {_too_much(most)}",
+            f"give {fewer}; or MEMORY_RATIO=4 for a load that is to read from the device",
+        )
+
+
+def _wished(schema: Schema, ratio: float | None) -> float:
+    found = data_bytes(schema.total_tables, schema.rows)
+    return found / ratio if ratio else max(_ROOM * found, _LEAST_BYTES)
+
+
+def _most(host: Host) -> float:
+    return _MOST_SHARE * host.memory_bytes
+
+
+def _rounded(wished: float) -> int:
+    """Up or down, whichever is nearer: the ratio is to be what was asked."""
+    instances, chunk = _made_of(wished)
+    unit = _MIB if wished < chunk else instances * chunk
+    return max(1, round(wished / unit)) * unit
+
+
+def _made_of(size: float) -> tuple[int, int]:
+    """Instances, and bytes of a chunk: they are fewer than a thousand, as they should be."""
+    if size < _GIB:
+        return 1, _CHUNK
+    return _INSTANCES, _CHUNK if size < _INSTANCES * _GIB else _LARGE_CHUNK
+
+
+def _too_much(most: float) -> str:
+    return f"that is more than half of the memory, {_gib(most)}"
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.1f} GiB"
+
+
+Pairs = tuple[tuple[str, str], ...]
+Works = Callable[[Asked, Schema, Host], tuple[Work, ...]]
+Values = tuple[tuple[str, tuple[str, ...]], ...]
+
+DATABASE = "sbtest"
+WORKLOAD, THREADS, TABLES = "workload", "threads", "tables"
+PAGES, SPINNING = "pages", "spinning"
+"""Axes; the others are options of the server."""
+_BY_THEMSELVES = frozenset({WORKLOAD, QUESTION, PAGES})
+"""Whose values say what they are."""
+_COUNTED = frozenset({THREADS, TABLES})
+_CHOOSING = "--rand-type="
+SPECIAL, UNIFORM = f"{_CHOOSING}special", f"{_CHOOSING}uniform"
+"""How rows are chosen: sysbench's default, three of four accesses to one row in a hundred; or all alike."""
+_REDO_BYTES = 1 << 30
+THREADS_FOR_EACH_CPU = 4
+_MOST_CELLS = 10_000
+"""Of a minute each: a week."""
+_LONGEST_NAME = 180
+"""Bytes: its log is called after it, and after its version and number."""
+TO_SO_MANY_THREADS = f"1 2 4 … {THREADS_FOR_EACH_CPU} times the CPUs"
+"""In words."""
+
+
+def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
+    """Every combination of the options' values; one that the user names is measured at his instead."""
+    wished = dict(usual) | dict(asked.options)
+    _check_number(math.prod(map(len, wished.values())))
+    return tuple(tuple(zip(wished, values, strict=True)) for values in product(*wished.values()))
+
+
+def _check_number(cells: int) -> None:
+    if cells > _MOST_CELLS:
+        raise UsageError(
+            f"these are more than {_MOST_CELLS:,} combinations, and each would be measured",
+            "give fewer values of OPTION=, WORKLOAD=, LOAD_TABLES= or THREADS=",
+        )
+
+
+@dataclass(frozen=True)
+class Way:
+    """One load, and where it stands among the others."""
+
+    load: Load
+    axes: Pairs
+    options: Pairs = ()
+    """Of the server."""
+    layout: Layout | None = None
+    needs: str | None = None
+    """What a server must be able to do for it, by the name of the capability."""
+    figure: str | None = None
+    """What is held against each other, where it is not queries a second."""
+    fixed: tuple[str, ...] = ()
+    """Names of options that are no axis, and have to be as they are."""
+
+
+def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
+    """Named by what tells them apart."""
+    found = _alike(tuple(islice(map(_chosen, ways), _MOST_CELLS + 1)))
+    _check_number(len(found))
+    values: dict[str, set[str]] = {}
+    for way in found:
+        for axis, value in way.axes:
+            values.setdefault(axis, set()).add(value)
+    apart = {axis for axis, there in values.items() if len(there) > 1 or axis in _BY_THEMSELVES}
+    names = [_name(way.axes, apart) for way in found]
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
+        if len(name.encode(errors="replace")) > _LONGEST_NAME:
+            told = f"the load {name[:60]}… is called more than what is the name of a file"
+            raise UsageError(told, "give shorter values of OPTION=")
+    return tuple(
+        Work(name, Cache.WARM, way.load, way.axes, way.options, way.fixed, way.layout, way.needs, way.figure)
+        for name, way in zip(names, found, strict=True)
+    )
+
+
+def _chosen(way: Way) -> Way:
+    """The report has the command: it says how rows are chosen."""
+    if any(option.startswith(_CHOOSING) for option in way.load.options):
+        return way
+    return replace(way, load=replace(way.load, options=(*way.load.options, SPECIAL)))
+
+
+def _alike(ways: tuple[Way, ...]) -> tuple[Way, ...]:
+    """Where one load cannot prepare its statements none does: it would not be the clients' number that is compared."""
+    if not any(must_send_text(way.load) for way in ways):
+        return ways
+    return tuple(replace(way, load=replace(way.load, options=(*way.load.options, AS_TEXT))) for way in ways)
+
+
+def _name(axes: Pairs, apart: Set[str]) -> str:
+    return "-".join(_part(axis, value.rpartition("/")[2]) for axis, value in axes if axis in apart)
+
+
+def _part(axis: str, value: str) -> str:
+    """`read-only`, `8-threads`, `instances-16`."""
+    if axis in _BY_THEMSELVES:
+        return value
+    if axis in _COUNTED:
+        return f"{value}-{axis.removesuffix('s') if value == '1' else axis}"
+    return f"{axis.rpartition('_')[2]}-{value}"
+
+
+def settings(asked: Asked, schema: Schema, host: Host, *, clients: int) -> Mapping[str, str]:
+    """Alike for all that are held against each other, whatever their own defaults are, and for so many at once."""
+    return {
+        **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
+        "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
+        # What does not fit into the buffer pool shall not lie in the host's page cache instead.
+        "innodb_flush_method": "O_DIRECT",
+        "max_connections": str(connections_for(clients)),
+        # Not `latch`: to count every mutex costs, so that it has a run of its own (Extra.WAITS).
+        "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
+        # Counts where the Performance Schema is switched on, which by itself counts none of these.
+        "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",
+    }
+
+
+def by_sysbench(
+    works: Works,
+    *,
+    tables: int,
+    rows: int,
+    bases: Mapping[str, str],
+    usual: Mapping[str, str],
+    foreign_keys: int = 0,
+) -> Experiment:
+    """What all loads have in common: it is queries a second that they are about, over tables of sysbench's."""
+
+    def checked(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
+        found = works(asked, schema, host)
+        check_held(found, asked, schema, host)
+        _check_clients(found, host)
+        if asked.memory_ratio is None:
+            return found
+        return tuple(replace(work, fixed=tuple(dict.fromkeys((*work.fixed, *POOL_OPTIONS)))) for work in found)
+
+    def for_all(asked: Asked, schema: Schema, host: Host) -> Mapping[str, str]:
+        return settings(asked, schema, host, clients=most_at_once(works(asked, schema, host)))
+
+    return Experiment(
+        figure="qps",
+        works=checked,
+        settings=for_all,
+        schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
+        template="sysbench.sql.j2",
+        programs=(SYSBENCH,),
+        bases=bases,
+        usual=usual,
+    )
+
+
+def most_at_once(works: Iterable[Work]) -> int:
+    """Clients of a load, and who polls beside it."""
+    loads = [work.task for work in works if isinstance(work.task, Load)]
+    return max((load.threads + (load.poll.clients if load.poll else 0) for load in loads), default=0)
+
+
+def _check_clients(works: Iterable[Work], host: Host) -> None:
+    clients, most = most_at_once(works), most_clients(host.open_files)
+    if clients > most:
+        raise UsageError(
+            f"{clients:,} clients at once are more than the {host.open_files:,} files suffice for that a server may "
+            f"open here (ulimit -n): {max(0, most):,}",
+            "give fewer THREADS=, or fewer POLLERS= where these are the many",
+        )
+
+
+def powers_of_two(most: int) -> tuple[int, ...]:
+    found = [1]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return tuple(found)
+
+
+def wished(asked: Asked, names: tuple[str, ...], none: str) -> tuple[str, ...]:
+    """Of an experiment's questions those that are asked for, else all of them; `none` begins the refusal of another."""
+    for name in asked.parts:
+        if name not in names:
+            raise UsageError(f"{none} '{name}'", f"there are: {', '.join(names)}")
+    return asked.parts or names
+
+
+@dataclass(frozen=True)
+class OnItsDisk:
+    """A question that needs a disk of its own: where none can be made it is left out, unless it is asked for."""
+
+    name: str
+    why_not: Callable[[Host], str | None]
+
+    def among(self, found: tuple[str, ...], *, asked: Asked, host: Host) -> tuple[str, ...]:
+        """Of these questions those that can be asked here."""
+        if self.name not in found or (why := self.why_not(host)) is None:
+            return found
+        if self.name in asked.parts:
+            raise HostUnfitError(
+                f"{self.name} needs a disk of its own, and none can be had here: {why}",
+                f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
+                "leave it out of QUESTION= without",
+            )
+        return tuple(one for one in found if one != self.name)
+
+    def left_out(self, asked: Asked, host: Host) -> tuple[str, ...]:
+        why = None if asked.parts else self.why_not(host)
+        if why is None:
+            return ()
+        return (f"{self.name} is left out: it needs a disk of its own, and none can be had here: {why}",)
+
+
+# Is what a load uses in memory before it begins? Where the buffer pool holds it, it is read once, from end to end.
+
+_CONNECTIONS = 4
+
+
+def read_tables(bench: Bench, task: Load) -> None:
+    """A warm-up reads what it happens to ask for: a few clients do not get through the tables in a minute, and the load
+    would be measured against the device. Of data that is larger than memory nothing is read: its warm-up is all there
+    can be."""
+    tables = sysbench_tables(bench.schema)[: task.tables]
+    with bench.server.session() as connection:
+        pool = scalar(connection, "SELECT @@innodb_buffer_pool_size")
+    if not isinstance(pool, int) or _bytes(bench, task, tables) > pool:
+        return
+    bench.tell("reading the tables")
+    statements = [statement for table in tables for statement in _statements(table, task.rows)]
+    shares = [statements[number::_CONNECTIONS] for number in range(_CONNECTIONS)]
+    with bench.server.watched(), ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="read") as threads:
+        running = [threads.submit(_ask, bench, share) for share in shares]
+        try:
+            for one in running:
+                one.result()
+        except (pymysql.Error, OSError) as error:
+            raise bench.server.failure(f"the tables cannot be read: {message_of(error)}") from error
+        except BaseException:
+            # Whoever gives up does not wait for answers.
+            bench.server.close()
+            raise
+
+
+def _ask(bench: Bench, statements: list[str]) -> None:
+    with closing(bench.server.connect()) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+            cursor.fetchall()
+
+
+def _statements(table: str, rows: int) -> Iterator[str]:
+    """Of the rows, and of their index."""
+    index = f"k_{table.rpartition('sbtest')[2]}"
+    yield f"SELECT SUM(LENGTH(pad)) FROM {table} FORCE INDEX (PRIMARY) WHERE id <= {rows}"  # noqa: S608 - our names
+    yield f"SELECT SUM(k) FROM {table} FORCE INDEX ({index})"  # noqa: S608
+
+
+def _bytes(bench: Bench, task: Load, tables: tuple[str, ...]) -> float:
+    """Of the files, of the part to which the load keeps: more than of their pages, for a file is never full."""
+    files = (bench.datadir.mysql / f"{table.replace('.', '/')}.ibd" for table in tables)
+    share = min(1.0, task.rows / max(1, bench.schema.rows))
+    return share * sum(file.stat().st_size for file in files)
+
+
+# What is looked at while a server is at work? Its counters each second, and what was used from beginning to end.
+
+RAW = "looks.csv.gz"
+_PATIENCE_S = 30.0
+"""With a look's answer: a server may be very busy with what it was asked."""
+
+
+class Watch:
+    """Of a bench whose server runs. As a context it samples; `measured` is the part of it that counts, and comes last:
+    afterwards nothing is looked at any more."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._server = bench.server
+        self._sampling = bench.sampling()
+        self._began_s = 0.0
+        self._looking = ExitStack()
+        self.clients: list[Client] = []
+        """Programs that put it to work, those that have ended included."""
+        self.usage = Usage()
+        self.around: Around | None = None
+        self.seconds = 0.0
+        """How long was measured."""
+        pid = self._server.life.pid
+        self.sampler = Sampler(self._connect, pid, self._server.device, clients=self.cpu_of_clients)
+
+    def cpu_of_clients(self) -> float:
+        """Seconds, of all so far."""
+        return sum(client.cpu_s() or 0.0 for client in tuple(self.clients))
+
+    @contextmanager
+    def clients_at_work(self) -> Iterator[None]:
+        """One that fails because its server is gone tells of the server; one that fails by itself, of no figure."""
+        try:
+            yield
+        except (ServerFailedError, TrialVoidError, HostUnfitError):
+            raise
+        except RecoveryError as error:
+            failure = self._server.failure(error.message)
+            if self._server.alive:
+                raise TrialVoidError(error.message, error.hint) from error
+            raise failure from error
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        pid, device = self._server.life.pid, self._server.device
+        clients_s = self.cpu_of_clients()
+        self.sampler.begin()
+        meter, surroundings = Meter(pid, device, self._server.group), Surroundings(pid, device)
+        self._began_s = time.monotonic()
+        with self._sampling.of(pid) if self._sampling else ExitStack():
+            yield
+            self.seconds = time.monotonic() - self._began_s
+            self.usage = meter.read()
+            self.around = _without(surroundings.read(), self.cpu_of_clients() - clients_s)
+            # Before whoever took stacks has come to an end, which may last.
+            self.sampler.end()
+
+    def stacks(self, name: str) -> Samples | None:
+        """Taken while it was measured, under this name; before its server ends. What is answered in a hundredth of a
+        second has none, and was answered all the same."""
+        if self._sampling is None:
+            return None
+        phases = (Phase(name, 0.0, self.seconds),)
+        try:
+            return self._sampling.seen(self._server.life.pid, since=self._began_s, phases=phases)
+        except TrialVoidError as error:
+            told = f"{error.message}, in {self.seconds:.3g} s of {name}"
+            return Samples(self._sampling.program, 0, (), "", note=told)
+
+    @property
+    def raw(self) -> Path:
+        """All looks, beside the server's log."""
+        return self._server.logdir / RAW
+
+    def _connect(self) -> Connection[Cursor]:
+        return self._server.connect(timeout_s=_PATIENCE_S)
+
+    def __enter__(self) -> Self:
+        self.sampler.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.sampler.__exit__(kind, error, trace)
+
+
+def _without(around: Around, clients_s: float) -> Around:
+    """To the host the clients are others; to a reader they are what was asked for."""
+    others = around.others_cpu_s
+    return around if others is None else replace(around, others_cpu_s=round(max(0.0, others - clients_s), 2))
+
+
+# How is a server put under load? By sysbench, first to warm it up and then to be measured, with pollers beside it.
+
+_LATENCIES = (
+    "latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_p999_ms", "latency_max_ms",
+)  # fmt: skip
+_READERS = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
+_LOAD, _POLLS = "load", "polls"
+_TOLD = {_LOAD: "sysbench", _POLLS: "the poller"}
+_PREPARING_S = 60.0
+"""For all statements to be prepared; sysbench itself gives up after half of it."""
+_TAIL_S, _LAST_TAIL_S = 0.5, 5.0
+"""For a poller after its load: to end by itself, and once its answer was cut short."""
+
+
+class _Where(TypedDict):
+    program: Path
+    socket: Path
+    database: str
+
+
+def load(bench: Bench, task: Load, watch: Watch) -> Done:
+    """One run of sysbench, warm-up and all. Measured is what it measures itself: from where on it counts (anew) until
+    it has ended. A poller begins with the first transactions, and is not waited for at the end."""
+    apart = split(own_cores())
+    if apart is not None and (refused := pin(bench.server.life.pid, apart.server)):
+        bench.note(f"Server and clients share all CPUs: {refused}.")
+        bench.cpus_shared = True
+        apart = None
+    clients = _Clients(bench, task, watch, cpus=apart.clients if apart else None)
+    read_tables(bench, task)
+    with watch.clients_at_work(), bench.server.watched(), clients:
+        bench.tell("warming up" if task.warmup_s else "under load")
+        client = clients.begun(_LOAD)
+        _until(client, sysbench.AT_WORK, _PREPARING_S)
+        poller = clients.begun(_POLLS) if _polled(task) else None
+        if task.warmup_s:
+            _until(client, sysbench.CHECKPOINT, task.warmup_s + GRACE_S)
+            bench.tell("under load")
+        with watch.measured():
+            ended = client.wait(task.seconds)
+            over_s = time.monotonic()
+        polls, told = _ended_polls(poller, bench.server, task) if poller else (None, ())
+        report = sysbench.read_report(ended.text)
+    return Done(
+        measures=dict(_measures(report, polls)),
+        clients=clients.told,
+        queries=report.queries,
+        commits=0 if task.script in _READERS else report.transactions,
+        seen=tuple((look.at_s, look.qps) for look in report.looks),
+        polled=polls.seen if polls else (),
+        beside=None if task.poll is None else Beside(task.poll.clients, over_s, told),
+    )
+
+
+def _polled(task: Load) -> bool:
+    return task.poll is not None and task.poll.clients > 0
+
+
+def _until(client: Client, words: str, timeout_s: float) -> None:
+    if not client.has_said(words, timeout_s):
+        client.wait(0)  # raises why it has failed, or hangs
+        raise RecoveryError(
+            f"{client.name} had ended before it was to be measured", "a script or an option of yours ends it"
+        )
+
+
+def _ended_polls(poller: Client, server: Server, task: Load) -> tuple[polling.Polls | None, tuple[Told, ...]]:
+    """An answer that is under way says nothing of the load any more, and may take minutes."""
+    if not poller.has_ended(_TAIL_S):
+        with server.session() as connection:
+            polling.cut_short(connection)
+    whole = poller.has_ended(_LAST_TAIL_S)
+    ended = poller.wait(0) if whole else poller.stop()
+    return polling.read_polls(ended.text, warmup_s=task.warmup_s, whole=whole), read_told(ended.text)
+
+
+class _Clients:
+    """The load's, and the pollers'. As a context none outlives it."""
+
+    def __init__(self, bench: Bench, task: Load, watch: Watch, *, cpus: frozenset[int] | None) -> None:
+        self._watch = watch
+        self._cpus = cpus
+        self._begun = ExitStack()
+        program, server, schema = bench.conditions.programs[SYSBENCH], bench.server, bench.schema
+        where: _Where = {"program": program.path, "socket": server.socket, "database": schema.database}
+        self._commands = {_LOAD: sysbench.command(task, **where)}
+        if task.poll is not None and _polled(task):
+            statements = polling.write_statements(task.poll, server.logdir)
+            self._commands[_POLLS] = polling.command(
+                task.poll, task, statements=statements, tables=schema.tables, version=server.build.version, **where
+            )
+        self.told = {
+            program.name: program.version,
+            **{name: shlex.join(command) for name, command in self._commands.items()},
+        }
+        """For the report."""
+
+    def begun(self, name: str) -> Client:
+        client = self._begun.enter_context(Client(_TOLD[name], self._commands[name], cpus=self._cpus))
+        self._watch.clients.append(client)
+        return client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._begun.__exit__(kind, error, trace)
+
+
+def _measures(report: sysbench.Report, polls: polling.Polls | None) -> Iterator[tuple[str, float]]:
+    yield "elapsed_s", report.seconds
+    yield "qps", report.qps
+    yield "tps", report.tps
+    yield "client_errors", float(report.errors)
+    for name in _LATENCIES:
+        if (value := getattr(report, name)) is not None:
+            yield name, value
+    if polls is not None:
+        yield "polls_per_s", polls.per_s
+        if polls.mean_ms is not None:
+            yield "poll_mean_ms", polls.mean_ms
+
+
+# How is one statement timed, a dump, or the making of tables? By one client, over the server's own socket.
+
+_ROWS_AT_ONCE = 1000
+_LOOK_S = 60.0
+
+
+def ask(bench: Bench, task: Ask, watch: Watch) -> Done:
+    """Until its last row has arrived; the connection stands before."""
+    bench.tell("asking")
+    rows = 0
+    with bench.server.session() as connection, closing(connection.cursor(SSCursor)) as cursor, watch.measured():
+        cursor.execute(task.statement)
+        while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
+            rows += len(fetched)
+    return Done({"elapsed_s": watch.seconds, "rows": float(rows)}, {"statement": task.statement})
+
+
+def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
+    """Of the definitions alone; what is written is counted, and kept nowhere."""
+    bench.tell("dumping")
+    program = bench.conditions.programs[DUMP]
+    command = [
+        str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
+        *program.options, *task.options, "--databases", *bench.schema.database_names,
+    ]  # fmt: skip
+    with (
+        watch.clients_at_work(),
+        bench.server.watched(),
+        watch.measured(),
+        Client(program.name, command, only_count=True) as client,
+    ):
+        watch.clients.append(client)
+        # An hour, over a million tables: whether its server still moves is looked at beside.
+        while not client.has_ended(_LOOK_S):
+            pass
+        ended = client.wait(0)
+    return Done(
+        {"elapsed_s": watch.seconds, "dump_bytes": float(ended.written_bytes)},
+        {program.name: program.version, "dump": shlex.join(command)},
+    )
+
+
+def create(bench: Bench, task: Create, watch: Watch) -> Done:
+    """In a schema of their own, which is dropped once it is measured: the next trial finds what this one found."""
+    bench.tell(f"making {task.tables:,} tables, one by one")
+    with bench.server.session() as connection, connection.cursor() as cursor:
+        cursor.execute(f"drop schema if exists {SCRATCH}")
+        cursor.execute(f"create schema {SCRATCH}")
+        with watch.measured():
+            for number in range(1, task.tables + 1):
+                cursor.execute(
+                    f"create table {SCRATCH}.table_{number} (id int primary key auto_increment, s1 varchar(32))"
+                )
+        bench.tell("dropping them")
+        cursor.execute(f"drop schema {SCRATCH}")
+    per_s = task.tables / watch.seconds
+    return Done({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s})
+
+
+# What does a server do with the work it is given? It is started, watched second by second, and stopped.
+
+TIMED_LOG = "timed.err"
+_NEAR_S = 0.5
+_DOING: dict[type, Callable[[Bench, Any, Watch], Done]] = {Load: load, Ask: ask, Dump: dump, Create: create}
+
+
+def measure(bench: Bench, variant: Variant) -> Worked:
+    """Each piece of work has a server of its own start, so that none finds what another has left in memory."""
+    task = variant.task
+    assert task is not None, "this variant has nothing to do"
+    bench.start(TIMED_LOG)
+    cold = bench.make_tables_cold() if variant.cache is Cache.COLD else None
+    with Watch(bench) as watch:
+        done = _DOING[type(task)](bench, task, watch)
+    worked = _worked(watch, done, watch.stacks(variant.name))
+    bench.describe()
+    bench.stop()
+    return replace(worked, cold=cold)
+
+
+def counts(_: Worked) -> tuple[Verdict, str | None]:
+    """Work that came to its end is what was asked; what did not has raised its reason."""
+    return Verdict.MEASURED, None
+
+
+def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
+    looks, whole = watch.sampler.samples, watch.sampler.whole
+    if done.beside is not None:
+        looks = with_own(looks, done.beside, began_s=watch.sampler.began_s)
+    write_raw(watch.raw, looks)
+    found = averages(looks, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
+    return Worked(
+        measures={**found, **_used(watch, done), **done.measures},
+        seconds=watch.seconds,
+        usage=watch.usage,
+        around=watch.around,
+        clients=done.clients,
+        watched=with_polled(with_seen(watched(looks), done.seen), done.polled),
+        waits=watch.sampler.waits,
+        raw=watch.raw,
+        samples=stacks,
+    )
+
+
+def _used(watch: Watch, done: Done) -> dict[str, float]:
+    """From beginning to end, of work that ends by itself; of a load what it used a second says more."""
+    if done.queries:
+        return {}
+    usage = watch.usage
+    found = {"read_bytes": usage.read_bytes, "read_requests": usage.read_requests, "server_cpu_s": usage.cpu_s}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def with_seen(looks: Watched, seen: Sequence[tuple[float, float]]) -> Watched:
+    """What the clients counted each second, at the look that came nearest to its end; one that came much later has none
+    of theirs, and a second without a look is left out."""
+    if not seen:
+        return looks
+    found: dict[float, float] = {}
+    for second, qps in seen:
+        nearest = min(looks.at_s, key=lambda at_s: abs(at_s - second), default=None)
+        if nearest is not None and abs(nearest - second) <= _NEAR_S:
+            found[nearest] = qps
+    values = tuple(found.get(at_s) for at_s in looks.at_s)
+    return replace(looks, series=(Series("qps", values), *looks.series))
+
+
+def with_polled(looks: Watched, polled: Sequence[tuple[float, float]]) -> Watched:
+    """Answers a second between each look and the one before, so that none is lost where looks are far apart. Before
+    the poller began, and after its end, it has none."""
+    found: dict[int, list[float]] = {}
+    for second, per_s in polled:
+        found.setdefault(bisect_left(looks.at_s, second - _NEAR_S), []).append(per_s)
+    values = tuple(fmean(found[number]) if number in found else None for number in range(len(looks.at_s)))
+    told = any(value is not None for value in values)
+    return replace(looks, series=(*looks.series, Series("polls_per_s", values))) if told else looks

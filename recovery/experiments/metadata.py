@@ -1,0 +1,69 @@
+"""How long do questions to information_schema and dumps take over very many tables?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from recovery.builds.packages import DUMP
+from recovery.experiments.experiment import Asked, Experiment, Host, Scenario
+from recovery.experiments.load import counts, measure
+from recovery.model import QUESTION, Ask, Cache, Create, Dump, Schema, Task, Work
+
+_POOL_BYTES = 4 << 30
+"""As published, on a host that has the memory."""
+_POOL_SHARE = 4
+SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
+PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
+
+
+def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
+    """Each finds its server restarted, and the cache emptied."""
+    return tuple(Work(name, Cache.COLD, task, ((QUESTION, name),)) for name, task in _tasks(asked, schema))
+
+
+def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
+    one = schema.database_names[0]
+    yield SIZES, Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
+    # The name is one of the tool's own making.
+    yield SIZE, Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
+    yield (
+        ENGINES,
+        Ask("select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"),
+    )
+    for name, statement in asked.queries:
+        yield name, Ask(statement)
+    yield PLAIN_DUMP, Dump()
+    yield UNLOCKED_DUMP, Dump(("--skip-lock-tables",))
+    if asked.published_build is not None:
+        yield PUBLISHED_BUILD, Create(asked.published_build)
+
+
+def settings(_: Asked, __: Schema, host: Host) -> Mapping[str, str]:
+    """The published ones; those of statistics are each known by some versions alone, to which they say: ask the
+    engine."""
+    return {
+        "innodb_buffer_pool_size": str(min(_POOL_BYTES, host.memory_bytes // _POOL_SHARE)),
+        # Two files of 256 MiB.
+        "loose_innodb_redo_log_capacity": str(512 << 20),
+        "loose_information_schema_stats": "latest",
+        "loose_information_schema_stats_expiry": "0",
+    }
+
+
+METADATA = Scenario(
+    "metadata",
+    "How long do questions to information_schema and dumps of all definitions take over so many tables?",
+    "information_schema and dumps",
+    (Cache.COLD,),
+    measure,
+    counts,
+    Experiment(
+        figure="elapsed_s",
+        works=works,
+        settings=settings,
+        # A question is to read statistics, not to be the first that has them made.
+        schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),
+        programs=(DUMP,),
+        names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
+    ),
+)

@@ -1,0 +1,16 @@
+"""How does crash recovery grow with the number of tables? The cold recovery, at one number after the other."""
+
+from __future__ import annotations
+
+from recovery.experiments.crash_recovery import TITLE, judge, measure
+from recovery.experiments.experiment import Scenario
+from recovery.model import Cache
+
+SCALE = Scenario(
+    "scale",
+    "How does the time to come back after a crash grow with the number of tables?",
+    TITLE,
+    (Cache.COLD,),
+    measure,
+    judge,
+)

@@ -1,0 +1,669 @@
+"""Which cgroup hierarchies has this host, and which of them holds this controller? Version 1, 2, or both at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import resource
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import procfs
+from recovery.linux.files import own_name
+from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.storage import Device, completed_reads, device_of, unescape
+from recovery.model import Limits, Usage
+
+MOUNTS = Path("/proc/self/mountinfo")
+_PROC = Path("/proc")
+_V1 = frozenset({"blkio", "memory", "cpu"})
+Figure = Callable[[Path], int | None]
+"""Of the group in this folder; None where its controllers do not keep it."""
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    version: int
+    root: Path
+    """Where it is mounted. Groups are made directly below: version 2 has controllers only where no process is above."""
+    controllers: frozenset[str]
+
+
+def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
+    """Each once, those without a controller of use here too."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return ()
+    found = {one.root: one for one in _parsed(lines)}
+    return tuple(found.values())
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
+    """`35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`"""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        kind, _, options = [*after.split(" "), "", ""][:3]
+        if kind not in ("cgroup", "cgroup2"):
+            continue
+        fields = before.split(" ")
+        root = Path(unescape(fields[4]))
+        if kind == "cgroup2":
+            yield Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
+        else:
+            yield Hierarchy(1, root, _V1 & set(options.split(",")))
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, proc: Path = _PROC) -> tuple[Path, ...]:
+    """The group that this process is in, and those above it up to the hierarchy's root, as far as they are seen from
+    here: each of them may hold it back."""
+    try:
+        lines = (proc / str(process) / "cgroup").read_text().splitlines()
+    except OSError:
+        return ()
+    paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    for one in sorted(hierarchies(mounts), key=lambda one: one.version):
+        path = paths.get(controller if one.version == 1 else "")
+        if controller in one.controllers and path is not None:
+            own = one.root / path.lstrip("/")
+            # In a container the path is the host's, and the root may be mounted from there.
+            own = own if ".." not in own.parts and own.is_dir() else one.root
+            return (own, *(above for above in own.parents if above.is_relative_to(one.root)))
+    return ()
+
+
+def enable(hierarchy: Hierarchy, controller: str) -> None:
+    """Version 2 hands a controller down only where the parent says so. It is left enabled: others may have come to
+    use it meanwhile, and would lose their limits silently."""
+    control = hierarchy.root / "cgroup.subtree_control"
+    if hierarchy.version == 2 and controller not in _words(control):
+        control.write_text(f"+{controller}")
+
+
+def processes_in(folder: Path) -> tuple[int, ...]:
+    """Of the group and of all below it."""
+    found: set[int] = set()
+    for procs in (folder / "cgroup.procs", *folder.rglob("cgroup.procs")):
+        found.update(int(pid) for pid in _words(procs))
+    return tuple(sorted(found - {0}))
+
+
+def remove(folder: Path) -> bool:
+    """The group and all below it, as far as they are empty; False where something is left."""
+    try:
+        for below in [entry for entry in folder.iterdir() if entry.is_dir()]:
+            remove(below)
+        folder.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def read_requests(folder: Path, disk: str) -> int | None:
+    """Of this disk alone: a loop device's reads are read once more from the disk below. A group that has read nothing
+    yet has no line."""
+    for lines in _lines(folder, "blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"):
+        return sum(int(line[2]) for line in lines if line[:2] == [disk, "Read"])
+    for lines in _lines(folder, "io.stat"):
+        words = (word for line in lines if line[0] == disk for word in line)
+        return sum(int(word.removeprefix("rios=")) for word in words if word.startswith("rios="))
+    return None
+
+
+def memory_bytes(folder: Path) -> int | None:
+    for lines in _lines(folder, "memory.current", "memory.usage_in_bytes"):
+        return int(lines[0][0])
+    return None
+
+
+def throttled_s(folder: Path) -> float | None:
+    """For so long was what runs in the group held back, summed over its CPUs; None where it has no such count."""
+    for lines in _lines(folder, "cpu.stat"):
+        told = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+        if "throttled_time" in told:
+            return told["throttled_time"] / 1e9
+        if "throttled_usec" in told:
+            return told["throttled_usec"] / 1e6
+    return None
+
+
+def cpu_quota(folder: Path) -> float | None:
+    """How many CPUs what runs in the group may use; None is no limit."""
+    for lines in _lines(folder, "cpu.max"):
+        quota, period = lines[0]
+        return None if quota == "max" else int(quota) / int(period)
+    for quota_lines in _lines(folder, "cpu.cfs_quota_us"):
+        for period_lines in _lines(folder, "cpu.cfs_period_us"):
+            us = int(quota_lines[0][0])
+            return us / int(period_lines[0][0]) if us > 0 else None
+    return None
+
+
+def oom_kills(folder: Path) -> int | None:
+    for lines in _lines(folder, "memory.events", "memory.oom_control"):
+        return next((int(line[1]) for line in lines if line[0] == "oom_kill"), None)
+    return None
+
+
+def _lines(folder: Path, *names: str) -> Iterator[list[list[str]]]:
+    """The words of each line of the files that are there."""
+    for name in names:
+        try:
+            yield [line.split() for line in (folder / name).read_text().splitlines() if line.strip()]
+        except OSError:
+            continue
+
+
+# How are limits written: by the user, in words, in the command that repeats them? And was a start held to them?
+
+_SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MOST_IOPS = 10_000_000
+_LEAST_BPS = 64 << 10
+LEAST_MEMORY = 128 << 20
+"""The smallest server here takes some 100 MB before it has opened a table."""
+_LEAST_CPUS = 0.05
+_PAGE = 4096
+
+OVER = 1.1
+"""More than a tenth above the limit was not held to it."""
+SLICE_S = 0.2
+"""The kernel gives out reads by slices of a tenth of a second, and the first ones come at once."""
+
+
+def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: object) -> Limits:
+    """From the texts that the user gave; None is no limit."""
+    return Limits(
+        read_iops=None if read_iops is None else _iops(str(read_iops)),
+        read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), least=_LEAST_BPS, like="100m"),
+        memory_bytes=None if memory is None else _parse_memory(str(memory)),
+        cpus=None if cpus is None else _parse_cpus(str(cpus)),
+    )
+
+
+def _iops(text: str) -> int:
+    number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
+    if not 1 <= number <= _MOST_IOPS:
+        raise UsageError(f"READ_IOPS={text} makes no sense", f"give reads a second, from 1 to {_MOST_IOPS:,}")
+    return number
+
+
+def _size(name: str, text: str, *, least: int, like: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    if not least <= number < 1 << 60:
+        raise UsageError(
+            f"{name}={text} makes no sense", f"give bytes, {compact(least)} at least, with k, m or g, like {like}"
+        )
+    return number
+
+
+def _parse_memory(text: str) -> int:
+    number = _size("MEMORY", text, least=1, like="2g")
+    if number < LEAST_MEMORY:
+        raise UsageError(
+            f"MEMORY={text} is less than any server can live with",
+            f"give {compact(LEAST_MEMORY)} at least, and more where the buffer pool or the tables are large",
+        )
+    return number - number % _PAGE  # the kernel counts whole pages
+
+
+def _parse_cpus(text: str) -> float:
+    number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
+    if not _LEAST_CPUS <= number <= 1e6:
+        raise UsageError(f"CPUS={text} makes no sense", f"give a number of CPUs from {_LEAST_CPUS} on, like 1.5")
+    return number
+
+
+def compact(count: int) -> str:
+    """As the user would write it: 2147483648 is `2g`."""
+    unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
+    return f"{count // _UNITS[unit]}{unit}"
+
+
+def decimal(value: float) -> str:
+    """Nothing is lost: 1.5 is `1.5`, 2.0 is `2`."""
+    return repr(value).removesuffix(".0")
+
+
+def repeated(limits: Limits) -> list[tuple[str, object]]:
+    """The options that ask for the same."""
+    return [
+        ("--read-iops", limits.read_iops),
+        ("--read-bps", limits.read_bps and compact(limits.read_bps)),
+        ("--memory", limits.memory_bytes and compact(limits.memory_bytes)),
+        ("--cpus", None if limits.cpus is None else decimal(limits.cpus)),
+    ]
+
+
+def stored(limits: Limits) -> dict[str, int | float | None]:
+    """As a session keeps them among its settings."""
+    return {
+        "read_iops": limits.read_iops,
+        "read_bps": limits.read_bps,
+        "memory_bytes": limits.memory_bytes,
+        "cpus": limits.cpus,
+    }
+
+
+def limits_of(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
+    """Of a stored session; one of before there were limits has none."""
+    return Limits(
+        read_iops=_whole(settings.get("read_iops")),
+        read_bps=_whole(settings.get("read_bps")),
+        memory_bytes=_whole(settings.get("memory_bytes")),
+        cpus=float(cpus) if isinstance(cpus := settings.get("cpus"), int | float) else None,
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def words(limits: Limits) -> str:
+    """`5,000 reads a second, 2 GiB of memory with its page cache`; empty where there is no limit."""
+    told = []
+    if limits.read_iops is not None:
+        told.append(f"{limits.read_iops:,} reads a second")
+    if limits.read_bps is not None:
+        told.append(f"{_binary(limits.read_bps)} read a second")
+    if limits.memory_bytes is not None:
+        told.append(f"{_binary(limits.memory_bytes)} of memory with its page cache")
+    if limits.cpus is not None:
+        told.append(f"{limits.cpus:g} CPU{'' if limits.cpus == 1 else 's'}")
+    return ", ".join(told)
+
+
+def _binary(count: int) -> str:
+    unit = next(unit for unit in reversed(_UNITS) if count >= _UNITS[unit])
+    return f"{count / _UNITS[unit]:.4g} {unit.upper()}{'i' if unit else ''}B"
+
+
+def overrun(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
+    """Why this start was not held to its limits; None where it was, as far as it was counted."""
+    told = (
+        (limits.read_iops, read_requests, "reads"),
+        (limits.read_bps, read_bytes, "bytes read"),
+    )
+    for limit, count, what in told:
+        if limit is not None and count is not None and count > OVER * limit * (seconds + SLICE_S):
+            return f"{count / seconds:,.0f} {what} a second under a limit of {limit:,}: it was not held to it"
+    return None
+
+
+# Which limits can this host set on a server over this folder, and what is written where for them?
+
+_PERIOD_US = 100_000
+_READ_BY_OTHERS = frozenset({"fuseblk", "zfs", "btrfs", "bcachefs"})
+"""Their reads are made by another process, or on devices that the folder does not tell."""
+_LEAVE_OUT = "or leave it out"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One file of a control group."""
+
+    file: str
+    text: str
+    vital: bool = True
+    """False is left alone where the kernel does not have it."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One controller's part."""
+
+    asked: str
+    """What the user wrote, to be named in a refusal: `READ_IOPS`."""
+    hierarchy: Hierarchy
+    controller: str
+    settings: tuple[Setting, ...]
+    disk: str | None = None
+    """Whose reads are limited, and counted."""
+
+
+@dataclass(frozen=True)
+class _Wish:
+    asked: str
+    controllers: tuple[str, str]
+    """As version 1 calls it, and version 2."""
+    settings: tuple[tuple[Setting, ...], tuple[Setting, ...]]
+    disk: str | None = None
+
+
+def needed(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[Unit, ...]:
+    """What to set, or HostUnfitError: a run that ignores a limit would measure something else than was asked."""
+    found = hierarchies(mounts)
+    return tuple(_unit(wish, found) for wish in _wishes(limits, data))
+
+
+def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
+    if is_refused(RootStep.CGROUPS):
+        raise HostUnfitError(
+            f"{wish.asked} cannot be set: it takes a control group, {refusal(RootStep.CGROUPS)}",
+            "leave out one of them",
+        )
+    for hierarchy in sorted(found, key=lambda one: one.version):
+        controller = wish.controllers[hierarchy.version - 1]
+        if controller in hierarchy.controllers:
+            break
+    else:
+        raise HostUnfitError(
+            f"{wish.asked} cannot be set: this host offers no control group with '{wish.controllers[1]}'",
+            f"run it on a host with cgroup v1 or v2, not in an unprivileged container, {_LEAVE_OUT}",
+        )
+    if not os.access(hierarchy.root, os.W_OK):
+        raise HostUnfitError(
+            f"{wish.asked} cannot be set: this user may not make a control group in {hierarchy.root}",
+            f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
+        )
+    return Unit(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
+
+
+def _wishes(limits: Limits, data: Path) -> Iterator[_Wish]:
+    asked = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
+    if asked:
+        yield _reads(limits, " and ".join(asked), _disk(asked[0], data))
+    if limits.memory_bytes is not None:
+        yield _memory_wish(limits.memory_bytes)
+    if limits.cpus is not None:
+        yield _cpu_wish(limits.cpus)
+
+
+def _reads(limits: Limits, asked: str, disk: str) -> _Wish:
+    old, new = [], []
+    if limits.read_iops:
+        old.append(Setting("blkio.throttle.read_iops_device", f"{disk} {limits.read_iops}"))
+        new.append(Setting("io.max", f"{disk} riops={limits.read_iops}"))
+    if limits.read_bps:
+        old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
+        new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
+    return _Wish(asked, ("blkio", "io"), (tuple(old), tuple(new)), disk)
+
+
+def _memory_wish(limit: int) -> _Wish:
+    """Without swap of its own: what does not fit must not be measured as slow memory."""
+    there = procfs.memory_bytes()
+    if limit > there:
+        raise HostUnfitError(
+            f"MEMORY={compact(limit)} is more than this host has ({there / (1 << 30):.1f} GiB)",
+            f"give less, {_LEAVE_OUT}",
+        )
+    old = (
+        Setting("memory.use_hierarchy", "1", vital=False),
+        Setting("memory.limit_in_bytes", str(limit)),
+        Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
+    )
+    return _Wish("MEMORY", ("memory", "memory"), (old, (Setting("memory.max", str(limit)), _NO_SWAP)))
+
+
+_NO_SWAP = Setting("memory.swap.max", "0", vital=False)
+
+
+def _cpu_wish(cpus: float) -> _Wish:
+    there = os.cpu_count() or 1
+    if cpus > there:
+        raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
+    quota = round(cpus * _PERIOD_US)
+    old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
+    return _Wish("CPUS", ("cpu", "cpu"), (old, (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+
+
+def _disk(asked: str, data: Path) -> str:
+    """The number of the whole disk: the kernel takes no limit for a partition."""
+    device = device_of(data)
+    why = _not_limitable(device)
+    if why is None and device.disk is not None:
+        return device.disk
+    raise HostUnfitError(
+        f"{asked} cannot be set on {data}: {why}",
+        f"give DATA= a folder on a plain disk with ext4 or XFS, {_LEAVE_OUT}",
+    )
+
+
+def _not_limitable(device: Device) -> str | None:
+    if device.disk is None:
+        return f"no single block device is behind it ({device.filesystem or 'unknown'})"
+    if device.filesystem in _READ_BY_OTHERS:
+        return f"{device.filesystem} reads by means of its own"
+    if device.stacked:
+        return f"{device.device} is made of other devices, which the limit is not known to hold for"
+    return None
+
+
+# How is a server held to less than its host has? By one control group for a session, made with its limits set.
+
+_PATIENCE_S = 5.0
+_POLL_S = 0.02
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the group has used; None is a figure that its controllers do not keep."""
+
+    read_requests: int | None = None
+    """Since it was made, before neighbours are merged: as the limit counts them."""
+    memory_bytes: int | None = None
+    """Now, page cache included."""
+    oom_kills: int | None = None
+    """Processes that the kernel has killed in it for want of memory."""
+
+
+class Group:
+    """Every process of the session's servers is put into it, one Life after the other: what an earlier one has read
+    into the cache stays charged to it, so that MEMORY holds for the cache of them all."""
+
+    def __init__(self, limits: Limits, name: str, units: Sequence[Unit]) -> None:
+        self.limits = limits
+        self.name = name
+        self._units = tuple(units)
+        self._disk = next((unit.disk for unit in units if unit.disk), None)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(unit.hierarchy.root / self.name for unit in self._units))
+
+    def make(self) -> None:
+        for unit in self._units:
+            folder = unit.hierarchy.root / self.name
+            try:
+                enable(unit.hierarchy, unit.controller)
+                folder.mkdir(exist_ok=True)
+                for setting in unit.settings:
+                    if setting.vital or (folder / setting.file).exists():
+                        (folder / setting.file).write_text(setting.text)
+            except OSError as error:
+                raise HostUnfitError(
+                    f"{unit.asked} cannot be set: {error.filename or folder}: {error.strerror}",
+                    "run as root on the host itself, or leave it out",
+                ) from error
+
+    def add(self, pid: int) -> None:
+        """It is held to the limits from now on: to be called before the process becomes a server. A container's process
+        is put in itself, not the container's group below: version 1 hands no limit on reads down."""
+        for folder in self.folders:
+            try:
+                (folder / "cgroup.procs").write_text(str(pid))
+            except OSError as error:
+                raise RecoveryError(
+                    f"the server cannot be put into its control group {folder}: {error.strerror}",
+                    "see whether another program removes control groups on this host",
+                ) from error
+
+    def counted(self) -> Counted:
+        """Never an error: a figure that cannot be read is None."""
+        folders = self.folders
+        return Counted(
+            read_requests=_first(folders, self._reads),
+            memory_bytes=_first(folders, memory_bytes),
+            oom_kills=_first(folders, oom_kills),
+        )
+
+    def _reads(self, folder: Path) -> int | None:
+        return read_requests(folder, self._disk) if self._disk else None
+
+    def lost(self) -> str | None:
+        """A limit that is no longer set: somebody else on the host has taken it away."""
+        for unit in self._units:
+            folder = unit.hierarchy.root / self.name
+            for setting in unit.settings:
+                if setting.vital and not _stands(folder, setting):
+                    return f"{unit.asked} was taken away meanwhile: {folder / setting.file} does not say it any more"
+        return None
+
+    def remove(self) -> None:
+        """A process just killed leaves a moment later; what does not go in time is removed by the next session."""
+        left = set(self.folders)
+        deadline = time.monotonic() + _PATIENCE_S
+        while left := {folder for folder in left if not remove(folder)}:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_POLL_S)
+
+
+@contextmanager
+def limited(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Iterator[Group | None]:
+    """For the length of a session; None without limits. HostUnfitError where this host cannot set one of them."""
+    if not limits:
+        yield None
+        return
+    group = Group(limits, own_name(next(_numbers)), needed(limits, data, mounts=mounts))
+    try:
+        group.make()
+        yield group
+    finally:
+        group.remove()
+
+
+def _first(folders: Sequence[Path], figure: Figure) -> int | None:
+    return next((found for folder in folders if (found := figure(folder)) is not None), None)
+
+
+def _stands(folder: Path, setting: Setting) -> bool:
+    with suppress(OSError):
+        return set(setting.text.split()) <= set((folder / setting.file).read_text().split())
+    return False
+
+
+# What have a process and its storage done since a moment? Three small reads of /proc; a figure not there is None.
+
+_MEMINFO = Path("/proc/meminfo")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_AFTER_NAME_UTIME = 11
+"""utime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
+
+
+class Meter:
+    """Counts from its construction on."""
+
+    def __init__(self, pid: int, device: Device, group: Group | None = None) -> None:
+        self._pid = pid
+        self._device = device
+        self._group = group
+        self._start = self._now()
+
+    def read(self) -> Usage:
+        read, requests, ticks, cached, own_requests = map(_difference, self._now(), self._start)
+        return Usage(
+            read_bytes=read,
+            read_requests=requests if own_requests is None else own_requests,
+            cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
+            cache_grown_bytes=cached,
+            group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
+        )
+
+    def _now(self) -> tuple[int | None, ...]:
+        io, ticks = _io(self._pid), _ticks(self._pid)
+        counted = self._group.counted() if self._group else Counted()
+        return (
+            io.get("read_bytes") if io else None,
+            completed_reads(self._device),
+            sum(ticks) if ticks else None,
+            cached_bytes(),
+            counted.read_requests,
+        )
+
+
+def _difference(now: int | None, before: int | None) -> int | None:
+    return None if now is None or before is None else now - before
+
+
+def cpu_s(pid: int) -> float | None:
+    """Since the process was made."""
+    ticks = _ticks(pid)
+    return None if ticks is None else sum(ticks) / _TICKS_PER_S
+
+
+def moved_bytes(pid: int) -> tuple[int, int] | None:
+    """Fetched from storage for the process, and made by it to be written there, since it was made."""
+    io = _io(pid)
+    return None if io is None else (io["read_bytes"], io["write_bytes"])
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Of the process' memory, what lies in the host's."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return None
+
+
+@dataclass(frozen=True)
+class Activity:
+    cpu_s: float
+    io: tuple[int, ...] | None
+    """Bytes and calls; None where the process is another user's."""
+
+
+def activity(pid: int) -> Activity | None:
+    """What the process has computed, read and written so far; None once it is gone."""
+    ticks, io = _ticks(pid), _io(pid)
+    return None if ticks is None else Activity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
+
+
+def cached_bytes() -> int | None:
+    """The host's page cache: files' pages, without shared memory and tmpfs, which the kernel counts among them."""
+    try:
+        lines = _MEMINFO.read_text().splitlines()
+    except OSError:
+        return None
+    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    if "Cached" not in kib:
+        return None
+    return (kib["Cached"] + kib.get("Buffers", 0) - kib.get("Shmem", 0)) * 1024
+
+
+def peak_memory_bytes() -> int:
+    """Of this process, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _io(pid: int) -> dict[str, int] | None:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:  # gone, or another user's
+        return None
+    return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _ticks(pid: int) -> tuple[int, int] | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[_AFTER_NAME_UTIME]), int(fields[_AFTER_NAME_UTIME + 1])

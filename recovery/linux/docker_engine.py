@@ -1,0 +1,174 @@
+"""Which Docker engine is meant, does it answer, and does it run on this very host?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import docker
+import requests
+from docker.errors import DockerException, NotFound
+
+from recovery.errors import HostUnfitError
+from recovery.linux.files import is_gone, parse_json
+
+# Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
+LABEL = "recovery-tester."
+MADE = LABEL + "made"
+"""Of an image: `image`, or `part` for what is not ready yet, or `tool` for that of this tool itself. Of a container:
+`look` where an image is looked at, `server` where one runs, `drop` where the host's caches are dropped."""
+NAME = LABEL + "name"
+"""Of an image: what it is, or becomes."""
+SERVER_VERSION = LABEL + "version"
+FLAVOR = LABEL + "flavor"
+FINGERPRINT = LABEL + "fingerprint"
+MYSQLD = LABEL + "mysqld"
+BASEDIR = LABEL + "basedir"
+MESSAGES = LABEL + "messages"
+SOURCE = LABEL + "source"
+SAID = LABEL + "said"
+"""What the server answers to --version."""
+PACKAGES = LABEL + "packages"
+OWNER = LABEL + "owner"
+"""Of a container: the mark of the process that made it."""
+
+_DEFAULT_URL = "unix:///var/run/docker.sock"
+_ANSWER_S = 60
+_START = "start one (as root: `dockerd`), or take ENGINE=local"
+_BY_SOCKET = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
+_MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
+"""Then no container can be run as the owner of the data directory."""
+HERE = (
+    "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
+    "or take ENGINE=local"
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    url: str
+    why: str
+    """What named it: `DOCKER_HOST`, `the context NAME`, `the default`."""
+
+    def __str__(self) -> str:
+        return f"{self.url} ({self.why})"
+
+
+class NoEngineError(HostUnfitError):
+    """No engine answers, or none whose containers run on this host and may be given the data directory."""
+
+
+def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
+    """As the docker client itself chooses: DOCKER_HOST, then the context, then the system's socket."""
+    environment = os.environ if environment is None else environment
+    if url := environment.get("DOCKER_HOST"):
+        return Endpoint(url, "DOCKER_HOST")
+    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
+    name = environment.get("DOCKER_CONTEXT") or _read(folder / "config.json").get("currentContext")
+    if isinstance(name, str) and name not in ("", "default"):
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        meta = _read(folder / "contexts" / "meta" / digest / "meta.json")
+        url = meta.get("Endpoints", {}).get("docker", {}).get("Host", "")
+        if not url:
+            raise NoEngineError(f"the docker context '{name}' names no engine", "see `docker context ls`")
+        return Endpoint(url, f"the context {name}")
+    own = Path(environment.get("XDG_RUNTIME_DIR", "/nowhere")) / "docker.sock"
+    if not Path(_DEFAULT_URL.removeprefix("unix://")).exists() and own.exists():
+        return Endpoint(f"unix://{own}", "the user's own")
+    return Endpoint(_DEFAULT_URL, "the default")
+
+
+def connect(at: Endpoint | None = None) -> docker.DockerClient:
+    """A client of the engine of this host; NoEngineError says why there is none."""
+    at = at or endpoint()
+    if not at.url.startswith("unix://"):
+        hint = _BY_SOCKET if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else HERE
+        raise NoEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
+    try:
+        client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
+        info = client.info()
+    except (DockerException, requests.RequestException, OSError) as error:
+        raise _no_engine(at, error) from error
+    here = os.uname()
+    if info.get("KernelVersion") != here.release:
+        client.close()
+        raise NoEngineError(
+            f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})", HERE
+        )
+    for option in info.get("SecurityOptions") or ():
+        if (why := _MAPS_USERS.get(str(option).partition(",")[0])) is not None:
+            client.close()
+            raise NoEngineError(
+                f"the Docker engine {at} {why}: no container of it can be given the data directory",
+                "take an engine of the system's own, or ENGINE=local",
+            )
+    return client
+
+
+def facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
+    """For the report."""
+    with errors_told():
+        info = client.info()
+    return {
+        "engine": f"Docker {info.get('ServerVersion')}, {at}",
+        "engine_storage": str(info.get("Driver")),
+        "engine_cgroups": f"v{info.get('CgroupVersion')}, driver {info.get('CgroupDriver')}",
+    }
+
+
+def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
+    socket = Path(at.url.removeprefix("unix://"))
+    if not socket.exists():
+        return NoEngineError(f"there is no Docker engine at {at}", _START)
+    if not os.access(socket, os.W_OK):
+        return NoEngineError(
+            f"the Docker engine {at} may not be used by this user",
+            "run as root, or join the group docker and log in anew",
+        )
+    return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START)
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Whatever an engine answers, and whatever becomes of it, in one line."""
+    try:
+        yield
+    except DockerException as error:
+        said = " ".join(str(getattr(error, "explanation", None) or error).split())
+        raise HostUnfitError(f"the Docker engine says: {said}", "see the engine's log and its space") from error
+    except requests.RequestException as error:
+        raise HostUnfitError(
+            f"the Docker engine does not answer any more: {' '.join(str(error).split())}", "see that it runs"
+        ) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_json(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# Which containers did a run leave behind that was killed? By label and owner: nobody else's are touched.
+
+_KINDS = ("look", "server", "drop")
+"""A container that somebody else has made of an image of ours bears the image's labels, and stays."""
+
+
+def remove_leftovers(client: docker.DockerClient) -> tuple[str, ...]:
+    """Ends and removes them, with their volumes; their names."""
+    removed = []
+    with errors_told():
+        for container in client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER}):
+            if container.labels.get(MADE) in _KINDS and is_gone(container.labels[OWNER]):
+                with suppress(NotFound):
+                    container.remove(v=True, force=True)
+                removed.append(str(container.name))
+    return tuple(removed)

@@ -1,0 +1,264 @@
+"""Which tables' files does a server open and read while it starts? Collected as it happens, read once it is over."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol, Self
+
+from inotify_simple import INotify, parse_events
+from inotify_simple import flags as inotify_flags
+
+from recovery.errors import HostUnfitError
+from recovery.linux.files import TableFiles
+from recovery.linux.privileges import RootStep, is_refused, refusal
+
+# Who opens and reads which file on this filesystem? Told by the kernel, in containers too; needs CAP_SYS_ADMIN.
+
+_INIT_FLAGS = 0x01 | 0x02 | 0x10 | 0xC00
+"""CLOEXEC, NONBLOCK, UNLIMITED_QUEUE; each event with its folder's handle and the file's name."""
+_ADD_TO_FILESYSTEM = 0x01 | 0x100
+"""A mark on a mount would not see what a container opens through a mount of its own."""
+READ, OPEN = 0x01, 0x20
+"""The same numbers as inotify's."""
+_AT_FDCWD = -100
+_FOLDER_AND_NAME = 2
+_EVENT = struct.Struct("=IBBHQii")
+"""Length, version, reserved, length of this part, mask, descriptor, process."""
+_INFO = struct.Struct("=BBH8xIi")
+"""Type, padding, length, the filesystem's id; of the folder's handle its length and type."""
+_MOST_HANDLE_BYTES = 128
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fanotify_mark.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (
+        ("handle_bytes", ctypes.c_uint),
+        ("handle_type", ctypes.c_int),
+        ("f_handle", ctypes.c_ubyte * _MOST_HANDLE_BYTES),
+    )
+
+
+def listen(path: Path) -> int:
+    """A descriptor that tells of every open and read on the filesystem of `path`; OSError where that is not allowed."""
+    if is_refused(RootStep.FANOTIFY):
+        raise OSError(errno.EPERM, refusal(RootStep.FANOTIFY))
+    descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
+    if descriptor < 0:
+        raise _last_error()
+    if _libc.fanotify_mark(descriptor, _ADD_TO_FILESYSTEM, OPEN | READ, _AT_FDCWD, os.fsencode(path)) != 0:
+        error = _last_error()
+        os.close(descriptor)
+        raise error
+    return int(descriptor)
+
+
+def handle_of(folder: Path) -> tuple[int, bytes]:
+    """By which events name this folder."""
+    handle, mount = _Handle(handle_bytes=_MOST_HANDLE_BYTES), ctypes.c_int()
+    if _libc.name_to_handle_at(_AT_FDCWD, os.fsencode(folder), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
+        raise _last_error()
+    return handle.handle_type, bytes(handle.f_handle[: handle.handle_bytes])
+
+
+def events(raw: bytes) -> Iterator[tuple[int, int, tuple[int, bytes], bytes]]:
+    """Process, what it did, folder's handle, and file's name, of what was read from the descriptor."""
+    at = 0
+    while at < len(raw):
+        length, _version, _reserved, header, mask, _descriptor, pid = _EVENT.unpack_from(raw, at)
+        info = at + header
+        if info < at + length:
+            kind, _padding, _length, handle_bytes, handle_type = _INFO.unpack_from(raw, info)
+            if kind == _FOLDER_AND_NAME:
+                name_at = info + _INFO.size + handle_bytes
+                handle = raw[info + _INFO.size : name_at]
+                yield pid, mask, (handle_type, handle), raw[name_at : raw.index(b"\0", name_at)]
+        at += length
+
+
+def _last_error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
+
+
+_READ_BYTES = 1 << 20
+_QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+@dataclass(frozen=True)
+class Opens:
+    """What was opened below the watched folders: each file as `folder/name`."""
+
+    files: frozenset[str]
+    read: frozenset[str]
+    """Those of them whose contents were read, by calls that wait for it: reads by AIO are not told."""
+    count: int
+    """Opens, not files. One that comes before word of an earlier one of its file was taken may be told with that."""
+    means: str
+    """`fanotify` (the server's own opens) or `inotify` (anybody's)."""
+
+
+class _Source(Protocol):
+    """Tells opens through a descriptor; what is read from it is understood later."""
+
+    means: str
+    fd: int
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        """By whom, where that is told, how, and which file."""
+
+    def close(self) -> None: ...
+
+
+class _ByFanotify:
+    means = "fanotify"
+
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
+        self._names = {handle_of(folder): folder.name for folder in files.folders}
+        self.fd = listen(files.folders[0])
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        for process, how, folder, name in events(raw):
+            if folder in self._names and self._files.holds(file := os.fsdecode(name)):
+                yield process, how, f"{self._names[folder]}/{file}"
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class _ByInotify:
+    """Without root. It does not tell who opens: while a server starts that is nobody else."""
+
+    means = "inotify"
+
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
+        self._inotify = INotify(nonblocking=True)
+        self.fd = self._inotify.fileno()
+        try:
+            self._names = {
+                self._inotify.add_watch(folder, inotify_flags.OPEN | inotify_flags.ACCESS): folder.name
+                for folder in files.folders
+            }
+        except OSError:
+            self.close()
+            raise
+
+    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+        for event in parse_events(raw):
+            if event.mask & inotify_flags.Q_OVERFLOW:
+                queue = _QUEUE.read_text().strip()
+                raise HostUnfitError(
+                    f"more files were opened at once than the kernel keeps word of ({queue})",
+                    f"trace as root, or raise fs.inotify.max_queued_events (sysctl), now {queue}",
+                )
+            if self._files.holds(event.name):
+                yield None, event.mask, f"{self._names[event.wd]}/{event.name}"
+
+    def close(self) -> None:
+        self._inotify.close()
+
+
+def _source(files: TableFiles) -> _Source:
+    try:
+        return _ByFanotify(files)
+    except OSError:  # no CAP_SYS_ADMIN, or a filesystem without handles
+        try:
+            return _ByInotify(files)
+        except OSError as error:
+            raise HostUnfitError(
+                f"what a server opens cannot be traced here: {error.strerror}",
+                "run as root, or leave --trace out; see fs.inotify in `sysctl -a`",
+            ) from error
+
+
+class OpenTrace:
+    """From its entry to its exit; a thread empties the kernel's queue into a file, and nothing is looked at until then:
+    what can be put off must not be done beside a start that is timed."""
+
+    def __init__(self, files: TableFiles) -> None:
+        self._source = _source(files)
+        try:
+            self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
+        except OSError:
+            self._source.close()
+            raise
+        self._lengths: list[int] = []
+        self._failure: OSError | None = None
+        self._over, self._ends = os.pipe()
+        self._thread = threading.Thread(target=self._collect, name="open-trace", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """What has happened until now is in; what happens later is not."""
+        if self._thread.is_alive():
+            os.write(self._ends, b".")
+            self._thread.join()
+
+    def of(self, pid: int) -> Opens:
+        self.stop()
+        if self._failure is not None:
+            raise HostUnfitError(
+                f"what the server opened could not be kept: {self._failure.strerror}",
+                f"make room in {tempfile.gettempdir()}, or leave --trace out",
+            )
+        files: set[str] = set()
+        read: set[str] = set()
+        count = 0
+        self._spool.seek(0)
+        for length in self._lengths:
+            for process, how, name in self._source.touched(self._spool.read(length)):
+                if process not in (None, pid):
+                    continue
+                if how & OPEN:
+                    files.add(name)
+                    count += 1
+                if how & READ:
+                    read.add(name)
+        return Opens(frozenset(files), frozenset(read), count, self._source.means)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._source.close()
+        self._spool.close()
+        os.close(self._over)
+        os.close(self._ends)
+
+    def _collect(self) -> None:
+        poller = select.poll()
+        poller.register(self._source.fd, select.POLLIN)
+        poller.register(self._over, select.POLLIN)
+        over = False
+        while not over:
+            over = any(fd == self._over for fd, _ in poller.poll())
+            try:
+                while self._take():
+                    pass
+            except OSError as error:
+                self._failure = error  # a count with holes is none
+                return
+
+    def _take(self) -> bool:
+        try:
+            raw = os.read(self._source.fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._spool.write(raw)
+        self._lengths.append(len(raw))
+        return True

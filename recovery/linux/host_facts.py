@@ -1,0 +1,232 @@
+"""On what was this measured? The host's facts for the report: nothing that names the host, its user or a folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from recovery import __version__
+from recovery.linux import cgroups
+from recovery.linux.file_opens import listen
+from recovery.linux.orphans import SERVERS
+from recovery.linux.page_cache import cold_means, own_dropper
+from recovery.linux.procfs import DMI, Fact, ebs_volume, ec2_instance_type, line, machine
+from recovery.linux.storage import Device, device_of, nearest
+
+# Is this one of Amazon's machines, and which? By what the firmware says, and where that is not enough by asking.
+#
+# Only a host that looks like one asks: elsewhere the address is nobody's, or somebody else's.
+
+ADDRESS = "http://169.254.169.254"
+LIMIT_S = 0.3
+"""In all: the service is a hop away, and a container or a firewall may keep it from us."""
+_DMI = Path("/sys/class/dmi/id")
+_HYPERVISOR = Path("/sys/hypervisor")
+_NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
+_TOKEN = ("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+_TYPE, _ZONE = "/latest/meta-data/instance-type", "/latest/meta-data/placement/availability-zone"
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9.-]{1,39}")
+_MOST_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Instance:
+    type: str | None = None
+    zone: str | None = None
+
+
+def looks_like_ec2(dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR) -> bool:
+    """Nitro says it by its vendor; Xen by the version of its BIOS, or an id that begins with `ec2`."""
+    if any("amazon" in _text(dmi / name).lower() for name in _NAMES):
+        return True
+    ids = (_text(hypervisor / "uuid"), _text(dmi / "product_uuid"))
+    return any(one.lower().startswith("ec2") for one in ids)
+
+
+def on_xen(hypervisor: Path = _HYPERVISOR) -> bool:
+    """Its disks have neither model nor serial."""
+    return _text(hypervisor / "type") == "xen"
+
+
+def instance(
+    address: str = ADDRESS, *, limit_s: float = LIMIT_S, dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR
+) -> Instance:
+    """What the metadata service tells (IMDSv2), within the time: by a thread that is left behind where it takes longer,
+    for a name or a connection may hang in ways that no time-out reaches."""
+    found: list[Instance] = []
+    if looks_like_ec2(dmi, hypervisor):
+        asking = threading.Thread(
+            target=lambda: found.append(_ask(address, limit_s)), name="instance-metadata", daemon=True
+        )
+        asking.start()
+        asking.join(limit_s)
+    return found[0] if found else Instance()
+
+
+def _ask(address: str, limit_s: float) -> Instance:
+    until = time.monotonic() + limit_s
+    try:
+        token = _answer(address, _TOKEN, until)
+        headers = {"X-aws-ec2-metadata-token": token}
+        kind, zone = (_answer(address, ("GET", path, headers), until) for path in (_TYPE, _ZONE))
+    except (OSError, HTTPException, ValueError):
+        return Instance()
+    return Instance(*(text if _PLAIN.fullmatch(text) else None for text in (kind, zone)))
+
+
+def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float) -> str:
+    """Straight to the address: no proxy of the environment's is asked. OSError for an answer that is none."""
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=max(0.001, until - time.monotonic()))
+    try:
+        method, path, headers = request
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise OSError(f"the answer was {response.status}")
+        return response.read(_MOST_BYTES).decode("ascii").strip()
+    finally:
+        connection.close()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+# How is this kernel set up for what a start needs: control groups, watches on files, and how many of them?
+
+INOTIFY = Path("/proc/sys/fs/inotify")
+FANOTIFY = Path("/proc/sys/fs/fanotify")
+
+
+def kernel_facts(folder: Path) -> dict[str, Fact]:
+    """Of the folder's filesystem, where that matters; it need not be there yet."""
+    return {
+        "cgroup_controllers": controllers(),
+        "cpu_quota": cpu_quota(),
+        "inotify_watches": number(INOTIFY / "max_user_watches"),
+        "inotify_instances": number(INOTIFY / "max_user_instances"),
+        "fanotify": "works" if (why := fanotify_refused(folder)) is None else why,
+        "fanotify_groups": number(FANOTIFY / "max_user_groups"),
+        "fanotify_marks": number(FANOTIFY / "max_user_marks"),
+    }
+
+
+def number(path: Path) -> int | None:
+    text = line(path)
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
+    """`v1: blkio cpu memory`: those of use here, by the version that holds them."""
+    by_version: dict[int, set[str]] = {}
+    for one in cgroups.hierarchies(mounts):
+        by_version.setdefault(one.version, set()).update(one.controllers)
+    told = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
+    return "; ".join(told) or None
+
+
+def cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
+    """How many CPUs this tool may use, and with it the servers that it starts itself; None is no limit."""
+    quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu", mounts=mounts)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def fanotify_refused(folder: Path) -> str | None:
+    """Why not; None where opens can be traced by it. Tried: it takes CAP_SYS_ADMIN and a filesystem with handles."""
+    try:
+        os.close(listen(folder))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+_PRIVATE_OPTIONS = frozenset(
+    {"username", "user", "domain", "addr", "clientaddr", "mountaddr", "ip", "user_id", "source"}
+)
+
+
+def environment(data: Path) -> dict[str, Fact]:
+    """The folder under test decides which device and filesystem these are; it need not exist yet."""
+    return {**machine(), **_amazon(), **_storage(data), **_tool(), **_limits(), **kernel_facts(nearest(data))}
+
+
+def _amazon() -> dict[str, Fact]:
+    """What the firmware does not tell is asked for."""
+    firmware = ec2_instance_type(DMI)
+    told = instance()
+    return {"ec2_instance_type": firmware or told.type, "ec2_zone": told.zone}
+
+
+def _tool() -> dict[str, Fact]:
+    """Where this tool itself lies, and where it writes while a start is timed: the log of the server."""
+    tool, temporary = device_of(Path(__file__)), device_of(Path(tempfile.gettempdir()))
+    return {
+        "tool_device": tool.device,
+        "tool_filesystem": tool.filesystem,
+        "temporary_device": temporary.device,
+        "temporary_filesystem": temporary.filesystem,
+    }
+
+
+def _storage(data: Path) -> dict[str, Fact]:
+    device = device_of(data)
+    status = os.statvfs(nearest(data))
+    return {
+        "filesystem": device.filesystem,
+        "filesystem_size_bytes": status.f_blocks * status.f_frsize,
+        "filesystem_free_bytes": status.f_bavail * status.f_frsize,
+        "inodes_free": status.f_favail,
+        "mount_options": public_options(device),
+        "device": device.device,
+        "device_model": device.model,
+        "device_serial": device.serial,
+        "ebs_volume": ebs_volume(device),
+        "scheduler": device.scheduler,
+        "read_ahead_kb": device.read_ahead_kb,
+        "rotational": None if device.rotational is None else int(device.rotational),
+    }
+
+
+def public_options(device: Device) -> str | None:
+    """Without options that show folders (an overlay's layers), users or addresses."""
+    if device.mount_options is None:
+        return None
+    told = (option.partition("=") for option in device.mount_options.split(","))
+    return ",".join("".join(option) for option in told if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
+
+
+def _limits() -> dict[str, Fact]:
+    return {
+        "root": "yes" if os.geteuid() == 0 else "no",
+        "cold_means": cold_means(own_dropper()),
+        "other_servers": len(other_servers()),
+        "open_files_limit": open_files_limit(),
+        "load_1m": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "tool": __version__,
+    }
+
+
+def open_files_limit() -> int | None:
+    """What a server started from here may open; None is no limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
+def other_servers() -> list[int]:
+    """Their process ids."""
+    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVERS]

@@ -1,0 +1,290 @@
+"""A filesystem in a file, mounted for a while, whose power or room can be taken without harm to the host.
+
+Nothing is written to it, and no power is cut, unless its device number shows that it is mounted: under a bare mount
+point lies the host's own filesystem."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
+from recovery.linux import files
+from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.signals import held_back
+
+_SHUTDOWN = 0x8004587D
+"""EXT4_IOC_SHUTDOWN"""
+_WITHOUT_LOG = 2
+"""EXT4_GOING_FLAGS_NOLOGFLUSH: what was not synced is gone, as after a power loss."""
+_PROGRAMS = ("mkfs.ext4", "mount", "umount")
+_BUSY_S = 60.0
+_RETRY_S = 0.05
+_KEPT_FREE = 64 << 10
+_LEAVE_OUT = "root and loop devices are needed; leave power-loss and full-disk out of QUESTION= without"
+_CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
+_MS_REC, _MS_SLAVE = 0x4000, 0x80000
+
+
+class LoopDisk:
+    """An ext4 in `image`, at `place`."""
+
+    def __init__(self, image: Path, place: Path) -> None:
+        self._image = image
+        self._place = place
+
+    def mount(self) -> None:
+        self._place.mkdir(exist_ok=True)
+        _run("mount", "-o", "loop,noatime", str(self._image), str(self._place))
+        self.check_mounted()
+
+    def check_mounted(self) -> None:
+        with self.opened():
+            pass
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Yield a descriptor of its root folder; TrialVoidError where it is not mounted there."""
+        folder = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if _image_behind(os.fstat(folder).st_dev) != self._image.resolve():
+                raise TrialVoidError(
+                    f"{self._image.name} is not mounted at {self._place}: the host's own disk is there"
+                )
+            yield folder
+        finally:
+            os.close(folder)
+
+    def lose_power(self) -> None:
+        """From here on nothing reaches it any more, and what had not been synced never did."""
+        with self.opened() as folder:
+            try:
+                fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
+            except OSError as error:
+                raise HostUnfitError(
+                    f"the power of a filesystem cannot be cut here: {error.strerror}",
+                    "the kernel must be 4.11 or later; leave power-loss out of QUESTION=",
+                ) from error
+
+    def replug(self) -> None:
+        """Mount it again, which replays the journal. While anything holds the old mount, a new one would be of the same
+        dead filesystem: a container that is being created may hold it for a moment."""
+        self.check_mounted()
+        device = self._place.stat().st_dev
+        unmount(self._place)
+        until_s = time.monotonic() + _BUSY_S
+        while _image_behind(device) == self._image.resolve():
+            if time.monotonic() > until_s:
+                raise TrialVoidError(f"{self._image.name} is unmounted, but still held by {_holders(device)}")
+            time.sleep(_RETRY_S)
+        self.mount()
+
+    def fill(self) -> Path:
+        """Write one file until hardly anything more fits, and return it; without it there is room as before."""
+        with self.opened() as folder:
+            file = os.open("filler", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+            try:
+                os.posix_fallocate(file, 0, max(1, shutil.disk_usage(folder).free - _KEPT_FREE))
+            finally:
+                os.close(file)
+        return self._place / "filler"
+
+
+@contextmanager
+def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> Iterator[LoopDisk]:
+    """Yield a mounted disk; its file lies beside `place`. Only one that containers use is seen by other processes."""
+    _demand_right(f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it")
+    for program in _PROGRAMS:
+        if shutil.which(program) is None:
+            raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
+    image = image_of(place)
+    with nullcontext() if for_containers else own_mounts():
+        try:
+            with image.open("wb") as file:
+                file.truncate(size_bytes)
+            _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
+            disk = LoopDisk(image, place)
+            disk.mount()
+            yield disk
+        finally:
+            remove(place)
+
+
+@contextmanager
+def own_mounts() -> Iterator[None]:
+    """Give this thread, and the processes it starts, a mount namespace of their own: no container that is created
+    meanwhile can hold what they mount, and it is unmounted when they end, however they end."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder, before = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (".", "/proc/thread-self/ns/mnt"))
+    try:
+        if libc.unshare(_CLONE_NEWNS) != 0:
+            raise HostUnfitError(f"no mount namespace can be had: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT)
+        # Where the host shares its mounts, what others unmount is unmounted here too, and nothing of ours reaches them.
+        slave = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
+        try:
+            if libc.mount(b"none", b"/", None, slave, None) != 0:
+                raise HostUnfitError("mounts of a new namespace cannot be kept from the host", _LEAVE_OUT)
+            yield
+        finally:
+            libc.unshare(_CLONE_FS)  # the threads begun meanwhile would keep this one from going back
+            if libc.setns(before, _CLONE_NEWNS) != 0:
+                raise HostUnfitError(
+                    f"this process cannot leave its mounts: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT
+                )
+            os.fchdir(folder)
+    finally:
+        os.close(folder)
+        os.close(before)
+
+
+def _image_behind(device: int) -> Path | None:
+    """Return the file behind a loop device; None where the device is no loop device, or free."""
+    try:
+        name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file").read_text(
+            encoding="utf-8"
+        )
+    except OSError:
+        return None
+    return Path(name.rstrip("\n"))
+
+
+def _holders(device: int) -> str:
+    """Return who has a file open on this device, or sees it mounted in a mount namespace other than ours."""
+    found = {}
+    own, wanted = Path("/proc/self/ns/mnt").readlink(), f" {os.major(device)}:{os.minor(device)} "
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            namespace = (process / "ns" / "mnt").readlink()
+            mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
+            if _has_open(process, device) or (namespace != own and wanted in mounts and namespace not in found):
+                found[namespace] = f"{(process / 'comm').read_text().strip()} (pid {process.name})"
+    return ", ".join(found.values()) or "a process that cannot be seen from here"
+
+
+def _has_open(process: Path, device: int) -> bool:
+    for path in (process / "cwd", process / "root", *(process / "fd").iterdir()):
+        with suppress(OSError):
+            if path.stat().st_dev == device:
+                return True
+    return False
+
+
+def attached_images() -> Iterator[Path]:
+    """Files that are disks just now: each has a loop device, which is given back with the last mount of it."""
+    for told in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):  # it has just been given back
+            yield Path(told.read_text(encoding="utf-8").rstrip("\n"))
+
+
+def image_of(place: Path) -> Path:
+    return place.with_name(f"{place.name}.image")
+
+
+def remove(place: Path) -> None:
+    """Also what a killed run has left."""
+    if os.path.ismount(place):
+        _demand_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
+        unmount(place)
+    if place.is_dir():
+        place.rmdir()
+    image_of(place).unlink(missing_ok=True)
+
+
+def _demand_right(what: str, hint: str) -> None:
+    if is_refused(RootStep.MOUNT):
+        raise HostUnfitError(f"{what}: {refusal(RootStep.MOUNT)}", hint)
+
+
+def unmount(place: Path) -> None:
+    """Unmount it, once the killed processes that had files open there are gone."""
+    until_s = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            return _run("umount", str(place))
+        except HostUnfitError as error:
+            if not os.path.ismount(place):
+                raise
+            if time.monotonic() > until_s:
+                holders = _holders(place.stat().st_dev)
+                raise HostUnfitError(
+                    f"{error.message} (held by {holders})", f"end that, then `umount {place}`"
+                ) from error
+            time.sleep(_RETRY_S)
+
+
+def _run(*command: str) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        told = " ".join(ran.stderr.split()) or f"code {ran.returncode}"
+        raise HostUnfitError(f"{command[0]} failed: {told[:200]}", _LEAVE_OUT)
+
+
+# Can a disk be made here, and can its power be cut? Tried with a small one, once, when somebody wants such a disk.
+#
+# That root may mount something is not told by any file: a container may lack the right, and a kernel the ioctl.
+
+_NAME = "tried"
+_BYTES = 8 << 20
+
+
+def no_disk() -> str | None:
+    """Why there can be none; None where there can."""
+    return _forbidden() or _tried().disk
+
+
+def no_power_cut() -> str | None:
+    """The same of one that loses its power."""
+    return _forbidden() or _tried().disk or _tried().power
+
+
+def _forbidden() -> str | None:
+    """What is refused is not tried either."""
+    if is_refused(RootStep.MOUNT):
+        return refusal(RootStep.MOUNT)
+    return None if os.geteuid() == 0 else "only root may mount"
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What was in the way, in words."""
+
+    disk: str | None = None
+    power: str | None = None
+
+
+@cache
+def _tried() -> _Tried:
+    """Whatever ends it leaves nothing: an interrupt comes when all is gone, and it takes no second."""
+    with held_back():
+        try:
+            folder = files.make()
+        except OSError as error:
+            return _Tried(f"no temporary folder can be made: {error.strerror}")
+        place = folder / _NAME
+        try:
+            return _on_one(place)
+        except (RecoveryError, OSError) as error:
+            told = error.message if isinstance(error, RecoveryError) else str(error)
+            return _Tried(told.replace(f"{folder}/", ""))
+        finally:
+            if not os.path.ismount(place):
+                files.remove(folder)
+
+
+def _on_one(place: Path) -> _Tried:
+    with loop_disk(place, size_bytes=_BYTES) as disk:
+        try:
+            disk.lose_power()
+        except RecoveryError as error:
+            return _Tried(power=error.message)
+    return _Tried()

@@ -1,0 +1,232 @@
+"""How fast is this storage at small reads here and there? Tried on a file of our own, with one and with many in flight.
+And does something below this host cache? Then blocks that were just read answer faster than before.
+
+That is what a freshly written file gives. A cache below this host (a virtual disk's, a RAID controller's) may still
+hold it, and a volume made from a snapshot has blocks to fetch that nobody has read yet, of which these are none: the
+data of a cold start may be slower to get, never faster. It is the storage itself: no limit of the session holds here.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice, repeat
+from pathlib import Path
+from statistics import median
+
+from recovery.linux.files import TableFiles
+from recovery.linux.storage import IN_MEMORY, device_of, free, nearest
+from recovery.model import LEAST_PROBED_BLOCKS
+
+"""Of blocks that a hypervisor had in its cache both times the second read was 1.1 to 1.6 times as fast (26 tries on a
+busy host), of files that nobody had read for long 2.6 to 3.1 times (6 tries); of a few blocks it may be anything."""
+
+_MIB = 1 << 20
+SIZES = {"4k": 4096, "16k": 16384}
+AT_ONCE = (1, 16)
+_SEED = 20_260_101
+"""The same places in the file each time."""
+_MOST_BLOCKS, _MOST_S = 256, 1.0
+"""That are read twice, and for so long: on storage that is slow, however short the rest."""
+_ONE_FILE_IN = 100
+"""Of the tables' files that are kept: what was read of the others' by a cold start is not changed by reading these."""
+_MOST_LISTED = 50_000
+"""Of these files; to list a million takes seconds."""
+_KEPT, _WRITTEN = "tables' files kept here", "the file just written"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a probe may cost."""
+
+    file_bytes: int
+    seconds: float
+    """For each of the four."""
+
+
+FULL = Effort(128 * _MIB, 1.0)
+SHORT = Effort(16 * _MIB, 0.25)
+BRIEF = Effort(16 * _MIB, 0.1)
+
+
+@dataclass(frozen=True)
+class Speed:
+    iops: int
+    mean_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
+class Again:
+    """Blocks that are read twice, one after the other: what else the host does then slows both reads alike."""
+
+    over: str
+    """Of which files. What was just written may be in a cache below as well, and then answers alike both times."""
+    blocks: int
+    first_ms: float
+    """Medians."""
+    again_ms: float
+    times_faster: float
+    """The second read, by the median of all blocks."""
+
+
+@dataclass(frozen=True)
+class ReadProbe:
+    effort: Effort
+    speeds: dict[str, Speed]
+    """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty where it could not be tried."""
+    why_not: str | None = None
+    again: Again | None = None
+
+    def facts(self) -> dict[str, str | int | float | None]:
+        """One flat name a figure, for the report."""
+        if not self.speeds:
+            return {"probe": f"none: {self.why_not}"}
+        told: dict[str, str | int | float | None] = {
+            "probe": "O_DIRECT reads at random of a file just written, by 1 and by 16 threads, without limits",
+            "probe_file_bytes": self.effort.file_bytes,
+            "probe_seconds_each": self.effort.seconds,
+        }
+        for name, speed in self.speeds.items():
+            told |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
+        if self.again is not None:
+            told |= {
+                "probe_again_over": self.again.over,
+                "probe_again_blocks": self.again.blocks,
+                "probe_first_read_ms": self.again.first_ms,
+                "probe_read_again_ms": self.again.again_ms,
+                "probe_again_times_faster": self.again.times_faster,
+            }
+        return told
+
+
+LEFT_OUT = ReadProbe(SHORT, {}, "left out, as asked")
+
+
+def effort_for(tables: int) -> Effort:
+    """A session of a minute must not begin with five seconds of this."""
+    if tables < 1000:
+        return BRIEF
+    return SHORT if tables < 10_000 else FULL
+
+
+def probe(folder: Path, effort: Effort) -> ReadProbe:
+    """Never an error: where it cannot be tried, a word why."""
+    place = nearest(folder)
+    filesystem = device_of(place).filesystem
+    if filesystem in IN_MEMORY:
+        return ReadProbe(effort, {}, f"{filesystem} lies in memory")
+    try:
+        if free(place).bytes < 2 * effort.file_bytes:
+            return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
+        with _written(place, effort.file_bytes) as file, _direct(file) as descriptor:
+            again = _of_kept(folder) or _again(_WRITTEN, _scattered(descriptor, effort.file_bytes))
+            speeds = {
+                f"{name}_{threads}": _speed(descriptor, page_bytes, threads=threads, effort=effort)
+                for name, page_bytes in SIZES.items()
+                for threads in AT_ONCE
+            }
+    except OSError as error:
+        return ReadProbe(effort, {}, error.strerror or str(error))
+    return ReadProbe(effort, speeds, again=again)
+
+
+@contextmanager
+def _written(folder: Path, size: int) -> Iterator[int]:
+    """Without a name: whatever ends this tool leaves nothing. Of random bytes, which nothing below can shrink."""
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(size // _MIB):
+            file.write(os.urandom(_MIB))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        yield file.fileno()
+
+
+@contextmanager
+def _direct(file: int) -> Iterator[int]:
+    """The same file past the page cache; OSError (EINVAL) where the filesystem has no such way."""
+    descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, max(SIZES.values())) as page:
+            os.preadv(descriptor, [page], 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _of_kept(data: Path) -> Again | None:
+    """Of first pages of tables' files that earlier sessions have left. None where these are too few."""
+    chance = random.Random()  # noqa: S311  # other files each time
+    with suppress(OSError), ExitStack() as stack:
+        files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
+        if (count := len(files) // _ONE_FILE_IN) >= LEAST_PROBED_BLOCKS:
+            chosen = chance.sample(files, min(count, _MOST_BLOCKS))
+            return _again(_KEPT, [(stack.enter_context(_opened(path)), 0) for path in chosen])
+    return None
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
+    """Apart from each other, so that reading one fetches no other."""
+    size = SIZES["16k"]
+    pages = range(1, file_bytes // size, 8)
+    chosen = random.Random(_SEED).sample(pages, min(len(pages), _MOST_BLOCKS))  # noqa: S311  # places, no secrets
+    return [(descriptor, size * page) for page in chosen]
+
+
+def _again(over: str, places: Iterable[tuple[int, int]]) -> Again:
+    until, pairs = time.monotonic() + _MOST_S, []
+    for descriptor, offset in places:
+        os.lseek(descriptor, offset, os.SEEK_DATA)  # where it lies on the disk may have to be read, too
+        pairs.append(list(_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
+        if time.monotonic() >= until:
+            break
+    first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
+    return Again(over, len(pairs), first, again, round(median(one / two for one, two in pairs), 2))
+
+
+def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) -> Speed:
+    until = time.monotonic() + effort.seconds
+    began = time.monotonic()
+
+    def work(number: int) -> list[float]:
+        chance, pages = random.Random(_SEED + number), effort.file_bytes // page_bytes  # noqa: S311  # places, no secrets
+        places = ((descriptor, page_bytes * chance.randrange(pages)) for _ in repeat(None))
+        return list(_reads(places, page_bytes, until))
+
+    with ThreadPoolExecutor(threads) as pool:
+        taken = sorted(seconds for part in pool.map(work, range(threads)) for seconds in part)
+    elapsed = time.monotonic() - began
+    return Speed(
+        iops=round(len(taken) / elapsed),
+        mean_ms=round(1000 * sum(taken) / len(taken), 3),
+        p99_ms=round(1000 * taken[(99 * len(taken) - 1) // 100], 3),
+    )
+
+
+def _reads(places: Iterable[tuple[int, int]], page_bytes: int, until: float) -> Iterator[float]:
+    """How long each took; at least one."""
+    with mmap.mmap(-1, page_bytes) as page:  # as a mapping it begins where a page begins, which O_DIRECT asks for
+        for descriptor, offset in places:
+            began = time.perf_counter()
+            os.preadv(descriptor, [page], offset)
+            ended = time.perf_counter()
+            yield ended - began
+            if time.monotonic() >= until:
+                return

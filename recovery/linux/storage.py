@@ -1,0 +1,514 @@
+"""Which device and filesystem hold this path, and how are they set up? What is not known is None."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import queue
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from recovery.errors import EndedOnRequestError, HostUnfitError, RecoveryError, ServerFailedError, StorageFailedError
+from recovery.linux.files import allocated_bytes, expanded, files, user_called
+from recovery.model import Flavor, Layout, Schema, Version, can
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_BLOCK = Path("/sys/dev/block")
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+"""Filesystems whose files are never on a disk."""
+_READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _BUSY_MS = 0, 2, 4, 6, 9
+_SECTOR_BYTES = 512
+"""In the kernel's counts, whatever the device's own are."""
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class Device:
+    device: str | None = None
+    """`/dev/nvme1n1p1`; None where no single block device is behind the path (overlay, tmpfs, btrfs, a network)."""
+    filesystem: str | None = None
+    mount_point: str | None = None
+    mount_options: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    scheduler: str | None = None
+    read_ahead_kb: int | None = None
+    rotational: bool | None = None
+    stat_path: Path | None = None
+    """Where the kernel counts the device's requests."""
+    disk: str | None = None
+    """Major and minor number of the whole disk, like `259:0`: a partition has no limits of its own."""
+    stacked: bool = False
+    """It is made of other devices (device mapper, RAID)."""
+
+
+@dataclass(frozen=True)
+class _Mount:
+    number: str
+    point: str
+    filesystem: str
+    options: str
+
+
+def nearest(path: Path) -> Path:
+    """The path itself, or the closest folder above it that exists: what it will lie on once it is made."""
+    path = expanded(path).absolute()
+    return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/")).resolve()
+
+
+def device_of(path: Path) -> Device:
+    """The path need not exist yet."""
+    place = nearest(path)
+    number = place.stat().st_dev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    mount = _mount_of(place, name)
+    known = _block(_BLOCK / name)
+    if mount is None:
+        return known
+    return replace(known, filesystem=mount.filesystem, mount_point=mount.point, mount_options=mount.options)
+
+
+def _mount_of(place: Path, number: str) -> _Mount | None:
+    """The longest mount point above; the same number first (binds and overmounts), the last one mounted on ties.
+    A btrfs subvolume has a number of its own, which no line shows: hence not by number alone."""
+    try:
+        lines = _MOUNTS.read_text().splitlines()
+    except OSError:
+        return None
+    above = [mount for line in lines if place.is_relative_to((mount := _parse(line)).point)]
+    ranked = sorted(above, key=lambda mount: (mount.number == number, len(mount.point)))
+    return ranked[-1] if ranked else None
+
+
+def _parse(line: str) -> _Mount:
+    """`27 1 254:0 / /data rw,noatime shared:1 - ext4 /dev/vda rw,discard`"""
+    before, _, after = line.partition(" - ")
+    _, _, number, _, point, options, *_ = before.split(" ")
+    filesystem, _, own_options = after.split(" ")
+    both = dict.fromkeys(f"{options},{own_options}".split(","))
+    return _Mount(number, unescape(point), filesystem, ",".join(both))
+
+
+def unescape(text: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def _block(link: Path) -> Device:
+    if not link.exists():
+        return Device()
+    own = link.resolve()
+    disk = own.parent if (own / "partition").exists() else own  # a partition's queue is its disk's
+    read_ahead, rotational = _line(disk / "queue/read_ahead_kb"), _line(disk / "queue/rotational")
+    return Device(
+        device=f"/dev/{own.name.replace('!', '/')}",
+        model=_line(disk / "device/model"),
+        serial=_line(disk / "device/serial") or _line(disk / "serial"),
+        scheduler=_chosen(_line(disk / "queue/scheduler")),
+        read_ahead_kb=int(read_ahead) if read_ahead else None,
+        rotational=rotational == "1" if rotational else None,
+        stat_path=own / "stat",
+        disk=_line(disk / "dev"),
+        stacked=any((disk / "slaves").glob("*")),
+    )
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _chosen(text: str | None) -> str | None:
+    """`none [mq-deadline] kyber` → `mq-deadline`"""
+    match = re.search(r"\[(.+?)\]", text or "")
+    return match[1] if match else text
+
+
+@dataclass(frozen=True)
+class Served:
+    """By a device since it is there, whoever asked for it."""
+
+    reads: int
+    """Requests that were completed, after neighbours were merged."""
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    busy_s: float
+    """With at least one request under way."""
+
+
+def served(device: Device) -> Served | None:
+    text = _line(device.stat_path) if device.stat_path else None
+    if text is None:
+        return None
+    fields = [int(field) for field in text.split()]
+    return Served(
+        reads=fields[_READS],
+        writes=fields[_WRITES],
+        read_bytes=fields[_READ_SECTORS] * _SECTOR_BYTES,
+        written_bytes=fields[_WRITTEN_SECTORS] * _SECTOR_BYTES,
+        busy_s=fields[_BUSY_MS] / 1000,
+    )
+
+
+def completed_reads(device: Device) -> int | None:
+    """Reads the device has completed since it is there, whoever asked for them."""
+    counted = served(device)
+    return None if counted is None else counted.reads
+
+
+def moved_bytes(device: Device) -> tuple[int, int] | None:
+    """Read from the device and written to it since it is there, whoever asked for it."""
+    counted = served(device)
+    return None if counted is None else (counted.read_bytes, counted.written_bytes)
+
+
+# Why can nothing be written there any more? Asked of the filesystem itself, once something over it has failed.
+
+DATA, RESULTS, CACHE, TEMPORARY = "DATA", "RESULTS", "RECOVERY_CACHE", "TMPDIR"
+_AT_ONCE_BYTES = 16 << 20
+"""What a server, or a download, takes at once, and may give back when it fails for want of more."""
+_WRITTEN_BYTES = 64 << 10
+_LEAST_BYTES = 1 << 20
+_PATIENCE_S = 30.0
+_MOST_FOLDERS = 300
+_MOST_SAID = 160
+_SAID = re.compile(
+    r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
+    re.IGNORECASE,
+)
+"""How servers and their clients tell of it."""
+_OF_STORAGE = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+        *(errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.ENOTCONN, errno.ESHUTDOWN, errno.EREMOTEIO, errno.ETIMEDOUT),
+        errno.EUCLEAN,
+    }
+)
+"""And no mistake of who gave the path."""
+_WAS = {
+    errno.ENOSPC: "a disk was full",
+    errno.EDQUOT: "a quota was used up",
+    errno.EROFS: "a filesystem was read-only",
+    errno.EIO: "a disk gave errors",
+}
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that this tool writes to, and the setting that names another."""
+
+    setting: str
+    path: Path
+    below: Path | None = None
+    """In it, with folders of its own that must take files, too."""
+
+
+@dataclass(frozen=True)
+class Ailment:
+    what: str
+    remedy: str
+
+
+def temporary() -> Folder:
+    """Where servers have their temporary files, and their logs while they run."""
+    return Folder(TEMPORARY, Path(tempfile.gettempdir()))
+
+
+def ailment(chosen: Folder) -> Ailment | None:
+    """None where files can be made, written and synced."""
+    needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
+    for folder in islice(_folders(chosen), _MOST_FOLDERS):
+        try:
+            error = _within(_PATIENCE_S, partial(_tried, folder, needed))
+        except TimeoutError:
+            what = f"the storage hangs: {folder} has not taken {_WRITTEN_BYTES >> 10} KB within {_PATIENCE_S:.0f} s"
+            return Ailment(what, f"`dmesg` tells more; {_or_another(chosen.setting)}")
+        if error is not None and error.errno in _OF_STORAGE:
+            return _told(folder, error, chosen.setting)
+    return None
+
+
+def blamed(error: BaseException, *folders: Folder) -> StorageFailedError | None:
+    """What failed over storage that takes nothing is the storage's failure; None where it is well."""
+    if isinstance(error, StorageFailedError):
+        return error
+    if isinstance(error, EndedOnRequestError):
+        return None
+    tail = tuple(getattr(error, "log_tail", ()))
+    failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    for chosen in folders:
+        if (found := ailment(chosen)) is not None:
+            told = found.what if isinstance(error, OSError) else f"{found.what}; so {_cut(failed)}"
+            return StorageFailedError(told, f"{found.remedy}; {_KEPT}", log_tail=tail)
+    number = _said((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
+    if number in _WAS:
+        hint = f"see what else takes room there, and `dmesg`; {_KEPT}"
+        return StorageFailedError(f"{_WAS[number]} meanwhile: {_cut(failed)}", hint, log_tail=tail)
+    return None
+
+
+@contextmanager
+def blaming(*folders: Folder) -> Iterator[None]:
+    try:
+        yield
+    except (RecoveryError, OSError) as error:
+        told = blamed(error, *folders)
+        if told is None or told is error:
+            raise
+        raise told from error
+
+
+def takes_nothing(folders: Iterable[Path]) -> str | None:
+    """For who waits for a server, which may wait for room. Nothing touches the disk that looks as if it had some; of
+    what is kept back there for root or for the filesystem itself, only trying tells whether this user gets it."""
+    for folder in folders:
+        try:
+            status = os.statvfs(folder)
+        except OSError:
+            continue
+        if status.f_bavail * status.f_frsize < _LEAST_BYTES or _no_inodes(folder):
+            error = _tried(folder, _LEAST_BYTES, sync=False)
+            if error is not None and error.errno == errno.ENOSPC:
+                return f"no {'inodes are' if _no_inodes(folder) else 'space is'} left for {folder}"
+    return None
+
+
+_KEPT = "what was finished is kept"
+
+
+def _folders(chosen: Folder) -> Iterator[Path]:
+    """Also those that cannot be looked into."""
+    yield chosen.path
+    if chosen.below is not None:
+        yield chosen.below
+        for folder, names, _ in os.walk(chosen.below):
+            yield from (Path(folder, name) for name in names)
+
+
+def _within(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
+    """A disk that hangs holds who asks it, and no signal ends that."""
+    answers: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
+    threading.Thread(target=lambda: answers.put(ask()), name="ailing", daemon=True).start()
+    try:
+        return answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+
+
+def _tried(folder: Path, needed: int, *, sync: bool = True) -> OSError | None:
+    try:
+        with tempfile.TemporaryFile(dir=nearest(folder)) as file:
+            os.posix_fallocate(file.fileno(), 0, needed)
+            if sync:
+                os.pwrite(file.fileno(), bytes(_WRITTEN_BYTES), 0)
+                os.fsync(file.fileno())
+    except OSError as error:
+        return error
+    return None
+
+
+def _told(folder: Path, error: OSError, setting: str) -> Ailment:
+    another = _or_another(setting)
+    match error.errno:
+        case errno.ENOSPC if _no_inodes(folder):
+            return Ailment(f"no inodes are left for {folder}", f"remove files there, {another} with more of them")
+        case errno.ENOSPC:
+            return Ailment(f"the disk of {folder} is full ({_free(folder)})", f"make room there, {another}")
+        case errno.EDQUOT:
+            return Ailment(f"the quota for {folder} is used up", f"have it raised, {another}")
+        case errno.EROFS:
+            remedy = f"`dmesg` tells whether the kernel made it so, after an error; mount it anew, {another}"
+            return Ailment(f"the filesystem of {folder} is read-only", remedy)
+        case errno.EACCES | errno.EPERM:
+            remedy = f"see its owner, mode and attributes (ls -ld, lsattr -d), {another}"
+            return Ailment(f"the user {user_called(os.geteuid())} may not write to {folder}", remedy)
+        case _:
+            why = error.strerror or str(error)
+            return Ailment(f"the storage of {folder} fails: {why}", f"`dmesg` tells more; {another}")
+
+
+def _or_another(setting: str) -> str:
+    return f"or name another disk with {setting}="
+
+
+def _no_inodes(folder: Path) -> bool:
+    try:
+        status = os.statvfs(nearest(folder))
+    except OSError:
+        return False
+    return bool(status.f_files) and not status.f_favail
+
+
+def _free(folder: Path) -> str:
+    try:
+        status = os.statvfs(nearest(folder))
+    except OSError:
+        return "and does not say by how much"
+    free = status.f_bavail * status.f_frsize
+    # A thin volume has promised more than there is.
+    return f"{free / 1e6:.1f} MB free" + (" as it says, so it is what lies below it" if free > _AT_ONCE_BYTES else "")
+
+
+def _cut(message: str) -> str:
+    """What a server says of a full disk is long, and in the log below."""
+    return message if len(message) <= _MOST_SAID else f"{message[:_MOST_SAID]}…"
+
+
+def _said(lines: Iterable[str]) -> int | None:
+    for line in lines:
+        if (found := _SAID.search(line)) is not None:
+            return errno.ENOSPC if found["full"] else int(found["number"])
+    return None
+
+
+# Does the disk hold what is going to be built: enough bytes, and enough inodes?
+
+_KIB = 1024
+_ON_DISK = 4 * _KIB
+"""A file takes whole blocks."""
+_PAGE_SIZE, _USUAL_PAGE_BYTES = "innodb_page_size", 16 * _KIB
+_NO_SETTINGS: Mapping[str, str] = {}
+_SHARED_BYTES = 2 * _KIB
+"""Of a table in a file that holds all: what the file keeps of it beside its page."""
+_DICTIONARY_BYTES = 3 * _KIB
+"""By which the dictionary grows with each table, where it keeps the definitions."""
+_BASE_BYTES = 1_500_000_000
+"""System tables, undo logs, the names themselves, redo and temporary files while the tables are built, and some air."""
+_BASE_INODES = 1000
+
+
+MOST_OF_THE_ROOM = 0.85
+"""A full disk is a slow one, and results and logs have to go somewhere."""
+HINT = "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
+
+
+@dataclass(frozen=True)
+class Need:
+    """Of a disk; or its room."""
+
+    bytes: int
+    inodes: int
+
+    def __add__(self, other: Need) -> Need:
+        return Need(self.bytes + other.bytes, self.inodes + other.inodes)
+
+    def __sub__(self, other: Need) -> Need:
+        return Need(self.bytes - other.bytes, self.inodes - other.inodes)
+
+    def __str__(self) -> str:
+        return f"{self.bytes / 1e9:.1f} GB and {self.inodes:,} inodes"
+
+    def fits(self, room: Need, *, share: float = 1.0) -> bool:
+        return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
+
+    def part(self, done: float) -> Need:
+        """What is left where this share is done."""
+        return Need(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
+
+
+NOTHING = Need(0, 0)
+
+
+def need_for(
+    version: Version,
+    schema: Schema,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+    *,
+    indexes: int = 0,
+    block_bytes: int | None = None,
+) -> Need:
+    """As measured on ext4. `indexes` are those of all tables beside their primary keys, `block_bytes` is the size of
+    compressed pages, or 0 where the server chooses it. Rows are counted generously, for pages are never full, and a
+    table's first page holds some."""
+    tables, page, beside = schema.total_tables, page_bytes(settings), _beside(version, schema.layout)
+    row_bytes = 30 + 35 * schema.columns + schema.more_row_bytes
+    rows_bytes = max(0, 2 * schema.rows * row_bytes - page // 2)
+    if schema.layout is Layout.GENERAL:
+        in_files = tables * (page + _SHARED_BYTES)
+    else:
+        block = page if block_bytes is None else min(page, block_bytes or page // 2)
+        in_files = schema.files * _file_bytes(version, page, block, indexes / tables)
+    definition_bytes = sum(beside) if beside else _DICTIONARY_BYTES
+    return Need(
+        _BASE_BYTES + in_files + tables * (definition_bytes + rows_bytes),
+        _BASE_INODES + schema.files + tables * len(beside),
+    )
+
+
+def page_bytes(settings: Mapping[str, str]) -> int:
+    """Of a server with these settings; whether there are such pages is for the server to say."""
+    asked = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
+    number = asked.removesuffix("k")
+    return int(number) * (_KIB if asked.endswith("k") else 1) if number.isdecimal() else _USUAL_PAGE_BYTES
+
+
+def _file_bytes(version: Version, page: int, block: int, indexes: float) -> int:
+    """On the disk, of an empty table with pages of `block` bytes. An index takes one, and a quarter more: a small page
+    cannot name all segments of a file with many."""
+    pages = _first_pages(version, compressed=block < page, plain=not indexes) + 1.25 * indexes
+    least = 0 if can(version, "sparse_files") else 4 * page
+    return max(least, math.ceil(pages * block / _ON_DISK) * _ON_DISK)
+
+
+def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:
+    """8.0.15 leaves holes in a file without indexes, and 8.0.31 does not; of those in between it is taken that they do
+    not."""
+    if version.flavor is Flavor.MARIADB:
+        return 4 if version.numbers >= (10, 4, 0) else 6
+    if version.numbers < (8, 0, 0):
+        return 4 if compressed else 6
+    return 5 if plain and version.numbers <= (8, 0, 15) else 7
+
+
+def _beside(version: Version, layout: Layout) -> tuple[int, ...]:
+    """The sizes of a table's other files, in whole blocks."""
+    frm = ((4 if version.flavor is Flavor.MARIADB else 12) * _KIB,) if can(version, "frm_files") else ()
+    par = (4 * _KIB,) if layout is Layout.PARTITIONED and can(version, "par_files") else ()
+    return frm + par
+
+
+def free(folder: Path) -> Need:
+    """What an ordinary process may still take there; the folder need not exist yet."""
+    status = os.statvfs(nearest(folder))
+    # btrfs and others make inodes as they go, and say that there are 0 of them.
+    return Need(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else sys.maxsize)
+
+
+def taken_by(folders: Iterable[Path]) -> Need:
+    """By what lies in these folders; one that is not there takes nothing."""
+    there = [folder for folder in folders if folder.is_dir()]
+    return Need(sum(map(allocated_bytes, there)), sum(1 for folder in there for _ in files(folder)))
+
+
+def check_space(folder: Path, need: Need) -> None:
+    room = free(folder)
+    if not need.fits(room):
+        raise HostUnfitError(f"{folder} needs {need} and has {room} free", HINT)
+
+
+# Does this really work here? Tried on a small file of our own, which is gone as soon as it is closed.
+
+_BYTES = 1 << 16
+
+
+def can_write(folder: Path) -> bool:
+    """Tried, not asked: permissions say nothing of a read-only mount, a quota or a full disk."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    return True

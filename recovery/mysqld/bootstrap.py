@@ -1,0 +1,144 @@
+"""How is an empty data directory made? By the server's own means.
+
+Since 5.7.6 it initialises itself; before that, and in MariaDB, it is fed the statements that came with it. The vendors'
+install scripts do the same, but need programs beside the server. Root has no password afterwards."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from recovery.errors import RecoveryError, ServerFailedError
+from recovery.linux.signals import held_back
+from recovery.model import Build, can
+from recovery.mysqld.error_log import is_error, last_lines
+from recovery.mysqld.launcher import Exit, Launch, Launcher, Life
+from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, merge, test_settings
+from recovery.mysqld.startup import DEFAULT_STALL_S, died, end_of
+
+# Where do the keys of encrypted tables come from? From a folder beside the server's own, made for it alone.
+
+_KEY_BYTES = 32
+
+
+def make_keys(folder: Path) -> None:
+    """Nobody else may look into it."""
+    folder.mkdir(mode=0o700)
+    with os.fdopen(os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(f"1;{secrets.token_hex(_KEY_BYTES)}\n")
+
+
+_LAST_BREATH_S = 60.0
+_MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+# A missing one is no harm: 10.2 has no sys schema, and older servers have no performance tables.
+_MARIADB_MORE = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql")
+
+
+def initialise(
+    launcher: Launcher,
+    build: Build,
+    datadir: Path,
+    *,
+    rundir: Path,
+    log: Path,
+    settings: Settings | None = None,
+    keys: Path | None = None,
+    stall_s: float = DEFAULT_STALL_S,
+) -> None:
+    """Fills `datadir`, which must be empty or not there. The run folder is removed again, the log is kept."""
+    _make_empty(datadir)
+    version = build.version
+    chosen = merge(base_settings(version, rundir=rundir), test_settings(version), settings or {})
+    statements: Path | None = None
+    if can(version, "initialize"):
+        chosen["initialize_insecure"] = FLAG
+    else:
+        statements = rundir.with_name(rundir.name + ".sql")
+        _write_statements(build, statements)
+        chosen |= _bootstrap_settings(build)
+    life: Life | None = None
+    try:
+        with held_back():
+            life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
+        _wait_until_done(life, stall_s)
+    finally:
+        with held_back():
+            if life is not None and life.exited() is None:
+                life.signal(signal.SIGKILL)
+                life.wait(_LAST_BREATH_S)
+            if statements is not None:
+                statements.unlink(missing_ok=True)
+            shutil.rmtree(rundir, ignore_errors=True)
+
+
+def _make_empty(datadir: Path) -> None:
+    try:
+        datadir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        occupied = any(datadir.iterdir())
+    except OSError as error:
+        raise RecoveryError(
+            f"can't make the data directory {datadir}: {error.strerror}", "choose another DATA"
+        ) from error
+    if occupied:
+        raise RecoveryError(f"the data directory is not empty: {datadir}", "remove it first")
+
+
+def _bootstrap_settings(build: Build) -> Settings:
+    settings = {"bootstrap": FLAG, "max_allowed_packet": str(8 << 20)}
+    if can(build.version, "install_db"):
+        settings["log_warnings"] = "0"
+    return settings
+
+
+def _write_statements(build: Build, target: Path) -> None:
+    """One file, in the order of the vendors' own install scripts."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with target.open("w", encoding="utf-8") as out:
+        out.write("create database if not exists mysql;\nuse mysql;\n")
+        if can(build.version, "install_db"):
+            # Otherwise root could only come in through the plugin that asks for the system's own root.
+            out.write("set @skip_auth_root_nopasswd=NULL;\nset @auth_root_socket=NULL;\n")
+        for script in _scripts(build):
+            with script.open(encoding="utf-8", errors="surrogateescape") as lines:
+                for line in lines:
+                    out.write(line)
+            out.write("\n")
+
+
+def _scripts(build: Build) -> Iterator[Path]:
+    tables, data = (_find(build, name) for name in _MYSQL_SCRIPTS)
+    if tables is None or data is None:
+        raise RecoveryError(
+            f"{build.basedir} lacks {_MYSQL_SCRIPTS[0]} or {_MYSQL_SCRIPTS[1]}: no data directory can be made with it",
+            "take the vendor's whole archive of this version",
+        )
+    yield tables
+    more = [_find(build, name) for name in _MARIADB_MORE] if can(build.version, "install_db") else []
+    yield from [script for script in more[:1] if script is not None]
+    yield data
+    yield from [script for script in more[1:] if script is not None]
+
+
+def _find(build: Build, name: str) -> Path | None:
+    # MariaDB has given its scripts names of their own.
+    names = (name, name.replace("mysql_", "mariadb_", 1))
+    candidates = (folder / known for known in names for folder in build.scripts)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _wait_until_done(life: Life, stall_s: float) -> None:
+    exited = end_of(life, stall_s)
+    if isinstance(exited, str):
+        raise _failed(life, f"making a data directory hangs: {exited}")
+    if exited != Exit(code=0, signal=None):
+        raise _failed(life, f"no data directory could be made: {died(life, exited)}")
+
+
+def _failed(life: Life, what: str) -> ServerFailedError:
+    tail = last_lines(life.launch.log)
+    reason = next((line[line.find("[ERROR]") :] for line in tail if is_error(line)), tail[-1] if tail else "")
+    return ServerFailedError(f"{what}: {reason}" if reason else what, log_tail=tail)

@@ -1,0 +1,540 @@
+"""Which data directories are kept, who uses them now, and is what lies there what its state says?"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import files, locks, loop_device
+from recovery.linux.files import (
+    allocated_bytes,
+    default_data_dir,
+    expanded,
+    made_private,
+    parse_json,
+    read_strange,
+    refuse_untrusted,
+    sweep_drafts,
+    sync_folder,
+    table_files,
+    trusted_users,
+    user_called,
+    why_not_trusted,
+    write_atomically,
+)
+from recovery.linux.loop_device import LoopDisk, attached_images, image_of, loop_disk
+from recovery.linux.orphans import SERVERS, end_servers_in
+from recovery.linux.storage import DATA, Folder, blamed
+from recovery.model import Build, Layout, Schema
+
+# How is a data directory used up without harm to it? By a copy beside it, which nobody keeps.
+
+_COPY = "copy"
+_OF_ONE_START = ("ibtmp", "#innodb_temp")
+"""Beginnings of what a server makes anew each time."""
+_BELOW = "mysql"
+"""A filesystem's own lost+found would look like a schema."""
+_ROOM_BYTES = 1 << 30
+"""On a disk of its own, beside what is copied."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    mysql: Path
+    disk: LoopDisk | None = None
+    """It lies on, where it has one of its own."""
+
+
+def copy_in(beside: Path) -> Path:
+    """The server's own data directory of the copy there, if there is one."""
+    return beside / _COPY / _BELOW
+
+
+def copies_in(data: Path) -> set[Path]:
+    """The folders there beside which one lies."""
+    return {found.parent for name in (_COPY, image_of(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
+
+
+def remove_copy(beside: Path) -> None:
+    """Also one that a killed run has left; nothing where there is none."""
+    copy = beside / _COPY
+    if copy.is_dir() and not os.path.ismount(copy):
+        files.empty(copy)
+    loop_device.remove(copy)
+
+
+def remove_temporary(datadir: Path) -> None:
+    """What its server makes anew at each start, and what it takes room for then."""
+    for found in datadir.iterdir():
+        if found.name.startswith(_OF_ONE_START):
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
+def move_out(mysql: Path, to: Path) -> None:
+    """The server's own data directory of a copy, before the copy is removed; from a disk of its own it is copied."""
+    try:
+        mysql.rename(to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(mysql, to)
+
+
+@contextmanager
+def copied(original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False) -> Iterator[Copy]:
+    """Owners and modes are those of the original. Its server must not run."""
+    place = beside / _COPY
+    remove_copy(beside)
+    with ExitStack() as stack:
+        stack.callback(remove_copy, beside)
+        try:
+            disk = None
+            if on_a_disk:
+                room = files.allocated_bytes(original) + _ROOM_BYTES
+                disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
+            copy = Copy(copy_in(beside), disk)
+            copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
+            _copy(original, copy.mysql)
+            if disk is not None:
+                os.sync()
+        except OSError as error:
+            raise HostUnfitError(
+                f"{original} cannot be copied: {error.strerror or error}",
+                "every crash is that of a copy: make as much room there as it takes, or give DATA= another folder",
+            ) from error
+        yield copy
+
+
+def _copy(original: Path, copy: Path) -> None:
+    for folder, names, file_names in os.walk(original):
+        there = copy / Path(folder).relative_to(original)
+        there.mkdir()
+        _like(Path(folder), there)
+        names[:] = [name for name in names if not name.startswith(_OF_ONE_START)]
+        for name in file_names:
+            if not name.startswith(_OF_ONE_START):
+                shutil.copyfile(Path(folder, name), there / name)
+                _like(Path(folder, name), there / name)
+
+
+def _like(original: Path, copy: Path) -> None:
+    known = original.stat()
+    if (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
+        os.chown(copy, known.st_uid, known.st_gid)
+    copy.chmod(known.st_mode & 0o7777)
+
+
+# What does a data directory hold, by its own state.json? Written atomically, read with suspicion.
+
+FORMAT = 1
+STATUSES = ("new", "building", "whole", "in_use", "failed")
+_FILE = "state.json"
+_MOST_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class State:
+    status: str
+    """`new` (nothing is promised of what lies there), `building`, `whole`, `in_use` while trials run, or `failed`: kept
+    as it was when a server did not come back over it, and used by no run."""
+    version: str = ""
+    fingerprint: str = ""
+    schema: dict[str, Any] = field(default_factory=dict)
+    statements_done: int = 0
+    build_s: float | None = None
+    """That its statements took, over all sessions that built it."""
+    tables: int | None = None
+    ibd_files: int | None = None
+    bytes: int | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows acknowledged, by table of the insert script, over all trials."""
+    created_at: str = ""
+    tool_version: str = ""
+    format: int = FORMAT
+
+
+_ADAPTER = TypeAdapter(State)
+NEW = State("new")
+
+
+def removal(folder: Path) -> str:
+    """What to do about a data directory that is not what it should be."""
+    where = "" if folder.parent == default_data_dir() else f"--data {shlex.quote(str(folder.parent))} "
+    return f"`recovery datadirs {where}remove {folder.name}` removes it; the next run builds it again"
+
+
+def load(folder: Path) -> State:
+    """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
+    hint = removal(folder)
+    try:
+        found = read_strange(folder / _FILE, _MOST_BYTES)
+        stored = parse_json(found[0] if found is not None else b"")
+    except FileNotFoundError:
+        return NEW
+    except (ValueError, OSError) as error:
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} cannot be read", hint) from error
+    number = stored.get("format") if isinstance(stored, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise HostUnfitError(
+            f"the data directory {folder.name} was made by a newer version of this tool (format {number})",
+            f"use that version, or {hint}",
+        )
+    try:
+        state = _ADAPTER.validate_python(stored)
+    except ValidationError as error:
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} makes no sense", hint) from error
+    if state.status not in STATUSES:
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
+    return state
+
+
+def save(folder: Path, state: State) -> None:
+    """Either the old or the new one is there after a power loss, never half of one."""
+    assert state.status in STATUSES
+    try:
+        write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
+    except OSError as error:
+        raise HostUnfitError(
+            f"{folder / _FILE} cannot be written: {error.strerror}", "make room there, or give DATA= another folder"
+        ) from error
+
+
+def forget(folder: Path) -> None:
+    """First of all in a removal: half of a data directory must never look like a whole one."""
+    (folder / _FILE).unlink(missing_ok=True)
+    sync_folder(folder)
+
+
+__all__ = [
+    "DataDir",
+    "DataDirInfo",
+    "DataDirs",
+    "State",
+    "allocated_bytes",
+    "prove_intact",
+]
+
+_MYSQL, _KEYS = "mysql", "keys"
+_FAILED = "-failed-"
+"""In the key of what is kept of a failed start: before it the key of the directory, after it the session."""
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_PRIVATE = 0o700
+_OWN = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
+_ELSEWHERE = "give DATA= a folder on a disk that this user may write"
+
+
+@dataclass(frozen=True)
+class DataDirInfo:
+    key: str
+    status: str
+    """As in State, or `damaged`."""
+    bytes: int | None
+    tables: int | None
+    busy_by: str | None
+
+
+class DataDir:
+    """One data directory, locked from `DataDirs.acquire` until this is left."""
+
+    def __init__(self, path: Path, lock: locks.Lock, stored: State) -> None:
+        self.path = path
+        self.state = stored
+        self._lock = lock
+
+    @property
+    def mysql(self) -> Path:
+        """The server's own; whoever initialises it makes it."""
+        return self.path / _MYSQL
+
+    @property
+    def storage(self) -> Folder:
+        """What is under it, for who asks whether that is well."""
+        return Folder(DATA, self.path, self.mysql)
+
+    def keys_for(self, schema: Schema) -> Path | None:
+        """The folder of the keys of encrypted tables; None where there are none."""
+        return self.path / _KEYS if schema.layout is Layout.ENCRYPTED else None
+
+    def save(self, new: State) -> None:
+        save(self.path, new)
+        self.state = new
+
+    def wipe(self) -> None:
+        """Start again: nothing is left but the folder and the lock."""
+        with _unfit(self.path, "cannot be emptied"):
+            forget(self.path)
+            files.empty(self.path)
+        self.state = NEW
+
+    def release(self) -> None:
+        """One in which nothing was made goes again."""
+        with suppress(OSError):
+            self.path.rmdir()
+        self._lock.release(unlink=not self.path.exists())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class DataDirs:
+    """The folder DATA. A directory's lock lies beside it, so that it can be emptied while it is held."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = expanded(root).absolute()
+
+    def check(self) -> None:
+        """That directories can be made here, before anything is downloaded or measured."""
+        with _unfit(self.root, "cannot hold data directories"):
+            self._make_root()
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+            self._tidy()
+
+    def _make_root(self) -> None:
+        """Makes the folder, and refuses one below which another user could put files of theirs."""
+        refuse_untrusted(self.root, _OWN)
+        made_private(self.root)
+
+    def _tidy(self) -> None:
+        """Locks of directories that are not there: their owner was killed just after it had removed one, or before it
+        made it."""
+        for path in self.root.glob("*.lock"):
+            if (self.root / path.stem).exists() or not locks.is_ours(path):
+                continue
+            if (lock := locks.take(path, mode=0o644)) is not None:
+                lock.release(unlink=not (self.root / path.stem).exists())
+
+    def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
+        """By all that decides what is built; readable, for `recovery datadirs`."""
+        parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
+        # What was built before there were layouts keeps its key.
+        lying = [] if schema.layout is Layout.FILES else [schema.layout.value]
+        lying += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
+        lying += ["statistics"] if schema.statistics else []
+        told = json.dumps([parts + lying, template_text, sorted(options.items())])
+        digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+        database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
+        return "-".join((str(build.version), database, str(schema.total_tables), *lying, digest))
+
+    def acquire(self, key: str) -> DataDir:
+        """Locked; in state `new` whatever lies there is to be wiped."""
+        path = self._path(key)
+        with _unfit(self.root, "cannot hold data directories"):
+            self._make_root()
+            lock = self._lock(key)
+            try:
+                path.mkdir(mode=0o700, exist_ok=True)
+                _make_private(path)
+                remove_copy(path)  # of a killed run: the lock is ours
+                sweep_drafts(path)
+                return DataDir(path, lock, load(path))
+            except BaseException:
+                lock.release()
+                raise
+
+    def rename(self, dd: DataDir, key: str) -> None:
+        """It goes on under another key; whatever lay there is removed."""
+        with self.acquire(key) as renamed:
+            renamed.wipe()
+            with _unfit(dd.path, "cannot be renamed"):
+                dd.path.rename(renamed.path)
+
+    def set_aside(self, dd: DataDir, session: str, *, copy: Path | None = None) -> Path | None:
+        """Keeps what a server did not come back over, as it was left: the directory, or a copy of the server's own. It
+        gets a key that no run looks for. None where this session has already kept it once."""
+        key, failed = f"{dd.path.name}{_FAILED}{session}", replace(dd.state, status="failed")
+        if (self.root / key).exists():
+            return None
+        if copy is None:
+            dd.save(failed)
+            self.rename(dd, key)
+            return self.root / key
+        with self.acquire(key) as kept:
+            try:
+                with _unfit(kept.path, "cannot keep a copy"):
+                    kept.save(replace(failed, bytes=None))
+                    move_out(copy, kept.mysql)
+                    if (dd.path / _KEYS).is_dir():
+                        shutil.copytree(dd.path / _KEYS, kept.path / _KEYS)
+            except BaseException:
+                kept.wipe()
+                raise
+        return kept.path
+
+    def list(self) -> tuple[DataDirInfo, ...]:
+        if not self.root.exists():
+            return ()
+        with _unfit(self.root, "cannot be listed"):
+            folders = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
+            return tuple(self._info(name) for name in folders if _KEY.fullmatch(name) and self._ours(name))
+
+    def remove(self, key: str) -> None:
+        """Also what is damaged or half built; never what is in use."""
+        path = self._path(key)
+        if path.is_symlink() or not path.is_dir() or not self._ours(key):
+            raise UsageError(f"there is no data directory '{key}' in {self.root}", "`recovery datadirs` lists them")
+        refuse_untrusted(self.root, _OWN)
+        with _unfit(path, "cannot be removed"):
+            lock = self._lock(key)
+            try:
+                _make_private(path, doomed=True)
+                # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
+                for folder in (path / _MYSQL, copy_in(path)):
+                    end_servers_in(folder, *SERVERS)
+                remove_copy(path)
+                forget(path)
+                files.empty(path)
+                path.rmdir()
+            except BaseException:
+                lock.release()
+                raise
+            lock.release(unlink=True)
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"'{key}' is no name of a data directory", "`recovery datadirs` lists them")
+        return self.root / key
+
+    def _lock_path(self, key: str) -> Path:
+        return lock_of(self.root / key)
+
+    def _lock(self, key: str) -> locks.Lock:
+        path = self._lock_path(key)
+        for one in (path, self.root / key):
+            with suppress(FileNotFoundError):
+                _refuse_anothers(key, one.lstat().st_uid)
+        lock = locks.take(path, mode=0o644)  # who else comes to it may read who holds it
+        if lock is None:
+            who = locks.holder(path) or "another process"
+            raise HostUnfitError(
+                f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
+            )
+        return lock
+
+    def _ours(self, key: str) -> bool:
+        """Not every folder in DATA is: a mounted volume has its lost+found."""
+        return self._lock_path(key).exists()
+
+    def _info(self, key: str) -> DataDirInfo:
+        path = self.root / key
+        busy_by = locks.holder(self._lock_path(key))
+        if not os.access(path, os.R_OK | os.X_OK):
+            return DataDirInfo(key, "another user's", None, None, busy_by)
+        try:
+            stored = load(path)
+        except RecoveryError:
+            return DataDirInfo(key, "damaged", allocated_bytes(path), None, busy_by)
+        size = allocated_bytes(path) if stored.bytes is None else stored.bytes
+        return DataDirInfo(key, stored.status, size, stored.tables, busy_by)
+
+
+@contextmanager
+def _unfit(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        unfit = HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE)
+        raise blamed(RecoveryError(f"it {what}"), Folder(DATA, path)) or unfit from error
+
+
+def _make_private(path: Path, *, doomed: bool = False) -> None:
+    """Closes the data directory to everybody but its owner. HostUnfitError where that is another user; also where
+    everybody could write to it until now, unless it is to be removed."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        about = os.fstat(folder)
+        _refuse_anothers(path.name, about.st_uid)
+        if about.st_mode & stat.S_IWOTH and not doomed:
+            raise HostUnfitError(f"everybody may write to the data directory {path.name}", removal(path))
+        if stat.S_IMODE(about.st_mode) != _PRIVATE:
+            os.fchmod(folder, _PRIVATE)
+    finally:
+        os.close(folder)
+
+
+def _refuse_anothers(key: str, uid: int) -> None:
+    """Root may use what belongs to the user who called it by sudo, and nobody else's."""
+    if uid not in trusted_users() or os.geteuid() not in (0, uid):
+        raise HostUnfitError(
+            f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
+        )
+
+
+def lock_of(folder: Path) -> Path:
+    """Of a data directory."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
+    """Raises where what lies there is not what was built; with `fingerprint`, also where another build made it."""
+    wrong = _what_is_wrong(dd, schema, fingerprint)
+    if wrong:
+        raise HostUnfitError(
+            f"the data directory {dd.path.name} is damaged: {wrong}",
+            removal(dd.path),
+        )
+
+
+def _what_is_wrong(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
+    stored = dd.state
+    if stored.status not in ("whole", "in_use"):
+        return f"it was never finished ({stored.status})"
+    if fingerprint is not None and stored.fingerprint != fingerprint:
+        return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
+    if not (dd.mysql / "ibdata1").is_file():
+        return "it has no ibdata1"
+    found = table_files(dd.mysql, schema).count()
+    if stored.ibd_files is not None and found != stored.ibd_files:
+        return f"{found:,} tables' files lie there, {stored.ibd_files:,} were built"
+    return None
+
+
+# What have killed runs left of the data directories that they crashed? Copies, maybe on a disk still mounted.
+
+
+def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
+    """Remove the copies of killed runs in this DATA, and those that this process sees mounted anywhere.
+
+    The lock of the data directory tells whether a run is dead. Yields each directory, and why its copy could not be
+    removed or None."""
+    for folder in sorted({*copies_in(data), *_mounted()}):
+        if why_not_trusted(folder) is not None or not locks.is_ours(lock_of(folder)):
+            continue
+        lock = locks.take(lock_of(folder), mode=0o644)
+        if lock is None:
+            continue
+        try:
+            end_servers_in(copy_in(folder), *SERVERS)
+            remove_copy(folder)
+        except (RecoveryError, OSError) as error:
+            lock.leave()  # for the next one
+            yield folder, str(error)
+        else:
+            lock.release()
+            yield folder, None
+
+
+def _mounted() -> Iterator[Path]:
+    for image in attached_images():
+        copy = copy_in(image.parent).parent
+        if image == image_of(copy) and os.path.ismount(copy):
+            yield image.parent

@@ -1,0 +1,417 @@
+"""What does this line of the error log say: is the server ready, is it recovering, has its start failed?
+
+Texts drift between releases and flavors; what is matched here was seen in the recorded logs of fixtures/errorlogs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from inotify_simple import INotify, flags
+
+
+class Kind(StrEnum):
+    READY = "ready"
+    CRASH_RECOVERY = "crash recovery"
+    SHUTDOWN = "shutdown complete"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: Kind
+    text: str
+
+
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    # The server's own line: it names its executable, and the X Plugin's line, which comes before, does not. Up to 5.7
+    # and in MariaDB the line ends here, and "Version: ..." follows on a second one.
+    (
+        Kind.READY,
+        re.compile(r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"),
+    ),
+    # The binlog and the XA coordinator have "Starting crash recovery..." lines of their own: three dots, no checkpoint.
+    (Kind.CRASH_RECOVERY, re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint")),
+    (Kind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
+    # Only what ends a start. Many an [ERROR] does not: a missing mysql.plugin, a failed plugin, a lost tablespace.
+    (Kind.FAILURE, re.compile(r"\[ERROR\].*\bAborting\b")),
+    (Kind.FAILURE, re.compile(r"\[ERROR\].*\bunknown (?:variable|option)\b")),
+    (Kind.FAILURE, re.compile(r"Unable to lock \.?/?\S*ibdata1")),
+    # MariaDB would try again for 30 seconds; no process of ours is still there to be waited for.
+    (Kind.FAILURE, re.compile(r"Can't lock aria control file")),
+    (Kind.FAILURE, re.compile(r"Fatal error: |Fatal error in defaults handling")),
+    (Kind.FAILURE, re.compile(r"\[ERROR\].*Can't start server")),
+    (Kind.FAILURE, re.compile(r"\b(?:mysqld|mariadbd) got (?:signal|exception) ")),
+    (Kind.FAILURE, re.compile(r"error while loading shared libraries: ")),
+)
+# Every pattern needs one of these: a quick test for the many lines that say nothing of interest.
+_HINTS = re.compile(
+    r"ready for|not shut|crash recovery|Shutdown c|Abort|unknown |Unable to|Can't (?:lock|start)|Fatal"
+    r"| got |while loading"
+)
+LONGEST = 2000
+"""Letters of a line in which something is looked for: what a server says stands there, and a line of megabytes would
+take minutes."""
+_MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
+
+
+def classify(line: str) -> Event | None:
+    """None for the many lines that neither end a start nor prove what kind of start it was."""
+    text = line[:LONGEST].rstrip()
+    if _HINTS.search(text) is None:
+        return None
+    for kind, pattern in _PATTERNS:
+        if pattern.search(text):
+            return Event(kind, text)
+    return None
+
+
+def is_error(line: str) -> bool:
+    """An error of any weight: the first one usually says why a start failed, and the last one only that it did."""
+    return "[ERROR]" in line
+
+
+def stamp_of(line: str) -> float | None:
+    """The server's own stamp in seconds since the epoch; None where it is in whole seconds, or missing."""
+    match = _MICROSECONDS.match(line)
+    if match is None:
+        return None
+    zone = "+00:00" if match[2] == "Z" else match[2]
+    try:
+        return datetime.fromisoformat(match[1] + zone).timestamp()
+    except ValueError:
+        return None
+
+
+# What has been added to this error log, and when did it arrive?
+#
+# Only new bytes are read, however large the log. A line that is still being written ("Progress in percent: 1 2 3 ..."
+# grows for minutes) is shown as it is, incomplete, each time it has grown, and never held back.
+
+_CHUNK_BYTES = 1 << 18
+_CHUNKS_AT_ONCE = 16
+"""Whoever follows a log of gigabytes gets it in pieces that fit the memory."""
+_LONGEST_LINE_BYTES = 1 << 20
+"""A longer one is cut: no log may fill our memory by leaving out its newlines."""
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    arrived_s: float
+    """On the monotonic clock."""
+    complete: bool
+    wall_s: float = 0.0
+    """The same moment on the wall clock, to be held against the server's own stamp."""
+
+
+class LogTail:
+    """Follows one file from its first byte. The file must exist; it may be written to already."""
+
+    def __init__(self, path: Path) -> None:
+        # The watch comes first: what is written between it and the first read is read, and at worst announced twice.
+        self._inotify = INotify(nonblocking=True)
+        try:
+            self._inotify.add_watch(path, flags.MODIFY)
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._inotify.close()
+            raise
+        self._rest = b""
+        self.bytes_read = 0
+        self.behind = False
+        """Whether the last read left something: then there is nothing to wait for."""
+
+    @property
+    def fd(self) -> int:
+        """Polls readable when the log has grown."""
+        return int(self._inotify.fileno())
+
+    def read(self) -> list[Line]:
+        """What came since the last call, at most some megabytes of it; empty, at once, when nothing did."""
+        self._forget_announcements()
+        lines: list[Line] = []
+        self.behind = False
+        for _ in range(_CHUNKS_AT_ONCE):
+            if not (chunk := os.read(self._file, _CHUNK_BYTES)):
+                return lines
+            arrived_s, wall_s = time.monotonic(), time.time()
+            self.bytes_read += len(chunk)
+            *whole, rest = (self._rest + chunk).split(b"\n")
+            if len(rest) > _LONGEST_LINE_BYTES:
+                whole, rest = [*whole, rest], b""
+            lines += [Line(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
+            self._rest = rest
+            if len(chunk) < _CHUNK_BYTES and rest:
+                lines.append(Line(_text(rest), arrived_s, complete=False, wall_s=wall_s))
+            if len(chunk) < _CHUNK_BYTES:
+                return lines
+        self.behind = True
+        return lines
+
+    def close(self) -> None:
+        self._inotify.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> LogTail:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _forget_announcements(self) -> None:
+        """They only say "modified": what was modified is found by reading on."""
+        try:
+            while os.read(self.fd, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace").rstrip("\r")
+
+
+def last_lines(path: Path, count: int = 15, *, most_bytes: int = 65536) -> tuple[str, ...]:
+    """The end of a log, without reading the rest of it; empty where there is none."""
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - most_bytes))
+            return tuple(_text(raw) for raw in log.read().splitlines()[-count:])
+    except OSError:
+        return ()
+
+
+# What does this line of a start count: files, threads, pages, transactions? And how far does it say it has come?
+
+# What stands in each such line, for a quick test; the pattern; and what its groups count.
+_COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Found ", r"Found (\d+) '\.ibd'", ("files_found",)),
+    ("to scan ", r"Using (\d+) threads? to scan \d+ tablespace files", ("scan_threads",)),
+    ("space ID check", r"Completed space ID check of (\d+) files", ("tablespaces_scanned",)),
+    ("have validated", r"(\d+) ?threads? have validated", ("validation_threads",)),
+    (
+        "Scanned ",
+        r"Scanned (\d+) tablespaces\. Validated (\d+)",
+        ("tablespaces_in_dictionary", "tablespaces_validated"),
+    ),
+    ("Validated ", r"Validated (\d+)/(\d+)  tablespaces", ("tablespaces_validated", "tablespaces_in_dictionary")),
+    ("batch to recover", r"batch to recover\s+(\d+) pages", ("pages_to_recover",)),
+    ("To recover", r"To recover: (?:LSN \S+ )?(\d+) pages", ("pages_to_recover",)),
+    ("Applying a", r"Applying a batch of (\d+) redo log records", ("redo_records",)),
+    ("rolled back", r"(\d+) transaction\(s\) which must be rolled back", ("transactions_to_roll_back",)),
+    ("rseg using", r"initialize rseg using (\d+) thread", ("rollback_segment_threads",)),
+)
+_COUNT_PATTERNS = tuple((hint, re.compile(pattern, re.ASCII), names) for hint, pattern, names in _COUNTS)
+_PROGRESS_HINTS = ("Checked ", "so far", "Validated ", "Progress in", "scanned up to", "redo log up to", "To recover")
+_PROGRESS = re.compile(
+    r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ "
+    r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+.{0,8}"
+    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}",
+    re.ASCII,
+)
+_MOST_DIGITS = 18
+
+
+def counts_of(line: str) -> Iterator[tuple[str, int]]:
+    text = line[:LONGEST]
+    for hint, pattern, names in _COUNT_PATTERNS:
+        match = pattern.search(text) if hint in text else None
+        if match is not None:
+            for name, digits in zip(names, match.groups(), strict=True):
+                if digits and len(digits) <= _MOST_DIGITS:
+                    yield name, int(digits)
+
+
+def progress_of(line: str) -> str | None:
+    """`Checked 15615/20298`; of percents that grow along their line, the last."""
+    text = line[:LONGEST]
+    match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
+    if match is None:
+        return None
+    found = match.group().strip()
+    return f"{found.split()[-1]} %" if found.startswith("Progress") else found
+
+
+# Where on its way to ready does this line of the error log stand? One mark for every text that bounds a phase.
+#
+# Texts drift between releases and flavors, so a mark has many spellings, and a line that has none is no mark: it
+# never breaks anything. 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; 5.5, 8.4, MariaDB
+# 10.1 and 10.6, and Percona Server are by the texts in their bug reports.
+
+
+class Mark(Enum):
+    """In the order in which a start usually comes by."""
+
+    SAFE = "mysqld_safe starts a server"
+    ANNOUNCED = "the server says that it starts"
+    STARTING = "the server names itself"
+    INITIALIZING = "the server makes a new data directory"
+    INNODB = "InnoDB begins"
+    SCAN = "directories are scanned"
+    SCANNED = "all files have been scanned"
+    POOL = "the buffer pool is made"
+    POOLED = "the buffer pool is there"
+    SYSTEM = "the system tablespace is open"
+    REDO = "the redo log is read"
+    CHECKPOINT = "MariaDB's word for a crash recovery"
+    DISCOVER = "every file is opened"
+    RESTORE = "every file has been opened"
+    APPLY = "redo is applied"
+    APPLIED = "redo has been applied"
+    SEGMENTS = "rollback segments are active"
+    UNDO = "undo and temporary tablespaces are opened"
+    STARTED = "InnoDB is up"
+    DICTIONARY = "the data dictionary is opened"
+    VALIDATE = "every file is held against the dictionary"
+    VALIDATED = "every file has been held against it"
+    DICTIONARY_READ = "the data dictionary is in use"
+    UPGRADE = "tables of an older server are upgraded"
+    UPGRADED = "the upgrade is done"
+    BINLOG = "prepared transactions are looked up in the binlog"
+    BINLOG_READ = "prepared transactions are settled"
+    READY = "ready for connections"
+    # What goes on beside the start, in threads of its own.
+    POOL_LOAD = "the buffer pool is loaded"
+    POOL_LOADED = "the buffer pool has been loaded"
+    ROLLBACK = "transactions are rolled back"
+    ROLLED_BACK = "transactions have been rolled back"
+
+
+_SPELLINGS: tuple[tuple[Mark, str], ...] = (
+    (Mark.SAFE, r"mysqld_safe Starting \S+ daemon"),
+    (Mark.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
+    (Mark.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
+    (Mark.INITIALIZING, r"initializing of server in progress"),
+    (Mark.INNODB, r"InnoDB initialization has started"),
+    (Mark.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
+    (Mark.SCANNED, r"Completed space ID check of"),
+    (Mark.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
+    (Mark.POOLED, r"Completed initialization of buffer pool"),
+    (Mark.SYSTEM, r"[Hh]ighest supported file format is"),
+    (Mark.CHECKPOINT, r"Starting crash recovery from checkpoint"),
+    (Mark.DISCOVER, r"Reading tablespace information from the \.ibd"),
+    (Mark.RESTORE, r"Restoring possible half-written"),
+    (
+        Mark.REDO,
+        r"Log scan progressed past|log sequence numbers? .{0,120}(?:do|does) not match|Starting log scan based"
+        # The binlog's "Starting crash recovery..." has three dots, and no InnoDB before it.
+        r"|Database was not shut ?down normally|InnoDB(?::|\]) Starting crash recovery\.(?!\.)"
+        r"|latest found checkpoint|Starting to parse redo log|Doing recovery: scanned up to"
+        r"|InnoDB: (?:Read|Parsed) redo log up to|InnoDB: End of log at LSN",
+    ),
+    (
+        Mark.APPLY,
+        r"Starting an apply batch|Applying a batch of|Starting (?:a|final) batch to recover|InnoDB: To recover: ",
+    ),
+    (Mark.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
+    (Mark.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
+    (
+        Mark.UNDO,
+        r"Using undo tablespace|Opened \d+ existing undo tablespaces|Removed temporary tablespace"
+        r"|Creating shared tablespace for temp|Waiting for (?:purge|the background threads) to start",
+    ),
+    (
+        Mark.STARTED,
+        r"started; log sequence number|InnoDB: log sequence number \d+; transaction id"
+        r"|InnoDB initialization has ended",
+    ),
+    (Mark.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
+    (Mark.VALIDATE, r"Reading DD tablespace files"),
+    # Threads tell of their progress with nearly the same words: only the last line has the code, or two blanks.
+    (Mark.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
+    (Mark.DICTIONARY_READ, r"Using data dictionary with version"),
+    (Mark.UPGRADE, r"Server upgrade from .{1,60} started"),
+    (Mark.UPGRADED, r"Server upgrade from .{1,60} completed"),
+    (Mark.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
+    # 9.x ends InnoDB's own part with "Crash recovery finished in InnoDB engine", on clean starts too.
+    (Mark.BINLOG_READ, r"rash (?:table )?recovery finished\."),
+    (Mark.POOL_LOAD, r"Loading buffer pool\(s\) from"),
+    (Mark.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
+    (Mark.ROLLBACK, r"Starting in background the rollback"),
+    (Mark.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
+    (
+        Mark.READY,
+        # As in errorlog.py: the server's own line, which the X Plugin's must not be taken for.
+        r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
+    ),
+)
+# Every spelling has one of these: a quick test for the many lines that say nothing of interest.
+_MARK_HINTS = (
+    "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
+    "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "size_max=", "file format is",
+    "rash recovery", "able recovery", "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number",
+    "was not shut", "checkpoint", "redo log",
+    "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
+    "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
+    "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
+)  # fmt: skip
+_ANY = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _SPELLINGS))
+
+
+def mark_of(line: str) -> Mark | None:
+    """None for the many lines that bound nothing."""
+    text = line[:LONGEST]
+    for hint in _MARK_HINTS:
+        if hint in text:
+            break
+    else:
+        return None
+    match = _ANY.search(text.rstrip())
+    return Mark[match.lastgroup] if match is not None and match.lastgroup else None
+
+
+# When was this line written, by its own stamp? Any generation's, behind whatever a log collector put before it.
+
+_STAMP = re.compile(
+    r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]|(?P<short>\d{6}) ) ?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
+    r"(?:\s?(?P<zone>Z|[+-]\d\d:?\d\d)(?!\d))?",
+    re.ASCII,
+)
+_FURTHEST = 120
+"""A stamp stands at the beginning of its line, but for the name of a container or of a host."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    at_s: float
+    """Seconds since the epoch; as if it were UTC where no zone is told."""
+    text: str
+    whole: bool
+    """In whole seconds: nothing shorter can be told."""
+
+
+def stamp_of_any(line: str) -> Stamp | None:
+    """None for a line that has none, or one that no calendar knows."""
+    match = _STAMP.search(line[:_FURTHEST])
+    if match is None:
+        return None
+    short = match["short"]
+    date = f"20{short[:2]}-{short[2:4]}-{short[4:]}" if short else f"{match['year']}-{match['month']}-{match['day']}"
+    try:
+        time = f"{match['hour']:0>2}:{match['minute']}:{match['second']}"
+        moment = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=UTC) - _offset(match["zone"])
+        seconds = moment.timestamp() + float(match["fraction"] or 0)
+    except (ValueError, OverflowError):
+        return None
+    return Stamp(seconds, match.group().strip(), match["fraction"] is None)
+
+
+def _offset(zone: str | None) -> timedelta:
+    if zone is None or zone == "Z":
+        return timedelta()
+    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    return timedelta(minutes=-minutes if zone[0] == "-" else minutes)

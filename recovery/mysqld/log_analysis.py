@@ -1,0 +1,353 @@
+"""Which starts does this error log hold, clean or crash, and where did each one's time go? Lines in, starts out.
+
+Nothing is known of the log but its text: it may begin and end anywhere, hold several servers, and have lines that are
+torn. Times are the server's own stamps, so the time before its first line is in no figure."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from recovery.errors import UsageError
+from recovery.model import Flavor, Phase, Version, parse_version
+from recovery.mysqld.error_log import Kind, Mark, Stamp, classify, counts_of, mark_of, progress_of, stamp_of_any
+from recovery.mysqld.phases import BESIDE, Generation, Server, Sighting, generation_of, is_news, phases_of, standing
+
+_VERSION = re.compile(
+    r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
+    r"|Starting MariaDB (\d+\.\d+\.\d+\S*)|Version: '(\d+\.\d+\.\d+[^']*)'",
+    re.ASCII,
+)
+_VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
+_BEGIN = {Mark.SAFE, Mark.ANNOUNCED, Mark.STARTING, Mark.INITIALIZING}
+_BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
+"""Followed by the server's own first word, which is of the same start."""
+_EARLY = (Mark.INNODB, Mark.SCAN, Mark.POOL)
+_WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.READY}
+"""Marks of no running server: one that comes by itself is the rest of a start whose beginning is not in the log."""
+_MOST_SIGHTINGS = 4096
+"""Of one start: more come only from a log that is not one server's."""
+_DEBIAN = "(Debian)"
+_MOST_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Start:
+    line: int
+    """Where it begins: what mysqld_safe says before it is in no time."""
+    at: str | None
+    """Its first stamp, as it stands there."""
+    version: str | None
+    kind: str
+    """crash, clean, initialize, or `not told`: 8.0 and later say it only at --log-error-verbosity=3."""
+    outcome: str
+    """ready, failed, cut (the log or the server ended before), or ended (it made a data directory)."""
+    reason: str | None
+    startup_s: float | None
+    """From its first line to the ready line, or to its last line where it is not ready."""
+    whole_seconds: bool
+    phases: tuple[Phase, ...]
+    beside: tuple[Phase, ...]
+    """What threads of the server did meanwhile, and beyond."""
+    counts: dict[str, int]
+    standing: str | None
+    """The phase it was in when the log ended, and how far that had come."""
+
+
+@dataclass
+class _Open:
+    line: int
+    headless: bool = False
+    by_safe: bool = False
+    """Only mysqld_safe has said something so far."""
+    first: Stamp | None = None
+    last: Stamp | None = None
+    whole: bool = False
+    version: Version | None = None
+    crashed: bool = False
+    sightings: list[Sighting] = field(default_factory=list)
+    seen: set[Mark] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    progress: str | None = None
+    outcome: str = "cut"
+    reason: str | None = None
+    end: Stamp | None = None
+    beside: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+
+
+class Starts:
+    """Takes a log line by line; gives each start as soon as nothing more can be said of it."""
+
+    def __init__(self) -> None:
+        self._open: _Open | None = None
+        """The start under way."""
+        self._ended: _Open | None = None
+        """The one before it: threads of its own may still work, and its version may come on the next line."""
+
+    @property
+    def idle(self) -> bool:
+        """No start is under way: of the lines to come, only those matter that could begin one."""
+        return self._open is None
+
+    def take(self, number: int, text: str) -> list[Start]:
+        mark = mark_of(text) or self._ready_in_any_language(text)
+        given = self._begin(number, mark) if mark is not None else []
+        start = self._open
+        if start is None:
+            self._after(mark, text)
+            return given
+        if start.by_safe and mark is not Mark.SAFE and "mysqld_safe" not in text:
+            start.by_safe, start.first, start.sightings = False, None, []
+        stamp = _note_stamp(start, text)
+        if mark is not None:
+            _note_mark(start, mark, stamp)
+        _note_text(start, text)
+        self._judge(start, mark, text)
+        return given
+
+    def _ready_in_any_language(self, text: str) -> Mark | None:
+        """Up to 5.7 and in MariaDB the ready line is translated, and this one, which follows it, is not."""
+        under_way = self._open is not None and Mark.READY not in self._open.seen
+        return Mark.READY if under_way and text.startswith("Version: '") else None
+
+    def finish(self) -> list[Start]:
+        """The log ends here."""
+        return [*self._close(), *self._give()]
+
+    def _begin(self, number: int, mark: Mark) -> list[Start]:
+        """A new start, where this line is of one."""
+        start = self._open
+        if start is None:
+            begins = mark in _BEGIN or mark in _EARLY or mark in _WITHIN
+            headless = mark in _WITHIN
+        else:
+            begins = mark in _BEGIN and (mark in start.seen or not start.seen <= _BEFORE)
+            begins = begins or (mark is Mark.POOL and mark in start.seen)
+            headless = False
+        if not begins:
+            return []
+        given = [*self._close(), *self._give()]
+        self._open = _Open(number, headless, by_safe=mark is Mark.SAFE)
+        return given
+
+    def _after(self, mark: Mark | None, text: str) -> None:
+        """A line between starts: of the last one's threads, or of its version."""
+        if self._ended is None:
+            return
+        if mark is not None:
+            _note_beside(self._ended, mark, stamp_of_any(text))
+        if self._ended.version is None:
+            self._ended.version = _version_of(text)
+
+    def _judge(self, start: _Open, mark: Mark | None, text: str) -> None:
+        event = classify(text)
+        if mark is Mark.READY:
+            start.outcome = "ready"
+        elif event is not None and event.kind is Kind.FAILURE:
+            start.outcome, start.reason = "failed", text.strip()[:_MOST_TEXT]
+        elif event is not None and event.kind is Kind.SHUTDOWN:
+            start.reason = "it was shut down before it was ready"
+        elif event is not None:
+            start.crashed = True
+            return
+        else:
+            return
+        start.end = start.last
+        self._open, self._ended = None, start
+
+    def _close(self) -> list[Start]:
+        """What was under way has come to nothing."""
+        if self._open is None:
+            return []
+        given = self._give()
+        self._open, self._ended = None, self._open
+        return given
+
+    def _give(self) -> list[Start]:
+        ended, self._ended = self._ended, None
+        return [] if ended is None else [_start_of(ended)]
+
+
+def _note_stamp(start: _Open, text: str) -> Stamp | None:
+    stamp = stamp_of_any(text)
+    if stamp is not None:
+        start.first = start.first or stamp
+        start.last = stamp
+        start.whole = start.whole or stamp.whole
+    return stamp
+
+
+def _note_mark(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
+    start.seen.add(mark)
+    last = start.sightings[-1] if start.sightings else None
+    news = last is None or last.at_s is None or is_news(mark, last.mark)
+    if news and len(start.sightings) < _MOST_SIGHTINGS:
+        start.sightings.append(Sighting(mark, None if stamp is None else stamp.at_s))
+    _note_beside(start, mark, stamp)
+
+
+def _note_text(start: _Open, text: str) -> None:
+    for name, count in counts_of(text):
+        start.counts[name] = count
+    start.progress = progress_of(text) or start.progress
+    start.version = _version_of(text) or start.version
+
+
+def _note_beside(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
+    if mark not in BESIDE or stamp is None:
+        return
+    name, begins = BESIDE[mark]
+    if begins:
+        start.beside[name] = (stamp.at_s, None)
+    elif name in start.beside and start.beside[name][1] is None:
+        start.beside[name] = (start.beside[name][0], stamp.at_s)
+
+
+def _version_of(text: str) -> Version | None:
+    if not any(hint in text for hint in _VERSION_HINTS):
+        return None
+    match = _VERSION.search(text[:_MOST_TEXT])
+    try:
+        found = parse_version(next(filter(None, match.groups()))) if match is not None else None
+    except ValueError:
+        return None
+    if found is not None and found.flavor is Flavor.PERCONA and _DEBIAN in text:
+        return replace(found, flavor=Flavor.MYSQL)  # Debian counts its builds of MySQL as Percona counts its own
+    return found
+
+
+def _start_of(start: _Open) -> Start:
+    ready = start.outcome == "ready"
+    server = Server(generation_of(start.version, start.seen), start.crashed)
+    first, end = start.first, start.end or start.last
+    startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
+    phases: tuple[Phase, ...] = ()
+    beside: tuple[Phase, ...] = ()
+    if first is not None and startup_s is not None:
+        since = [
+            Sighting(sighting.mark, None if sighting.at_s is None else sighting.at_s - first.at_s)
+            for sighting in start.sightings
+        ]
+        phases = phases_of(since, (0.0, startup_s), server=server, ready=ready)
+        beside = tuple(
+            Phase(name, begun_s - first.at_s, max(begun_s, ended_s) - first.at_s)
+            for name, (begun_s, ended_s) in start.beside.items()
+            if ended_s is not None
+        )
+    where = None if ready else standing(start.sightings, server)
+    return Start(
+        line=start.line,
+        at=None if first is None else first.text,
+        version=str(start.version) if start.version else None,
+        kind=_kind(start, server.generation),
+        outcome="ended" if Mark.INITIALIZING in start.seen and start.outcome == "cut" else start.outcome,
+        reason=start.reason,
+        startup_s=startup_s,
+        whole_seconds=start.whole,
+        phases=phases,
+        beside=beside,
+        counts=dict(start.counts),
+        standing=f"{where} ({start.progress})" if where and start.progress else where,
+    )
+
+
+def _kind(start: _Open, generation: Generation) -> str:
+    if Mark.INITIALIZING in start.seen:
+        return "initialize"
+    if start.crashed:
+        return "crash"
+    # Before the redo log was looked at nobody knows, nor where the server does not tell what it finds there.
+    looked = start.seen & {Mark.APPLIED, Mark.SEGMENTS, Mark.UNDO, Mark.STARTED}
+    quiet = generation is Generation.DICTIONARY and not start.seen & {Mark.SCAN, Mark.POOL}
+    return "clean" if looked and not quiet and not start.headless else "not told"
+
+
+# How is a log of any size read, compressed or not, in little memory? File or standard input to starts.
+#
+# While a server just runs, its log is of no interest: pieces that hold nothing which could begin a start are passed
+# over without being split into lines.
+
+_CHUNK_BYTES = 1 << 18
+_LONGEST_LINE_BYTES = 1 << 16
+"""A longer one is cut, so that no log fills the memory by leaving out its newlines."""
+_OVERLAP_BYTES = 1 << 10
+_ANCHORS = (
+    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"initializ", b"Initializ",
+    b"Directories to scan", b"Completed init",
+    b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
+    b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
+    b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
+    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool",
+)  # fmt: skip
+"""One of these is in every line that matters while no start is under way."""
+
+
+def starts_in(log: BinaryIO, name: str) -> Iterator[Start]:
+    """As they are found. What cannot be read to its end gives those before, and then UsageError."""
+    starts, number, rest = Starts(), 0, b""
+    try:
+        for chunk in _chunks(_opened(log)):
+            piece = rest + chunk
+            if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
+                number += piece.count(b"\n")
+                # An anchor may be cut in two by the end of the piece; what is kept has no whole line in it.
+                rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
+                continue
+            *lines, rest = piece.split(b"\n")
+            if len(rest) > _LONGEST_LINE_BYTES:
+                rest = rest[-_OVERLAP_BYTES:]
+            for line in lines:
+                number += 1
+                yield from starts.take(number, _text(line))
+    except (OSError, EOFError, MemoryError, lzma.LZMAError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or str(error) or "it needs too much memory"
+        raise UsageError(
+            f"{name} cannot be read to its end: {why}",
+            "is it whole? Unpack it yourself and pipe it in: `zcat FILE | recovery analyze -`",
+        ) from error
+    if rest:
+        yield from starts.take(number + 1, _text(rest))
+    yield from starts.finish()
+
+
+def opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", "name an error log, or - for standard input"
+        ) from error
+
+
+def _opened(log: BinaryIO) -> io.BufferedIOBase:
+    """By its first bytes, not by its name: standard input has none."""
+    buffered = cast("io.BufferedReader", log if hasattr(log, "peek") else io.BufferedReader(cast("io.RawIOBase", log)))
+    head = buffered.peek(6)[:6]
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=buffered)
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(buffered)
+    if head.startswith(b"BZh"):
+        return bz2.BZ2File(buffered)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise UsageError(
+            "the log is compressed by zstd, which cannot be unpacked here", "zstdcat FILE | recovery analyze -"
+        )
+    return buffered
+
+
+def _chunks(log: io.BufferedIOBase) -> Iterator[bytes]:
+    while chunk := log.read(_CHUNK_BYTES):
+        yield chunk
+
+
+def _text(line: bytes) -> str:
+    return line[:_LONGEST_LINE_BYTES].decode("utf-8", errors="replace").rstrip("\r")

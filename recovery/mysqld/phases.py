@@ -1,0 +1,319 @@
+"""Where did the time of this start go? Marks and their times in, phases out; the same names for every generation.
+
+A phase is the time between two marks. It is named by the mark that opens it, and where a server does something in
+silence, by the gap in which it is known to do it: 5.7.22 reads every file between "Apply batch completed" and its next
+line. Where no line parts two things, both are named (`redo apply + validation`), and where nothing is known to bound
+the time, it is `unnamed`. Phases never overlap, and add up to the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+
+from recovery.analysis.phase_names import (
+    BINLOG_RECOVERY,
+    BUFFER_POOL,
+    BUFFER_POOL_LOAD,
+    DICTIONARY,
+    DISCOVERY,
+    FIRST_QUERY,
+    JOIN,
+    PROCESS_START,
+    REDO_APPLY,
+    REDO_SCAN,
+    REST,
+    ROLLBACK,
+    SYSTEM_FILES,
+    UNDO_AND_TEMP,
+    UNNAMED,
+    UPGRADE,
+    VALIDATION,
+)
+from recovery.model import Flavor, Phase, Version, can
+from recovery.mysqld.error_log import Mark, counts_of, mark_of, progress_of, stamp_of
+from recovery.session.progress import Standing
+
+_MOST_SIGHTINGS = 4096
+"""Of one start: more come only from a log that is not one server's."""
+
+
+class Generation(Enum):
+    """What a server does with every file at a crash start, and where."""
+
+    BEFORE_REDO = "opens every file before redo, by itself"
+    SILENT = "reads every file after redo, and says nothing"
+    DICTIONARY = "scans before redo and validates after it, and says so"
+    NONE = "opens the files that the redo log names"
+
+
+@dataclass(frozen=True)
+class Server:
+    """What must be known of a start to name its phases."""
+
+    generation: Generation
+    crashed: bool
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A mark, and when it was seen. None: its line has no stamp, and its time is not known."""
+
+    mark: Mark
+    at_s: float | None
+
+
+_OPENS: dict[Mark, str] = {
+    Mark.STARTING: PROCESS_START,
+    Mark.SAFE: PROCESS_START,
+    Mark.ANNOUNCED: PROCESS_START,
+    Mark.INITIALIZING: PROCESS_START,
+    Mark.INNODB: PROCESS_START,
+    Mark.SCAN: DISCOVERY,
+    Mark.SCANNED: PROCESS_START,
+    Mark.POOL: BUFFER_POOL,
+    Mark.POOLED: SYSTEM_FILES,
+    Mark.SYSTEM: REDO_SCAN,
+    Mark.REDO: REDO_SCAN,
+    Mark.CHECKPOINT: REDO_SCAN,
+    Mark.DISCOVER: DISCOVERY,
+    Mark.RESTORE: REDO_SCAN,
+    Mark.APPLY: REDO_APPLY,
+    Mark.SEGMENTS: UNDO_AND_TEMP,
+    Mark.UNDO: UNDO_AND_TEMP,
+    Mark.DICTIONARY: DICTIONARY,
+    Mark.VALIDATE: VALIDATION,
+    Mark.VALIDATED: DICTIONARY,
+    Mark.DICTIONARY_READ: REST,
+    Mark.UPGRADE: UPGRADE,
+    Mark.UPGRADED: REST,
+    Mark.BINLOG: BINLOG_RECOVERY,
+    Mark.BINLOG_READ: REST,
+}
+BESIDE = {
+    Mark.POOL_LOAD: (BUFFER_POOL_LOAD, True),
+    Mark.POOL_LOADED: (BUFFER_POOL_LOAD, False),
+    Mark.ROLLBACK: (ROLLBACK, True),
+    Mark.ROLLED_BACK: (ROLLBACK, False),
+}
+"""What goes on in threads of the server's own: its name, and whether it begins there."""
+_REDO = {Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.RESTORE, Mark.APPLY, Mark.APPLIED}
+_UNDO = {Mark.SEGMENTS, Mark.UNDO}
+_AFTER_REDO = _UNDO | {Mark.STARTED}
+_EARLY = {Mark.STARTING, Mark.SAFE, Mark.ANNOUNCED, Mark.INITIALIZING, Mark.INNODB, Mark.SCANNED}
+_AFTER_EARLY = _EARLY | _REDO | {Mark.SCAN, Mark.POOL, Mark.POOLED}
+_OF_DICTIONARY = {Mark.DICTIONARY, Mark.VALIDATE, Mark.VALIDATED, Mark.DICTIONARY_READ}
+_LAST = {Mark.DICTIONARY_READ, Mark.BINLOG_READ, Mark.UPGRADED}
+"""What only the ready line ends."""
+
+
+def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Generation:
+    """By its release, or else by what its log has; nobody is taken for a server that works in silence."""
+    if version is None:
+        seen = set(marks)
+        if seen & (_OF_DICTIONARY | {Mark.INNODB, Mark.SCAN}):
+            return Generation.DICTIONARY
+        return Generation.BEFORE_REDO if Mark.DISCOVER in seen else Generation.NONE
+    if not can(version, "redo_names_files"):
+        return Generation.BEFORE_REDO
+    numbers = version.numbers
+    if version.flavor is Flavor.MARIADB:
+        # Since MDEV-18733 only the files named in the redo log are opened.
+        fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get(numbers[:2])
+        return Generation.SILENT if fixed is not None and numbers[2] < fixed else Generation.NONE
+    return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
+
+
+def is_news(mark: Mark, last: Mark | None) -> bool:
+    """A mark that comes again and again (how far redo was scanned, every few megabytes) says nothing new."""
+    return mark is not last
+
+
+def phases_of(
+    sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: Server, ready: bool = True
+) -> tuple[Phase, ...]:
+    """From the beginning to the end of the span without a gap. Times that go backwards are taken for the latest seen
+    before them. A start that is not ready at the end stands in its last phase."""
+    (at_s, end_s), found = span_s, []
+    opener, unstamped = Mark.STARTING, list[Mark]()
+    for sighting in (*_in_order(sightings), Sighting(Mark.READY, end_s)):
+        if sighting.at_s is None:
+            unstamped.append(sighting.mark)
+            continue
+        next_s = min(max(sighting.at_s, at_s), end_s)
+        chain = [opener, *unstamped, sighting.mark]
+        names = [_name(one, other, server) for one, other in pairwise(chain)]
+        found.append(Phase(_joined(names), at_s, next_s))
+        opener, at_s, unstamped = sighting.mark, next_s, []
+    if not ready:
+        found[-1] = replace(found[-1], name=standing(sightings, server))
+    return _merged(found)
+
+
+def standing(sightings: Sequence[Sighting], server: Server) -> str:
+    """What a server is at whose log ends here: as the last mark opens it."""
+    marks = [sighting.mark for sighting in _in_order(sightings)]
+    last = marks[-1] if marks else Mark.STARTING
+    if last is Mark.APPLIED:
+        return _silent(server) or UNNAMED
+    if last is Mark.STARTED:
+        return DICTIONARY if server.generation is Generation.DICTIONARY else REST
+    if last is Mark.CHECKPOINT and server.generation is Generation.BEFORE_REDO:
+        return DISCOVERY
+    if last is Mark.APPLY and server.generation is Generation.SILENT and Mark.CHECKPOINT in marks:
+        return JOIN.join((REDO_APPLY, VALIDATION))
+    return _OPENS.get(last, UNNAMED)
+
+
+def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
+    """The same, and the time from the ready line to the first answer."""
+    ready_s = phases[-1].end_s if phases else answered_s
+    return (*phases, Phase(FIRST_QUERY, ready_s, max(ready_s, answered_s)))
+
+
+def _in_order(sightings: Sequence[Sighting]) -> list[Sighting]:
+    """Those that bound phases. Undo tablespaces are also made anew later on, within phases that have other names."""
+    kept: list[Sighting] = []
+    started = False
+    for sighting in sightings[:_MOST_SIGHTINGS]:
+        if sighting.mark in BESIDE or sighting.mark is Mark.READY or (started and sighting.mark in _UNDO):
+            continue
+        started = started or sighting.mark is Mark.STARTED
+        kept.append(sighting)
+    return kept
+
+
+def _name(opener: Mark, closer: Mark, server: Server) -> str:
+    if opener is Mark.APPLIED:
+        return _after_redo(closer, server)
+    if opener is Mark.STARTED:
+        return _after_innodb(closer, server.generation)
+    if opener is Mark.SEGMENTS and closer is Mark.UNDO and server.generation is Generation.NONE:
+        return DICTIONARY  # looks each file up in it, and opens it: without a word, on clean starts too
+    if opener is Mark.CHECKPOINT and closer is Mark.RESTORE and server.generation is Generation.BEFORE_REDO:
+        return DISCOVERY
+    if not _bounds(opener, closer):
+        return UNNAMED
+    silent = _silent(server) if closer in _AFTER_REDO and opener in _REDO else None
+    return _joined([_OPENS.get(opener, UNNAMED), silent or UNNAMED])
+
+
+def _bounds(opener: Mark, closer: Mark) -> bool:
+    """Where a server says little (8.0 does, unless told), the next line may be far beyond what the first one opened."""
+    if opener in _EARLY:
+        return closer in _AFTER_EARLY
+    return closer is not Mark.READY or opener in _LAST
+
+
+def _after_redo(closer: Mark, server: Server) -> str:
+    if closer in _REDO:
+        return REDO_SCAN  # a batch was full, and the log goes on
+    return (_silent(server) if closer in _AFTER_REDO else None) or UNNAMED
+
+
+def _after_innodb(closer: Mark, generation: Generation) -> str:
+    if generation is not Generation.DICTIONARY:
+        return REST
+    return DICTIONARY if closer in _OF_DICTIONARY | {Mark.STARTED} else UNNAMED
+
+
+def _silent(server: Server) -> str | None:
+    """What is done between redo and the next line, without a word."""
+    if server.generation is Generation.SILENT:
+        return VALIDATION if server.crashed else DICTIONARY
+    return DICTIONARY if server.generation is Generation.BEFORE_REDO else None
+
+
+def _joined(names: Sequence[str]) -> str:
+    known = list(dict.fromkeys(part for name in names for part in name.split(JOIN)))
+    return JOIN.join([name for name in known if name != UNNAMED] or known)
+
+
+def _merged(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """Neighbours of one name are one phase, and what took no time is none."""
+    merged: list[Phase] = []
+    for phase in phases:
+        if merged and merged[-1].name == phase.name:
+            merged[-1] = replace(merged[-1], end_s=phase.end_s)
+        elif phase.end_s > phase.start_s:
+            merged.append(phase)
+    return tuple(merged)
+
+
+# How far has this start come, by the arrival of its lines? And did the server hold lines back before it wrote them?
+#
+# Arrival is what counts: it is one monotonic clock for every server. But a server can keep its lines to itself
+# (8.0.15 does so at every start, nearly until it is ready) and write them together. Where its own stamps are fine
+# enough to show that, all lines of the start are put back to where they say they were made.
+
+HELD_S = 0.1
+"""A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
+_A_MOMENT_S = 1e-3
+"""What has just begun has taken some time already: it is a phase."""
+
+
+class Passage:
+    """Of one Life, from its exec to its ready line. `see` gets every line as it arrives."""
+
+    def __init__(self, version: Version, started_s: float) -> None:
+        self._version = version
+        self._started_s = started_s
+        self._arrivals: list[tuple[Mark, float, float]] = []
+        """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
+        self.scan_threads: int | None = None
+        """With which the server says it scans its files."""
+        self.crashed = False
+        """The log has said so by now."""
+        self.latest = ""
+        """The line that came last, be it whole or not: for who looks on from another thread."""
+
+    def see(self, text: str, arrived_s: float, wall_s: float) -> None:
+        self.scan_threads = dict(counts_of(text)).get("scan_threads", self.scan_threads)
+        mark = mark_of(text)
+        last = self._arrivals[-1][0] if self._arrivals else None
+        if mark is not None and mark is not Mark.READY and is_news(mark, last):
+            stamp = stamp_of(text)
+            late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
+            self._arrivals.append((mark, arrived_s - self._started_s, late_s))
+
+    @property
+    def held_s(self) -> float | None:
+        """By how much the line that was held back longest was late; None where none was."""
+        latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
+        return latest_s if latest_s > HELD_S else None
+
+    def beside(self, until_s: float) -> tuple[Phase, ...]:
+        """What went on in threads of the server's own, as far as it was seen before it was ready."""
+        begun: dict[str, float] = {}
+        found = []
+        for mark, at_s in self._seen():
+            name, begins = BESIDE.get(mark, ("", False))
+            if begins:
+                begun[name] = max(0.0, at_s)
+            elif name in begun:
+                since_s = begun.pop(name)
+                found.append(Phase(name, since_s, max(since_s, at_s)))
+        return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
+
+    def _seen(self) -> list[tuple[Mark, float]]:
+        """By arrival, or by the server's own stamps where it held lines back."""
+        held = self.held_s is not None
+        return [(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
+
+    def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
+        """They add up to the startup, and with the last one to the first answered query."""
+        sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
+        server = Server(generation_of(self._version), crashed)
+        return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)
+
+    def standing(self, now_s: float) -> Standing:
+        """What the server is at, by what has arrived: silence is told as what it is known to hide. May be asked by
+        another thread while lines come in, which costs those lines nothing."""
+        arrivals = tuple(self._arrivals)
+        if not arrivals:
+            return Standing(None, self._started_s)
+        sightings = [Sighting(mark, at_s) for mark, at_s, _ in arrivals]
+        span_s = (0.0, max(now_s - self._started_s, arrivals[-1][1]) + _A_MOMENT_S)
+        last = phases_of(sightings, span_s, server=Server(generation_of(self._version), self.crashed), ready=False)[-1]
+        return Standing(last.name, self._started_s + last.start_s, progress_of(self.latest))

@@ -1,0 +1,121 @@
+"""What does the storage allow? The first page of every table's file read once, by one thread and by many, and each
+merely opened: in a process of its own, which can be held to the same limits as the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from recovery.errors import RecoveryError
+from recovery.linux.cgroups import Group
+from recovery.linux.files import TableFiles
+
+_HOME = Path(__file__).parent.parent.parent
+"""Where this package is: another folder may have one of the same name in it."""
+MANY = 16
+"""Threads: as many as the newest servers use at most."""
+_TIMES = 2
+_TAKE = 64
+"""Files that a thread takes at once."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    files: int
+    one_thread_s: float
+    many_threads_s: float
+    threads: int
+    open_s: float
+    times: int
+    """So often was each measured; the shortest is told."""
+
+
+def measure(files: TableFiles, page_bytes: int, make_cold: Callable[[], object], group: Group | None) -> Reads:
+    """Over cold files each time, and the shorter of two: a disk that others use is slower at times, never faster."""
+
+    def one(threads: int, read_bytes: int) -> tuple[int, float]:
+        found = []
+        for _ in range(_TIMES):
+            make_cold()
+            found.append(_in_a_process(files, threads, read_bytes, group))
+        return min(found, key=lambda one: one[1])
+
+    count, one_thread_s = one(1, page_bytes)
+    _, many_threads_s = one(MANY, page_bytes)
+    _, open_s = one(1, 0)
+    return Reads(count, one_thread_s, many_threads_s, MANY, open_s, _TIMES)
+
+
+def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recovery.mysqld.read_floor"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=_HOME,
+    )  # fmt: skip
+    try:
+        if group is not None:
+            group.add(process.pid)
+        folders = [str(folder) for folder in files.folders]
+        said, _ = process.communicate(json.dumps([folders, files.name, threads, page_bytes]))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    told = json.loads(said) if process.returncode == 0 else {}
+    if "files" not in told:
+        why = told.get("wrong", f"the reader ended with {process.returncode}")
+        raise RecoveryError(f"the files could not be read for the floor: {why}", "leave --floor out")
+    return int(told["files"]), float(told["seconds"])
+
+
+def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
+    """How many files were opened; of each so many bytes are read, and no more."""
+    names, taking = files.paths(), threading.Lock()
+
+    def work(_: int) -> int:
+        count = 0
+        while True:
+            with taking:
+                paths = list(islice(names, _TAKE))
+            if not paths:
+                return count
+            for path in paths:
+                _touch(path, page_bytes)
+            count += len(paths)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads)))
+
+
+def _touch(path: str, page_bytes: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if page_bytes:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no more than is asked for
+            os.pread(descriptor, page_bytes, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _main() -> None:
+    folders, name, threads, page_bytes = json.loads(sys.stdin.read())
+    files = TableFiles(tuple(map(Path, folders)), name)
+    began = time.monotonic()
+    try:
+        count = read_all(files, threads, page_bytes)
+    except OSError as error:
+        json.dump({"wrong": f"{error.filename}: {error.strerror}"}, sys.stdout)
+    else:
+        json.dump({"files": count, "seconds": time.monotonic() - began}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

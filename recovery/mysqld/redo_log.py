@@ -1,0 +1,99 @@
+"""Where is InnoDB's last checkpoint, by the headers of the redo log of a server that is not running?"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from recovery.errors import RecoveryError
+from recovery.linux.files import TableFiles
+
+# Which tables' files hold changes that were made after a checkpoint? Found in the pages themselves.
+
+_LSN_AT = 16
+"""In a page's header: the end of the last change's log record; encrypted and compressed pages have it in clear too."""
+_FLAGS_AT = 38 + 16
+"""Of the tablespace, in its first page."""
+_DEFAULT_SHIFT = 5
+"""512 << 5 is 16 KiB, which is written as 0 in the old form of the flags."""
+_FULL_CRC32 = 0x10
+"""MariaDB's new form: the size of a page alone in the lowest bits."""
+
+
+def modified_since(files: TableFiles, checkpoint_lsn: int, *, written_after_s: float) -> frozenset[str]:
+    """As `folder/name`. Only files that were written after this moment (of the wall clock) are read: a server that
+    recovered and then shut down cleanly has written all that it changed."""
+    return frozenset(
+        f"{folder.name}/{path.name}"
+        for folder in files.folders
+        for path in _written(files, folder, written_after_s)
+        if _newest_lsn(path) > checkpoint_lsn
+    )
+
+
+def _written(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if files.holds(entry.name) and entry.stat(follow_symlinks=False).st_mtime >= after_s:
+                yield Path(entry.path)
+
+
+def _newest_lsn(path: Path) -> int:
+    newest, size = 0, page_bytes_of(path)
+    with path.open("rb") as file:
+        for start in range(0, os.fstat(file.fileno()).st_size, size):
+            file.seek(start + _LSN_AT)
+            newest = max(newest, int.from_bytes(file.read(8)))
+    return newest
+
+
+def page_bytes_of(path: Path) -> int:
+    with path.open("rb") as file:
+        return page_bytes(file.read(_FLAGS_AT + 4))
+
+
+def page_bytes(first_page: bytes) -> int:
+    """On the disk: that of a compressed table is smaller than the server's."""
+    flags = int.from_bytes(first_page[_FLAGS_AT : _FLAGS_AT + 4])
+    if flags & _FULL_CRC32:
+        return 512 << (flags & 0x0F)
+    zipped, size = flags >> 1 & 0x0F, flags >> 6 & 0x0F
+    return 512 << (zipped or size or _DEFAULT_SHIFT)
+
+
+_FILES_IN_A_FOLDER = "#innodb_redo"
+"""MySQL 8.0.30 and later."""
+_ONE_FILE = "ib_logfile0"
+_MARIADB_10_8 = 0x50687973
+"""The format since then: no blocks, and checkpoints of another shape."""
+_ENCRYPTED = 1 << 31
+_HEADER_BYTES = 12288
+_CHECKPOINTS = (512 + 8, 1536 + 8)
+"""Two that are written by turns; the number comes before the position."""
+_CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
+
+
+def checkpoint_lsn(data: Path) -> int:
+    """Up to here all changes are in the data files; what comes after has to be recovered."""
+    found = [lsn for file in _log_files(data) for lsn in _in_header(file)]
+    if not found:
+        raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")
+    return max(found)
+
+
+def _log_files(data: Path) -> list[Path]:
+    in_folder = [file for file in (data / _FILES_IN_A_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
+    return in_folder or [file for file in (data / _ONE_FILE,) if file.is_file()]
+
+
+def _in_header(file: Path) -> Iterator[int]:
+    with file.open("rb") as opened:
+        header = opened.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
+        return
+    (kind,) = struct.unpack_from(">I", header)
+    new = kind & ~_ENCRYPTED == _MARIADB_10_8
+    for place in _CHECKPOINTS_OF_MARIADB_10_8 if new else _CHECKPOINTS:
+        yield struct.unpack_from(">Q", header, place)[0]

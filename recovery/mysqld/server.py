@@ -1,0 +1,303 @@
+"""What may be done with a server, and when? It holds at most one Life, and asserts that a dead one is asked nothing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from recovery.errors import ServerFailedError
+from recovery.linux.cgroups import Group, Meter
+from recovery.linux.signals import held_back
+from recovery.linux.storage import Device
+from recovery.model import Build, Startup
+from recovery.mysqld import client
+from recovery.mysqld.error_log import Kind, Line, classify, last_lines
+from recovery.mysqld.launcher import Exit, Launch, Launcher, Life, RunDirs
+from recovery.mysqld.options import base_settings, merge
+from recovery.mysqld.startup import (
+    DEFAULT_STALL_S,
+    Follower,
+    Onlooker,
+    Progress,
+    Surroundings,
+    died,
+    end_of,
+    failed,
+    watch,
+)
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+
+_LOOK_S = 2.0
+_RETRY_S = 0.001
+_LAST_BREATH_S = 1.0
+_METER_TRIES = 5
+_KILL_LIMIT_S = 120.0
+"""A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
+
+Beside = Callable[[int], AbstractContextManager[None]]
+"""Goes on with a process from its exec to its first answer."""
+
+
+def left_alone(_: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class Server:
+    """One data directory's server: started, asked, killed or stopped, and started again.
+
+    `settings` are all options beyond the base ones: a caller puts the experiment's and the user's there."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        build: Build,
+        datadir: Path,
+        *,
+        device: Device,
+        logdir: Path,
+        settings: Mapping[str, str] | None = None,
+        preload: tuple[Path, ...] = (),
+        stall_s: float = DEFAULT_STALL_S,
+        group: Group | None = None,
+        keys: Path | None = None,
+    ) -> None:
+        self.build = build
+        self.datadir = datadir
+        self.stall_s = stall_s
+        self.settings = merge(settings or {})
+        self.on_line: Callable[[Line], None] | None = None
+        """Sees every line of a start as it arrives."""
+        self.follower: Follower | None = None
+        self._launcher = launcher
+        self.device = device
+        """Under its data."""
+        self.logdir = logdir
+        """Receives the error log of every Life of this server."""
+        self._preload = preload
+        self.group = group
+        """Holds every Life of this server to the same limits."""
+        self._keys = keys
+        self._rundirs = RunDirs()
+        self._life: Life | None = None
+        self._starts = 0
+
+    @property
+    def alive(self) -> bool:
+        return self._life is not None and self._life.exited() is None
+
+    @property
+    def life(self) -> Life:
+        assert self._life is not None, "this server has not been started"
+        return self._life
+
+    @property
+    def socket(self) -> Path:
+        return self.life.launch.socket
+
+    def start(
+        self,
+        *,
+        log_name: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        beside: Beside = left_alone,
+    ) -> Startup:
+        """Timed from just before exec. A server that can't start is ended, and ServerFailedError says why."""
+        if self.alive:
+            raise self._failed("an earlier process of this server is still there")
+        self._starts += 1
+        rundir = self._rundirs.next()
+        chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
+        log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
+        with held_back():
+            launch = Launch(
+                self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
+            )
+            life = self._launcher.launch(launch)
+            self._life = life
+        meter, surroundings = self._meter(life), Surroundings(life.pid, self.device)
+        try:
+            with beside(life.pid), Onlooker(life.pid, self.device, since_s=life.started_at) as onlooker:
+                version, on_line = self.build.version, self.on_line
+                ready = watch(
+                    life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
+                )
+                answered_at = self._first_answer(life)
+                usage, around = meter.read(), surroundings.read()
+        except BaseException:
+            self._end()
+            raise
+        startup_s, first_query_s = ready.at_s - life.started_at, answered_at - life.started_at
+        return Startup(
+            startup_s=startup_s,
+            first_query_s=first_query_s,
+            crash_proof=ready.crash_proof,
+            usage=usage,
+            log=log,
+            ready_lag_s=ready.lag_s,
+            start_error_s=None if life.overhead_s is None else life.started_error_s,
+            engine_overhead_s=life.overhead_s,
+            phases=ready.passage.phases(
+                startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
+            ),
+            beside=ready.passage.beside(startup_s),
+            log_held_s=ready.passage.held_s,
+            scan_threads=ready.passage.scan_threads,
+            around=around,
+            timeline=onlooker.timeline,
+        )
+
+    def _meter(self, life: Life) -> Meter:
+        """For a moment after exec the kernel hides a process' counters from all but root: ask again, briefly."""
+        for _ in range(_METER_TRIES):
+            meter = Meter(life.pid, self.device, self.group)
+            if meter.read().read_bytes is not None:
+                break
+            life.wait(_RETRY_S)
+        return meter
+
+    def _first_answer(self, life: Life) -> float:
+        """Ready is not yet "accepts": some releases run a query of their own between the line and the first accept."""
+        progress = Progress(life)
+        looked_at = time.monotonic()
+        while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
+            exited = life.exited()
+            if exited is not None:
+                raise self._failed(f"after its ready line {died(life, exited)}")
+            if time.monotonic() - looked_at >= _LOOK_S:
+                looked_at = time.monotonic()
+                if (why := progress.hopeless(self.stall_s)) is not None:
+                    raise self._failed(f"the server is ready but answers nothing: {why}")
+            life.wait(_RETRY_S)
+        return time.monotonic()
+
+    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+        assert self._life is not None, "there is no server to connect to"
+        try:
+            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+        except (pymysql.Error, OSError) as error:
+            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
+
+    @contextmanager
+    def session(self) -> Iterator[Connection[Cursor]]:
+        """A connection to ask over; an answer that is an error, or never comes, is the server's failure."""
+        with self.watched():
+            connection = self.connect()
+            try:
+                yield connection
+            except (pymysql.Error, OSError) as error:
+                what = f"the server does not answer as it should: {client.message_of(error)}"
+                raise self.failure(what) from error
+            finally:
+                with suppress(pymysql.Error, OSError):
+                    connection.close()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While somebody waits for answers, however long they take: once nothing of the server has moved for `stall_s`
+        it is ended, so that the waiting ends too, and that is told instead of what broke."""
+        life, progress, over = self.life, Progress(self.life), threading.Event()
+        hung: ServerFailedError | None = None
+
+        def watch_over() -> None:
+            nonlocal hung
+            while not over.wait(min(_LOOK_S, self.stall_s / 4)):
+                if (why := progress.hopeless(self.stall_s)) is not None and life.exited() is None:
+                    hung = self._failed(f"the server hangs: {why}")
+                    life.signal(signal.SIGKILL)
+                    return
+
+        watcher = threading.Thread(target=watch_over, name="watch-over", daemon=True)
+        watcher.start()
+        try:
+            yield
+        except Exception as error:
+            if hung is None:
+                raise
+            raise hung from error
+        finally:
+            over.set()
+            watcher.join()
+
+    def variables(self, names: Iterable[str]) -> dict[str, str]:
+        """Effective values, as the server itself says them."""
+        with self.session() as connection:
+            return client.variables(connection, names)
+
+    def kill(self) -> Exit:
+        """SIGKILL, wait until it is gone, and look what it died of: our signal, or else the crash was not ours."""
+        life = self._not_gone("killed")
+        life.signal(signal.SIGKILL)
+        exited = life.wait(_KILL_LIMIT_S)
+        if exited is None:
+            raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
+        if exited.signal != signal.SIGKILL:
+            raise self._failed(f"the server was to die of signal 9, but {died(life, exited)}")
+        return exited
+
+    def stop(self) -> Exit:
+        """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
+        life = self._not_gone("stopped")
+        life.signal(signal.SIGTERM)
+        exited = end_of(life, self.stall_s)
+        if isinstance(exited, str):
+            hung = self._failed(f"the shutdown hung: {exited}")
+            self._end()
+            raise hung
+        if exited != Exit(code=0, signal=None):
+            raise self._failed(f"the shutdown was not clean: {died(life, exited)}")
+        if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):
+            raise self._failed("the server ended, but its log does not say that it shut down")
+        return exited
+
+    def _not_gone(self, about_to_be: str) -> Life:
+        """The Life that is to end now: an end that came before was not ours."""
+        life = self.life
+        if (earlier := life.exited()) is not None:
+            raise self._failed(f"the server was gone before it was {about_to_be}: {died(life, earlier)}")
+        return life
+
+    def close(self) -> None:
+        """Whatever the state: nothing is left running, and no run folder stays behind."""
+        self._end()
+        self._rundirs.remove()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self) -> None:
+        """A second Ctrl-C waits for it: coming in between, it would leave the server running."""
+        with held_back():
+            if self._life is not None and self._life.exited() is None:
+                self._life.signal(signal.SIGKILL)
+                self._life.wait(_KILL_LIMIT_S)
+
+    def failure(self, what: str) -> ServerFailedError:
+        """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:
+        a connection breaks before its process is gone."""
+        self.life.wait(_LAST_BREATH_S)
+        return self._failed(what)
+
+    def _failed(self, what: str) -> ServerFailedError:
+        return failed(self.life, what)
+
+
+def _says_shutdown(line: str) -> bool:
+    event = classify(line)
+    return event is not None and event.kind is Kind.SHUTDOWN

@@ -1,0 +1,200 @@
+"""Looks into a server again and again while it starts, and says what was seen."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from recovery.analysis.phase_names import UNNAMED
+from recovery.analysis.stacks import Folded, waits, written
+from recovery.errors import TrialVoidError
+from recovery.linux.signals import stopped_for_a_sample
+from recovery.model import Chain, Phase, Samples
+from recovery.profiling import eu_stack, perf
+from recovery.profiling.samplers import EU_STACK, PERF
+from recovery.profiling.symbols import LIMIT_S, Snapshot, environment, last_line, reads_the_same, run
+
+# Which chains of calls were seen most, in which phase? Stacks and phases in, counts out. Pure.
+
+MAIN, OTHERS = "main thread", "other threads"
+MOST_CHAINS = 3
+"""Of a phase and of either kind of thread, for those who read; the folded file has all."""
+
+
+def fold(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
+    """The main thread whatever it does, the others where they do not wait."""
+    folded: Folded = Counter()
+    for snapshot in snapshots:
+        phase = _phase_at(snapshot.at_s, phases)
+        for stack in snapshot.stacks:
+            if stack.main or not waits(stack.frames):
+                folded[(phase, MAIN if stack.main else OTHERS, *stack.frames)] += 1
+    return folded
+
+
+def chains_of(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[Chain, ...]:
+    """The hottest of each phase, in the order of the phases."""
+    looks = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
+    # Several threads in the same chain are seen there once a look.
+    seen = Counter(names for snapshot in snapshots for names in fold((snapshot,), phases))
+    found: dict[tuple[str, str], list[Chain]] = {(phase.name, who): [] for phase in phases for who in (MAIN, OTHERS)}
+    for (phase, who, *frames), count in seen.most_common():
+        found.setdefault((phase, who), []).append(
+            Chain(phase, who, tuple(frames), count, looks[phase], waits=waits(frames))
+        )
+    return tuple(chain for chains in found.values() for chain in chains[:MOST_CHAINS])
+
+
+def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:
+    """What comes after the last phase belongs to it: the look began before it was over."""
+    found = next((phase for phase in reversed(phases) if phase.start_s <= at_s), None)
+    return found.name if found is not None else phases[0].name if phases else UNNAMED
+
+
+_PAUSE_S = 0.05
+"""Between two samples; never less than the last one took: the server must get on, too."""
+_PAUSE_SHARE = 0.001
+"""And never less than this share of the time since its exec: a start of an hour needs no hundred thousand looks."""
+_UNDECIDED_S = 2.0
+_ENDS_S = 30.0
+"""For a recording to be written to its end."""
+
+
+class Sampling:
+    """Of one start. As a context it looks from a thread; what was seen is read once the start is over."""
+
+    def __init__(self, found: Sequence[str], executable: str, folder: Path) -> None:
+        self.program = found[0]
+        self._found = found
+        self._executable = executable
+        """Name of the server's file: until it is mapped, the process is still what starts it."""
+        self._folder = folder
+        """For what is recorded; it is made, and removed once that is read."""
+        self._over = threading.Event()
+        self._looker: subprocess.Popen[bytes] | None = None
+        self._looks: list[tuple[float, str]] = []
+        self._complaint = ""
+        self._is_full = False
+        """The recording had come to its limit before what was to be looked at had come to its end."""
+
+    @contextmanager
+    def of(self, pid: int) -> Iterator[None]:
+        thread = threading.Thread(target=self._work, args=(pid,), name="stacks", daemon=True)
+        thread.start()
+        try:
+            yield
+        except BaseException:
+            self._over.set()
+            if self._looker is not None:
+                self._looker.kill()  # nobody waits for a look at a server that is given up
+            raise
+        finally:
+            self._over.set()
+            thread.join()
+
+    def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> Samples:
+        """While the process is still there. Times count from `since`, of the monotonic clock, as those of phases do."""
+        try:
+            snapshots = self._recorded(pid, since) if self.program == PERF else self._looked(pid, since)
+        except (OSError, subprocess.SubprocessError) as error:
+            snapshots, self._complaint = (), str(error)
+        if not snapshots:
+            raise TrialVoidError(
+                f"{self.program} saw nothing of the server{': ' if self._complaint else ''}{self._complaint}",
+                "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
+            )
+        note = self._lacks(max(one.at_s for one in snapshots)) if self._is_full else ""
+        return Samples(
+            self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)), note
+        )
+
+    def _lacks(self, last_s: float) -> str:
+        return (
+            f"{self.program} had recorded {perf.MOST_RECORDED} after {last_s:.0f} s, which is all that it may: "
+            "what the server did later is not in these stacks"
+        )
+
+    def _work(self, pid: int) -> None:
+        try:
+            self.program = self._chosen(pid)
+            if self.program == PERF:
+                self._record(pid)
+            else:
+                self._stop_again_and_again(pid)
+        except (OSError, subprocess.SubprocessError, TrialVoidError) as error:
+            self._complaint = str(error)
+
+    def _chosen(self, pid: int) -> str:
+        """eu-stack takes a file by its path on this host for the server's, which a container may have another of."""
+        if self._found[0] != EU_STACK:
+            return self._found[0]
+        until = time.monotonic() + _UNDECIDED_S
+        while (same := reads_the_same(pid, self._executable)) is None and time.monotonic() < until:
+            if self._over.wait(_PAUSE_S / 10):
+                break
+        if same is not False:
+            return EU_STACK
+        if len(self._found) == 1:
+            raise TrialVoidError("it would read this host's libraries for those of the image", "install perf")
+        return self._found[1]
+
+    def _stop_again_and_again(self, pid: int) -> None:
+        """eu-stack takes its time before it has attached: the server is stopped first, so that it is known when."""
+        began, took_s = time.monotonic(), 0.0
+        while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
+            asked_at = time.monotonic()
+            with stopped_for_a_sample(pid, self._over.wait) as stopped_at:
+                if stopped_at is None:
+                    return
+                with self._looking(eu_stack.command(pid)) as looker:
+                    try:
+                        printed, complaints = looker.communicate(timeout=LIMIT_S)
+                    except subprocess.TimeoutExpired:
+                        looker.kill()
+                        raise
+            took_s = time.monotonic() - asked_at
+            self._looks.append((stopped_at, printed.decode(errors="replace")))
+            self._complaint = last_line(complaints)
+
+    def _record(self, pid: int) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+        with self._looking(perf.record_command(pid, self._folder)) as recording:
+            self._over.wait()
+            self._is_full = recording.poll() == 0
+            recording.send_signal(signal.SIGINT)
+            try:
+                self._complaint = last_line(recording.communicate(timeout=_ENDS_S)[1])
+            except subprocess.TimeoutExpired:
+                recording.kill()
+                raise
+
+    @contextmanager
+    def _looking(self, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+            start_new_session=True,
+        ) as self._looker:  # fmt: skip
+            yield self._looker
+
+    def _looked(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        stacks = eu_stack.stacks(pid, [text for _, text in self._looks])
+        times = (at - since for at, _ in self._looks)
+        return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
+
+    def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        if not perf.recording(self._folder).exists():
+            return ()  # it was over before perf had begun
+        try:
+            told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._complaint = self._complaint or last_line(told.stderr)
+        return tuple(perf.snapshots(told.stdout.decode(errors="replace"), pid=pid, since=since))

@@ -1,0 +1,79 @@
+"""Which program can look into a server here? What is installed, and is allowed to: each is tried on a process first."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recovery.errors import HostUnfitError
+from recovery.linux.packages import advice
+from recovery.profiling import eu_stack, perf
+from recovery.profiling.symbols import PROGRAM as NAMES
+from recovery.profiling.symbols import last_line, run
+
+EU_STACK, PERF = PROGRAMS = (eu_stack.PROGRAM, perf.PROGRAM)
+"""Best first: only eu-stack sees threads that wait."""
+AUTO = "auto"
+_NEEDS = {EU_STACK: (EU_STACK, NAMES), PERF: (PERF,)}
+_PACKAGES = {EU_STACK: "elfutils", PERF: "linux-perf"}
+_RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+_LIMIT_S = 30.0
+_RECORDED_S = "0.1"
+
+
+def programs(wanted: str) -> tuple[str, ...]:
+    """Those that can, best first. HostUnfitError where none can."""
+    asked = PROGRAMS if wanted == AUTO else (wanted,)
+    here = [name for name in asked if all(map(shutil.which, _NEEDS[name]))]
+    if not here:
+        raise HostUnfitError(
+            f"stacks cannot be taken: there is no {', no '.join(asked)}",
+            f"{advice(_PACKAGES[asked[0]])}; or leave --stacks out",
+        )
+    with _resting() as pid:
+        complaints = {name: _complaint(name, pid) for name in here}
+    able = tuple(name for name in here if complaints[name] is None)
+    if not able:
+        raise HostUnfitError(
+            f"{here[0]} may not look into a process here: {complaints[here[0]]}",
+            "run as root, or see kernel.yama.ptrace_scope and kernel.perf_event_paranoid in `sysctl -a`",
+        )
+    return able
+
+
+def complaints() -> dict[str, str | None]:
+    """Of each, best first, why it cannot; None where it can."""
+    here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
+    with _resting() as pid:
+        found = {name: _complaint(name, pid) for name in here}
+    return {name: found.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
+
+
+@contextmanager
+def _resting() -> Iterator[int]:
+    """A process of our own to look into, which is not stopped by it for long, and does nothing."""
+    with subprocess.Popen(_RESTS, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def _complaint(name: str, pid: int) -> str | None:
+    """What it says instead of doing it; None where it does."""
+    try:
+        if name == PERF:
+            with tempfile.TemporaryDirectory() as folder:
+                told = run([*perf.record_command(pid, Path(folder)), "--", "sleep", _RECORDED_S], limit_s=_LIMIT_S)
+            return None if told.returncode == 0 else last_line(told.stderr)
+        told = run(eu_stack.command(pid), limit_s=_LIMIT_S)
+        return None if any(eu_stack.stacks(pid, [told.stdout.decode(errors="replace")])) else last_line(told.stderr)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)

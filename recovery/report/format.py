@@ -1,0 +1,395 @@
+"""How is a figure written? Seconds, bytes, counts and names as a reader wants them; what was not taken is `-`."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from recovery.analysis.statistics import Compared, Effect, by_luck, stored_effect
+from recovery.analysis.summary import Group, are_told_apart, taken
+from recovery.model import Quantity, Session, Table, quantity
+
+ABSENT = "-"
+
+
+def seconds(value: float | None) -> str:
+    """Two decimals under 100, one above: a clock's reader needs no more."""
+    if value is None:
+        return ABSENT
+    return f"{value:.2f}" if round(value, 2) < 100 else f"{value:.1f}"
+
+
+def size(value: int | None) -> str:
+    """Decimal units (1 MB is 1,000,000 bytes), as storage is sold and limited by."""
+    if value is None:
+        return ABSENT
+    if abs(value) < 1000:
+        return f"{value} B"
+    scaled = float(value)
+    for unit in ("kB", "MB", "GB"):
+        scaled /= 1000
+        if abs(round(scaled, 1)) < 1000:
+            return f"{scaled:.1f} {unit}"
+    return f"{scaled / 1000:,.1f} TB"
+
+
+def count(value: int | None) -> str:
+    return ABSENT if value is None else f"{value:,}"
+
+
+def ratio(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"
+
+
+def yes_or_no(value: bool | None) -> str:
+    return ABSENT if value is None else "yes" if value else "no"
+
+
+def of(found: int | None, expected: int | None) -> str:
+    """`100/100`: how many were found of those that must be there."""
+    return ABSENT if found is None and expected is None else f"{count(found)}/{count(expected)}"
+
+
+def fact(key: str, value: str | float | bool | None) -> tuple[str, str]:
+    """A named fact as a row: its name in words, its value in a reader's unit."""
+    if key.endswith("_bytes") and isinstance(value, int):
+        return words(key.removesuffix("_bytes")), size(value)
+    if value is None or value == "":
+        return words(key), ABSENT
+    if isinstance(value, bool):
+        return words(key), yes_or_no(value)
+    if isinstance(value, int):
+        return words(key), count(value)
+    return words(key), f"{value:g}" if isinstance(value, float) else value
+
+
+def words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+# How is a figure of a server at work written, in a table's column and in a sentence?
+
+_SHARE = "_share"
+_BYTES = ("B", "B/s")
+
+
+def cell(about: Quantity, value: float | None) -> str:
+    """Without its unit, which the column's head has; bytes bring their own."""
+    if value is None:
+        return ABSENT
+    if about.unit in _BYTES:
+        return size(round(value))
+    if about.name.endswith(_SHARE):
+        # Rounded down: 100 % is said only of all.
+        return f"{math.floor(10_000 * value + 1e-9) / 100:.2f} %"
+    return number(value)
+
+
+def number(value: float) -> str:
+    """As exact as a reader needs it: three or four figures, and all of a large one before the point."""
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 100:
+        return f"{value:.0f}"
+    if abs(round(value, 1)) >= 100:
+        return f"{value:,.0f}"
+    if abs(round(value, 2)) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def worded(about: Quantity, value: float) -> str:
+    """With its unit: `46,320 queries/s`, `58.0 s`, `1.2 MB/s`."""
+    if about.unit == "s":
+        return f"{timed(value)} s"
+    told = cell(about, value)
+    if about.unit == "B/s":
+        return f"{told}/s"
+    if about.unit == "B" or about.name.endswith(_SHARE):
+        return told
+    return f"{told} {about.title if about.unit in ('/s', '') else about.unit}"
+
+
+def timed(value: float) -> str:
+    """Seconds, also where they are few."""
+    return seconds(value) if value >= 1 or value <= 0 else _digits(value, 3)
+
+
+def column(about: Quantity, value: float | None) -> str:
+    return timed(value) if about.unit == "s" and value is not None else cell(about, value)
+
+
+def effect(one: Compared | Effect | None) -> str:
+    """`1.70 (1.65-1.75)`: the ratio with its 95 % interval; the difference, `+3.2 +- 0.4`, where a mean is zero."""
+    if isinstance(one, Effect):
+        one = Compared(**stored_effect(one))
+    if one is None or (one.ratio is None and one.difference is None):
+        return ABSENT
+    if one.difference is not None:
+        sign = "+" if one.difference > 0 else "-" if one.difference < 0 else ""
+        error = "" if one.difference_error is None else f" +- {number(one.difference_error)}"
+        return f"{sign}{number(abs(one.difference))}{error}"
+    if one.ratio_low is None or one.ratio_high is None:
+        return times(one.ratio)
+    return f"{times(one.ratio)} ({times(one.ratio_low)}-{times(one.ratio_high)})"
+
+
+def times(ratio: float | None) -> str:
+    """Two decimals below 10, three figures above; what is far below one has two figures, and no exponent."""
+    if ratio is None:
+        return ABSENT
+    if ratio >= 10:
+        return number(ratio)
+    if ratio >= 0.1 or ratio <= 0:
+        return f"{ratio:.2f}"
+    return _digits(ratio, 2)
+
+
+def _digits(value: float, many: int) -> str:
+    """So many that tell, without an exponent."""
+    return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"
+
+
+def percent(share: float | None) -> str:
+    return ABSENT if share is None else f"{100 * share + 0.0:.1f} %"
+
+
+def which_is_better(about: Quantity) -> str:
+    if about.more_is_better is None:
+        return ""
+    return "More is better" if about.more_is_better else "Less is better"
+
+
+def verdict(about: Quantity, one: Compared) -> str:
+    """Significant, and in which direction."""
+    if one.differs is None:
+        return ABSENT
+    if not one.differs:
+        return "no"
+    more = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
+    if about.more_is_better is None:
+        return "yes, more" if more else "yes, less"
+    return "yes, better" if more == about.more_is_better else "yes, worse"
+
+
+def of_so_many(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
+    """How many of several comparisons are significant, and how many by chance; none for one or without intervals."""
+    known = [one for one in differ if one is not None]
+    if len(known) < 2:
+        return ()
+    would, found = by_luck(len(known)), sum(known)
+    return (f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {are(found)}.",)
+
+
+def are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+# Which columns say what a row is about: the version, and its place on each axis that differs?
+
+
+def headers(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[str, ...]:
+    """Axes in words, so that a long name can be broken; the notes have it as the server spells it."""
+    own = () if are_told_apart(session, group) else ("variant",)
+    return ("version", *(words(axis.name) for axis in group.axes if axis.name not in without), *own)
+
+
+def row(session: Session, group: Group, about: tuple[str, str], *, without: Collection[str] = ()) -> tuple[str, ...]:
+    """`about` is a version and a variant."""
+    version, variant = about
+    cell = session.cells.get(variant, {})
+    own = () if are_told_apart(session, group) else (variant,)
+    values = (cell.get(axis.name, ABSENT) for axis in group.axes if axis.name not in without)
+    return (version, *values, *own)
+
+
+def numeric(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[bool, ...]:
+    """Right-aligned are those whose values are told by figures alone."""
+    axes = [axis for axis in group.axes if axis.name not in without]
+    own = () if are_told_apart(session, group) else (False,)
+    return (False, *(all(value[:1].isdigit() and " " not in value for value in axis.values) for axis in axes), *own)
+
+
+def spelled(session: Session) -> tuple[str, ...]:
+    """A note of the names behind heads in words."""
+    names = [axis.name for axis in session.differing_axes if "_" in axis.name]
+    return (f"As the server spells them: {', '.join(names)}.",) if names else ()
+
+
+def titled(title: str, group: Group) -> str:
+    return f"{title}, {group.name}" if group.name else title
+
+
+# What did each version come to in each cell? The session's figure, with what matters beside it.
+
+_BESIDE = {
+    "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
+    "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
+}
+"""By the unit of a figure: what a reader asks for next."""
+_BESIDE_TRANSACTIONS = ("errors_per_transaction", "qps")
+
+
+def beside(session: Session, figure: str) -> tuple[Quantity, ...]:
+    """Those that were taken."""
+    first = _BESIDE_TRANSACTIONS if figure == "tps" else ()
+    wanted = (*first, *_BESIDE.get(quantity(figure).unit, ()))
+    return tuple(quantity(name) for name in wanted if taken(session.runs, name))
+
+
+def explained(told: Sequence[Quantity]) -> str:
+    """`p95 ms: ...; read: ...`, of those that need words."""
+    words = "; ".join(f"{one.title}: {one.told}" for one in told if one.told)
+    return f"{words}." if words else ""
+
+
+# How does a table fit a page of so many columns? Long cells are wrapped; too many columns make a second table.
+#
+# Each part of a split table has the columns that say which row it is. Where these are too wide they are wrapped too.
+
+MOST_UNBROKEN = 24
+"""A longer word may be cut anywhere: so that two columns always fit a page of 78."""
+_KEYS_SHARE = 0.65
+"""Of the page, for the columns that say which row it is: on a page of 78 the widest other one fits beside them."""
+
+
+def printable(text: str) -> str:
+    """One line, without what a terminal would obey: line ends become spaces, other control characters `?`."""
+    spaced = " ".join(text.split())
+    return "".join(char if char.isprintable() else "?" for char in spaced)
+
+
+def cleaned(table: Table) -> Table:
+    """The table with every text printable."""
+    return replace(
+        table,
+        title=printable(table.title),
+        headers=tuple(map(printable, table.headers)),
+        rows=tuple(tuple(map(printable, row)) for row in table.rows),
+        notes=tuple(map(printable, table.notes)),
+    )
+
+
+def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
+    """The table as it is if its narrowest form fits; else several, each of which repeats the columns of its keys. One
+    that is the same in all rows is not repeated where the keys take too much of the page."""
+    narrowest = [_narrowest(table, column) for column in range(len(table.headers))]
+    keys = list(range(table.keys))
+    differing = [column for column in keys if len({row[column] for row in table.rows}) > 1]
+    again = keys if _total(narrowest[: table.keys], gap) <= _KEYS_SHARE * width else differing or keys[:1]
+    groups = [keys]
+    for column in range(table.keys, len(narrowest)):
+        group = [*groups[-1], column]
+        has_others = groups[-1][-1] >= table.keys
+        if has_others and _total([narrowest[taken] for taken in group], gap) > width:
+            groups.append([*again, column])
+        else:
+            groups[-1] = group
+    first, last = groups[0], groups[-1]
+    return tuple(
+        replace(
+            _columns(table, group),
+            title=table.title if group is first else "",
+            notes=table.notes if group is last else (),
+        )
+        for group in groups
+    )
+
+
+def best_gap(table: Table, width: int) -> int:
+    """Two blanks between columns; one where that makes fewer parts."""
+    return min((2, 1), key=lambda gap: len(split(table, width, gap=gap)))
+
+
+def widths(table: Table, width: int, *, gap: int) -> tuple[int, ...]:
+    """The width of each column: its narrowest, and what is left over goes to those that would wrap."""
+    found = _fitted([_narrowest(table, column) for column in range(len(table.headers))], table.keys, width, gap=gap)
+    spare = width - _total(found, gap)
+    for column, narrowest in enumerate(found):
+        more = max(0, min(spare, _widest(table, column) - narrowest))
+        found[column] += more
+        spare -= more
+    return tuple(found)
+
+
+def _fitted(narrowest: list[int], keys: int, width: int, *, gap: int) -> list[int]:
+    """Narrowed where they are too wide even so: others leave the keys their share, and the widest keys give way."""
+    rest = width - gap - min(_total(narrowest[:keys], gap), int(_KEYS_SHARE * width))
+    found = narrowest[:keys] + [max(1, min(rest, wanted)) for wanted in narrowest[keys:]]
+    while _total(found, gap) > width and max(found[:keys]) > 1:
+        found[found.index(max(found[:keys]))] -= 1
+    return found
+
+
+def _total(columns: list[int], gap: int) -> int:
+    return sum(columns) + gap * (len(columns) - 1)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+
+
+def _columns(table: Table, group: list[int]) -> Table:
+    return replace(
+        table,
+        headers=tuple(table.headers[column] for column in group),
+        rows=tuple(tuple(row[column] for column in group) for row in table.rows),
+        numeric=tuple(table.numeric[column] for column in group),
+        keys=sum(column < table.keys for column in group),
+    )
+
+
+def _narrowest(table: Table, column: int) -> int:
+    """Of the longest word; a figure and its unit stay on one line."""
+    words = table.headers[column].split()
+    for row in table.rows:
+        words += [row[column]] if table.numeric[column] else row[column].split()
+    return max(1, min(MOST_UNBROKEN, max(map(len, words), default=1)))
+
+
+def _widest(table: Table, column: int) -> int:
+    return max(map(len, (table.headers[column], *(row[column] for row in table.rows))))
+
+
+# Where on a picture's axis does a value lie, and which round numbers stand beside it? From zero, always.
+
+_STEPS = (4, 5, 6)
+_ROUND = (1, 2, 2.5, 5, 10)
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """From zero to a round number: a line that looks steep is."""
+
+    most: float
+    start: float = 0.0
+    end: float = 100.0
+    """Where zero and the most lie, in percent of the picture's width or in its units of height."""
+    step: float = 1.0
+    """From one number beside it to the next."""
+
+    def at(self, value: float) -> float:
+        return self.start + (self.end - self.start) * value / self.most
+
+    def ticks(self) -> tuple[float, ...]:
+        return tuple(self.step * number for number in range(int(self.most / self.step * (1 + 1e-9)) + 1))
+
+
+def ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
+    """Ends at the next round number, after as many steps as come nearest."""
+    ends = [(steps * round_step(most / steps), steps) for steps in _STEPS]
+    round_most, steps = min(ends)
+    return Ruler(round_most, start, end, round_most / steps)
+
+
+def exact_ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
+    """Ends where the values do; the numbers beside it are round."""
+    return Ruler(most, start, end, round_step(most / _STEPS[-1]))
+
+
+def round_step(least: float) -> float:
+    """The next round number: what a reader can add up."""
+    power = 10.0 ** math.floor(math.log10(least if least > 0 else 1))
+    return next(round_one * power for round_one in _ROUND if round_one * power >= least * (1 - 1e-9))

@@ -1,0 +1,85 @@
+"""Where did the time go, as bars: the phases of each version and variant behind one another."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from recovery.analysis.phase_names import in_order
+from recovery.model import Session
+from recovery.report import format as fmt
+from recovery.report.format import Ruler, ruler
+from recovery.report.html import svg
+from recovery.report.html.svg import Chart, colour_of, legend
+from recovery.report.startup_tables import phase_means
+
+KEY = "phases-chart"
+_NAME, _BAR, _BETWEEN = 21, 26, 12
+_LETTER, _EDGE = 7.0, 10
+"""Pixels: of a letter, and what a name in a segment needs beside its letters."""
+_NARROW, _ROOMY = 300, 850
+"""Widths that a name must fit into to be shown on a phone, and on a desk."""
+_LEAST = 0.0005
+"""Of the axis: what is shorter cannot be seen."""
+
+
+def phases_chart(session: Session) -> Chart | None:
+    """None where no run has phases."""
+    means = phase_means(session)
+    if not means:
+        return None
+    scale = ruler(max(sum(found.values()) for found in means.values()), start=svg.START, end=svg.END)
+    parts: list[Markup] = []
+    y = 0.0
+    for (version, variant), found in means.items():
+        parts.append(svg.text(0, y + 14, f"{version} {variant}", class_="name"))
+        parts += _bar(scale, y + _NAME, found)
+        y += _NAME + _BAR + _BETWEEN
+    title = "Mean seconds of each phase"
+    drawing = svg.picture(
+        KEY,
+        title=title,
+        told=_told(means),
+        height=y + 24,
+        parts=[svg.hatches(KEY, css=svg.DARK), *svg.grid(scale, y, "s"), *parts],
+    )
+    names = in_order(name for found in means.values() for name in found)
+    return Chart(KEY, title, drawing, legend(names))
+
+
+def _bar(scale: Ruler, y: float, found: dict[str, float]) -> list[Markup]:
+    parts, at = [], 0.0
+    for name, seconds in found.items():
+        sides, rows = (scale.at(at), scale.at(at + seconds)), (y, y + _BAR)
+        if seconds > _LEAST * scale.most:
+            number, hatched = colour_of(name)
+            told = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
+            parts.append(svg.box(sides, rows, told, class_=f"phase p{number}"))
+            if hatched:
+                parts.append(svg.box(sides, rows, told, fill=svg.hatched(KEY)))
+            parts += _named(name, sides, y, hatched=hatched)
+        at += seconds
+    whole = f"{fmt.seconds(at)} s"
+    return [*parts, svg.text(scale.at(at), y + _BAR / 2 + 4.5, whole, dx=9, class_="value")]
+
+
+def _named(name: str, sides: tuple[float, float], y: float, *, hatched: bool) -> list[Markup]:
+    """Inside its segment, where it fits: on every screen, or on a wide one. Without hatches behind it."""
+    share, needed = (sides[1] - sides[0]) / 100, len(name) * _LETTER + _EDGE
+    if share * _ROOMY < needed:
+        return []
+    number, _ = colour_of(name)
+    always = "" if share * _NARROW >= needed else " roomy"
+    said = svg.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=f"on-p{number}{always}")
+    if not hatched:
+        return [said]
+    plain = svg.element("rect", x=2, width=needed - 4, height=_BAR - 10, class_=f"p{number}{always}")
+    behind = svg.element("svg", plain, x=svg.percent(sides[0]), y=y + 5, overflow="visible")
+    return [behind, said]
+
+
+def _told(means: dict[tuple[str, str], dict[str, float]]) -> str:
+    longest = (
+        f"{version} {variant}: most in {max(found, key=lambda name: found[name])}"
+        for (version, variant), found in means.items()
+    )
+    return f"{'; '.join(longest)}. The table below has the figures."

@@ -1,0 +1,62 @@
+"""What was read for each table, and how near do the startups come to what the storage allows?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recovery.analysis.summary import mean, measured_by
+from recovery.model import Cache, Run, Session
+from recovery.report import format as fmt
+from recovery.report.html.svg import Chart, Mark, Row, Rows, rows_chart
+from recovery.report.startup_tables import Held, held, no_floor
+
+_FLOOR_END = 55.0
+"""Percent: even a phone has room for `11.02 x 16 threads` right of it."""
+
+
+def reads_chart(session: Session) -> Chart | None:
+    """None where no requests were counted."""
+    about = Rows("reads-chart", "Read requests for each table, and bytes", "requests")
+    return rows_chart(about, list(_reads(session)))
+
+
+def _reads(session: Session) -> Iterator[Row]:
+    for version, variant, runs in measured_by(session):
+        requests = mean(_each(run, run.read_requests) for run in runs)
+        size = mean(_each(run, run.read_bytes) for run in runs)
+        if requests is not None:
+            told = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
+            yield Row(f"{version} {variant}", requests, told, "v0" if Cache.COLD.begins(variant) else "v1")
+
+
+def _each(run: Run, total: int | None) -> float | None:
+    return total / run.tables if total is not None and run.tables else None
+
+
+def floor_chart(session: Session) -> Chart | None:
+    """None where the floor was not measured, or is none for any start."""
+    found = tuple(held(session))
+    many = max((floor.threads for floor in session.floors), default=0)
+    about = Rows(
+        "floor-chart",
+        "Cold startups over the floor: 1 is what plain reads of the same files take",
+        "times",
+        line=1.0,
+        legend=(
+            Mark("swatch v0", "over one thread's plain reads"),
+            Mark("swatch v2", f"over those of {many} threads"),
+            Mark("sign-line", "the floor itself"),
+        ),
+        notes=no_floor(found),
+        end=_FLOOR_END,
+    )
+    return rows_chart(about, [row for one in found if one.is_floor for row in _over(one)])
+
+
+def _over(one: Held) -> Iterator[Row]:
+    name = f"{one.floor.version} {one.variant}"
+    for threads, ratio, css in ((1, one.over_one, "v0"), (one.floor.threads, one.over_many, "v2")):
+        if ratio is not None:
+            told = f"{fmt.ratio(ratio)} \u00d7 {threads} thread{'s' if threads > 1 else ''}"
+            yield Row(name, ratio, told, css)
+            name = ""

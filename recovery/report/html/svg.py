@@ -1,0 +1,466 @@
+"""How is a chart drawn on the page? As SVG whose sides are percents: it grows with the window, its text does not.
+Colours are classes, so that the page's style gives them for light, dark and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from zlib import crc32
+
+from markupsafe import Markup
+
+from recovery.analysis import phase_names
+from recovery.analysis.growth import Curve
+from recovery.analysis.stacks import LEAST_SAMPLES, share
+from recovery.model import Table
+from recovery.report.format import Ruler, ruler
+
+# The growth as a picture: every run a dot, every version a line. Plain SVG, made of what is stored.
+
+CHART = "chart.svg"
+"""Its name beside the reports."""
+WIDTH, HEIGHT = 860, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
+_COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
+_FILES_A_THREAD = 8000
+"""MySQL 8.0.18 and later scan with one more for each so many."""
+_MOST_THREADS = 256
+"""Lines that a picture can show."""
+
+
+def chart(title: str, drawn: tuple[Curve, ...]) -> str:
+    """Both axes from zero: a line that looks steep is."""
+    most_tables = max(tables for curve in drawn for tables, _ in curve.points)
+    most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
+    frame = _Frame(most_tables, most_s)
+    parts = [*_axes(frame), *_more_threads(frame, drawn)]
+    for number, curve in enumerate(drawn):
+        parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+        f'font-family="sans-serif" font-size="12" fill="#1f2328"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
+        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+class _Frame:
+    def __init__(self, most_tables: float, most_s: float) -> None:
+        self.tables = ruler(most_tables, start=_LEFT, end=WIDTH - _RIGHT)
+        self.seconds = ruler(most_s, start=HEIGHT - _BOTTOM, end=_TOP)
+        self.x = self.tables.at
+        self.y = self.seconds.at
+
+
+def _axes(frame: _Frame) -> Iterator[str]:
+    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+    for seconds in frame.seconds.ticks():
+        y = frame.y(seconds)
+        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#d0d7de"/>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:g}</text>'
+    for tables in frame.tables.ticks():
+        yield f'<text x="{frame.x(tables):.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
+    yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">tables</text>'
+    yield f'<text x="16" y="{(_TOP + bottom) / 2}" transform="rotate(-90 16 {(_TOP + bottom) / 2})">seconds</text>'
+
+
+def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator[str]:
+    if curve.fit is not None:
+        ends = curve.fit.drawn(curve.points[-1][0])
+        corners = " ".join(f"{frame.x(tables):.1f},{frame.y(seconds):.1f}" for tables, seconds in ends)
+        yield f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    for tables, runs in curve.points:
+        for run in runs:
+            x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
+    yield from _threads_told(frame, curve, colour)
+    y = _TOP + 18 * number
+    yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
+    yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'
+
+
+def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
+    """Where a server adds threads to its scan, up to the most that were seen: there a line may bend."""
+    seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
+    for number in range(1, min(_MOST_THREADS, max(seen, default=0))):
+        x = frame.x(number * _FILES_A_THREAD)
+        yield (
+            f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{HEIGHT - _BOTTOM}" stroke="#d0d7de" '
+            'stroke-dasharray="3 3"/>'
+        )
+
+
+def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
+    """Where the server scanned its files with another number of threads than at the point before."""
+    before = None
+    for tables, runs in curve.points:
+        threads = max((run.scan_threads for run in runs if run.scan_threads is not None), default=None)
+        if threads is not None and threads != before:
+            y = frame.y(max(run.startup_s or 0.0 for run in runs)) - 8
+            told = f"{threads} thread{'s' if threads > 1 else ''}"
+            yield f'<text x="{frame.x(tables) - 4:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{told}</text>'
+        before = threads or before
+
+
+# Stacks as a flame graph: a row for each depth, as wide as often seen, the phases from left to right. Plain SVG.
+
+_WIDTH, _ROW, _HEAD = 1200, 17, 34
+_LETTER = 6.2
+"""Width of one at this font size, about."""
+_LEAST_WIDTH = 0.4
+"""What is narrower cannot be seen."""
+_PHASES = ("#9ec5fe", "#c5b3f0", "#a3d9b1", "#f2c2d8", "#b8d8e8", "#d5d8a8")
+_FRAMES = ("#ffd8a8", "#ffc078", "#ffe3b3", "#fcd19c", "#f9c58d", "#ffdfb8")
+
+
+@dataclass
+class _Node:
+    name: str
+    count: int = 0
+    below: dict[str, _Node] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        return 1 + max((one.depth for one in self.below.values()), default=0)
+
+
+def flame(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[str]) -> str:
+    """Read from above: the phase, the thread, and what called what. A tooltip has the whole name, the count,
+    and the share."""
+    root = _tree(folded)
+    if root.count < LEAST_SAMPLES:
+        title += f" (no shares: they need {LEAST_SAMPLES} samples)"
+    height = _HEAD + root.depth * _ROW + 8
+    parts = "".join(_drawn(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
+        f'font-family="monospace" font-size="10.5" fill="#1f2328" role="img" aria-label="{escape(title)}">'
+        f'<rect class="paper" width="{_WIDTH}" height="{height}" fill="#fff"/>'
+        f'<text class="head" x="8" y="21" font-size="14" font-weight="bold" font-family="sans-serif">{escape(title)}'
+        f"</text>{parts}</svg>\n"
+    )
+
+
+def _tree(folded: Mapping[tuple[str, ...], int]) -> _Node:
+    root = _Node("all")
+    for names, count in folded.items():
+        node = root
+        node.count += count
+        for name in names:
+            node = node.below.setdefault(name, _Node(name))
+            node.count += count
+    return root
+
+
+def _drawn(node: _Node, x: float, unit: float, row: int, whole: int, phases: Sequence[str]) -> Iterator[str]:
+    width = node.count * unit
+    if width < _LEAST_WIDTH:
+        return
+    y = _HEAD + row * _ROW
+    counted = f"{node.count} of {whole}"
+    told = escape(f"{node.name}: {counted}{f', {share(node.count, whole)}' if whole >= LEAST_SAMPLES else ''}")
+    yield (
+        f'<g><title>{told}</title><rect x="{x:.1f}" y="{y}" width="{max(_LEAST_WIDTH, width - 0.5):.1f}" '
+        f'height="{_ROW - 1}" rx="1" fill="{_colour(node.name, row, phases)}"/>{_label(node.name, x, y, width)}</g>'
+    )
+    for one in sorted(node.below.values(), key=lambda one: _place(one.name, row, phases)):
+        yield from _drawn(one, x, unit, row + 1, whole, phases)
+        x += one.count * unit
+
+
+def _label(name: str, x: float, y: float, width: float) -> str:
+    room = int((width - 6) / _LETTER)
+    if room < 3:
+        return ""
+    shown = name if len(name) <= room else f"{name[: room - 1]}\u2026"
+    return f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(shown)}</text>'
+
+
+def _place(name: str, row: int, phases: Sequence[str]) -> tuple[int, str]:
+    """Phases as they come, what they hold by name."""
+    return (phases.index(name) if row == 0 and name in phases else len(phases), name)
+
+
+def _colour(name: str, row: int, phases: Sequence[str]) -> str:
+    """The same function has the same colour in every picture."""
+    if row == 0:
+        return "#d0d7de"
+    if row == 1 and name in phases:
+        return _PHASES[phases.index(name) % len(_PHASES)]
+    return "#d8dee4" if row == 2 else _FRAMES[crc32(name.encode()) % len(_FRAMES)]
+
+
+# What is the page made of? Sections of charts and tables, which its template knows how to write.
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line of a legend."""
+
+    css: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    key: str
+    title: str
+    svg: Markup
+    legend: tuple[Mark, ...] = ()
+    notes: tuple[str, ...] = ()
+    wide: bool = False
+    """Does not grow with the window: it scrolls in a box of its own."""
+    kind: str = field(default="chart", init=False)
+
+
+@dataclass(frozen=True)
+class Grid:
+    key: str
+    table: Table
+    kind: str = field(default="table", init=False)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Charts of one kind beside each other, with one legend."""
+
+    key: str
+    title: str
+    charts: tuple[Chart, ...]
+    legend: tuple[Mark, ...] = ()
+    notes: tuple[str, ...] = ()
+    kind: str = field(default="panels", init=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Shown when it is asked for."""
+
+    summary: str
+    parts: tuple[Chart | Grid | Panels, ...]
+    kind: str = field(default="fold", init=False)
+
+
+Part = Chart | Grid | Fold | Panels
+
+
+@dataclass(frozen=True)
+class Section:
+    key: str
+    title: str
+    parts: tuple[Part, ...]
+    lead: str = ""
+
+
+def grids(key: str, *tables: Table | None) -> tuple[Grid, ...]:
+    found = [table for table in tables if table is not None]
+    return tuple(Grid(f"{key}-table-{number}", table) for number, table in enumerate(found, 1))
+
+
+START, END = 0.6, 84.0
+"""Of a horizontal axis, in percent: right of it there is room for a figure."""
+COLOURS = 8
+"""So many kinds have one of their own; then the same come again, hatched."""
+LINES = 6
+"""The same of lines and signs."""
+_SHAPES = (
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z",
+    "M-3.6-3.6h7.2v7.2h-7.2Z",
+    "M0-5L4.6 3.4h-9.2Z",
+    "M0-5.2L4.6 0L0 5.2L-4.6 0Z",
+)
+DARK = "hatch-line dark"
+"""Over colours that are the same in light and dark."""
+Said = str | int | float
+
+
+def element(name: str, *inner: str, **attributes: Said) -> Markup:
+    """`class_` is class, `stroke_width` is stroke-width; whatever is no markup yet is escaped."""
+    told = (Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _said(attributes[key])) for key in attributes)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(told), Markup("").join(inner))
+
+
+def _said(value: Said) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def percent(value: float) -> str:
+    return f"{_said(float(value))}%"
+
+
+def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[Markup]) -> Markup:
+    """One that says what it shows to those who do not see it; its figures are in a table beside it."""
+    return element(
+        "svg",
+        element("title", title, id=f"{key}-title"),
+        element("desc", told, id=f"{key}-desc"),
+        *parts,
+        class_="chart",
+        role="img",
+        aria_labelledby=f"{key}-title {key}-desc",
+        width="100%",
+        height=height,
+    )
+
+
+def text(x: float, y: float, said: str, **attributes: Said) -> Markup:
+    return element("text", said, x=percent(x), y=y, **attributes)
+
+
+def line(from_: tuple[float, float], to: tuple[float, float], **attributes: Said) -> Markup:
+    return element("line", x1=percent(from_[0]), y1=from_[1], x2=percent(to[0]), y2=to[1], **attributes)
+
+
+def box(x: tuple[float, float], y: tuple[float, float], *inner: Markup, **attributes: Said) -> Markup:
+    """From `x` to `x`, from `y` to `y`."""
+    width, height = percent(max(0.0, x[1] - x[0])), max(0.0, y[1] - y[0])
+    return element("rect", *inner, x=percent(x[0]), y=y[0], width=width, height=height, **attributes)
+
+
+def mark(x: float, y: float, shape: int, told: str, **attributes: Said) -> Markup:
+    """A small sign of its own for each of four kinds."""
+    sign = element("path", element("title", told), d=_SHAPES[shape % len(_SHAPES)], **attributes)
+    return element("svg", sign, x=percent(x), y=y, overflow="visible")
+
+
+def whisker(axis: Ruler, y: float, low: float, high: float) -> list[Markup]:
+    start, end = axis.at(low), axis.at(high)
+    ends = [line((x, y - 5), (x, y + 5), class_="whisker") for x in (start, end)]
+    return [line((start, y), (end, y), class_="whisker"), *ends]
+
+
+def grid(axis: Ruler, bottom: float, unit: str) -> list[Markup]:
+    """Lines from the top to the numbers below, the last of which names the unit."""
+    drawn = []
+    for value in axis.ticks():
+        x = axis.at(value)
+        drawn.append(line((x, 0), (x, bottom), class_="grid"))
+        anchor = "start" if value == 0 else "middle"
+        drawn.append(text(x, bottom + 16, f"{value:,.6g}", text_anchor=anchor, class_="tick"))
+    return [*drawn, text(axis.at(axis.ticks()[-1]), bottom + 16, unit, dx=28, class_="tick")]
+
+
+def along(points: Sequence[tuple[float, float]], *, size: tuple[float, float], **attributes: Said) -> Markup:
+    """A path in a field of this size, stretched to the picture's width; its stroke is not."""
+    d = "".join(f"{'L' if number else 'M'}{_said(x)} {_said(y)}" for number, (x, y) in enumerate(points))
+    return element("path", d=d, vector_effect="non-scaling-stroke", **attributes) if size[0] and points else Markup("")
+
+
+def panel(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Markup:
+    """Units of its own across, which are stretched to the picture's width."""
+    return element(
+        "svg", *inner, x="0", y=y, width="100%", height=size[1], viewBox=f"0 0 {size[0]:g} {size[1]:g}",
+        preserveAspectRatio="none",
+    )  # fmt: skip
+
+
+def frame(axis: Ruler, top: float, height: float, *, told: str) -> list[Markup]:
+    """Of a panel: what its upper line is, that line, and the one below."""
+    return [
+        text(START, top - 7, told, dx=2, class_="tick"),
+        line((axis.start, top), (axis.end, top), class_="grid"),
+        line((axis.start, top + height), (axis.end, top + height), class_="ground"),
+    ]
+
+
+def hatches(key: str, *, css: str = "hatch-line") -> Markup:
+    """For kinds that the colours do not suffice for, and warm starts: lines across."""
+    stripes = element("path", d="M0 0V6", class_=css)
+    tile = element(
+        "pattern",
+        stripes,
+        id=f"{key}-hatch",
+        width=5,
+        height=5,
+        patternUnits="userSpaceOnUse",
+        patternTransform="rotate(45)",
+    )
+    return element("defs", tile)
+
+
+def hatched(key: str) -> str:
+    return f"url(#{key}-hatch)"
+
+
+# One figure for each of several things, as bars below one another: the part that such charts share.
+
+_NAME, _BAR, _BETWEEN = 19, 14, 8
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    """Empty for one that belongs to the row above."""
+    value: float
+    told: str
+    """The figure, as it stands at the bar's end."""
+    css: str = "v0"
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    key: str
+    title: str
+    unit: str
+    line: float | None = None
+    """A value that all are held against."""
+    legend: tuple[Mark, ...] = ()
+    notes: tuple[str, ...] = ()
+    end: float = END
+    """Of the axis, in percent: what is told at a bar's end has the rest."""
+
+
+def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
+    if not rows:
+        return None
+    most = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
+    scale = ruler(most, start=START, end=about.end)
+    parts: list[Markup] = []
+    y = 0.0
+    for row in rows:
+        if row.name:
+            parts.append(text(0, y + 13, row.name, class_="row-name"))
+            y += _NAME
+        parts.append(box((scale.at(0), scale.at(row.value)), (y, y + _BAR), class_=f"bar {row.css}"))
+        if row.low is not None and row.high is not None:
+            parts += whisker(scale, y + _BAR / 2, max(0.0, row.low), row.high)
+        if about.line is not None:
+            x = scale.at(about.line)
+            parts.append(line((x, y - 2), (x, y + _BAR + 2), class_="held-against"))
+        end = scale.at(max(row.value, row.high or 0.0, about.line or 0.0))
+        parts.append(text(end, y + _BAR - 2.5, row.told, dx=8, class_="value"))
+        y += _BAR + _BETWEEN
+    told = "; ".join(f"{row.name} {row.told}".strip() for row in rows)
+    drawing = picture(
+        about.key, title=about.title, told=told, height=y + 24, parts=[*grid(scale, y, about.unit), *parts]
+    )
+    return Chart(about.key, about.title, drawing, about.legend, about.notes)
+
+
+# Which colour has a phase? Always the same, in every chart; hatched where another phase has it without.
+
+# Those that take long have the colours that differ most.
+_COLOURED = (
+    phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
+    phase_names.DICTIONARY, phase_names.REST, phase_names.UNDO_AND_TEMP, phase_names.UNNAMED,
+    phase_names.BUFFER_POOL, phase_names.PROCESS_START, phase_names.SYSTEM_FILES, phase_names.UPGRADE,
+    phase_names.BINLOG_RECOVERY, phase_names.FIRST_QUERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD,
+)  # fmt: skip
+
+
+def colour_of(phase: str) -> tuple[int, bool]:
+    """Which, and whether it is hatched. Phases that no line parts have that of the first."""
+    first, joined, _ = phase.partition(phase_names.JOIN)
+    number = _COLOURED.index(first) if first in _COLOURED else _COLOURED.index(phase_names.UNNAMED)
+    return number % COLOURS, bool(joined) != (number >= COLOURS)
+
+
+def legend(names: Iterable[str]) -> tuple[Mark, ...]:
+    return tuple(Mark(_css(name), name) for name in names)
+
+
+def _css(name: str) -> str:
+    number, hatched = colour_of(name)
+    return f"swatch p{number}{' hatched dark' if hatched else ''}"

@@ -1,0 +1,136 @@
+"""How did a start go on? What was read each second, and who had the CPU, with the phases behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median_low
+
+from markupsafe import Markup
+
+from recovery.analysis.phase_names import in_order
+from recovery.model import Run, Session, Timeline, Verdict
+from recovery.report import format as fmt
+from recovery.report.format import Ruler, exact_ruler, ruler
+from recovery.report.html import svg
+from recovery.report.html.svg import Chart, Fold, Mark, Part, colour_of, legend
+
+_BAND, _PANEL, _HEAD = 9.0, 64.0, 24.0
+_FIELD = 1000.0
+"""Units across a panel, which is stretched."""
+_MOST_STEPS = 160
+Rates = list[tuple[float, float, float]]
+"""From, to, and how much a second."""
+
+
+def timelines(session: Session) -> tuple[Part, ...]:
+    """One median run of each version and variant; the others folded."""
+    told = [run for run in session.runs if run.timeline is not None and len(run.timeline.at_s) > 1]
+    shown = {run.number for run in _medians(told)}
+    others = tuple(timeline_chart(run) for run in told if run.number not in shown)
+    fold = (Fold(f"The other runs: {len(others)}", others),) if others else ()
+    return (*(timeline_chart(run) for run in told if run.number in shown), *fold)
+
+
+def _medians(told: Sequence[Run]) -> list[Run]:
+    cells: dict[tuple[str, str], list[Run]] = {}
+    for run in told:
+        if run.verdict is Verdict.MEASURED and run.startup_s is not None:
+            cells.setdefault((run.version, run.variant), []).append(run)
+    middles = {key: median_low([run.startup_s or 0.0 for run in runs]) for key, runs in cells.items()}
+    return [next(run for run in runs if run.startup_s == middles[key]) for key, runs in cells.items()]
+
+
+def timeline_chart(run: Run) -> Chart:
+    key = f"timeline-{run.number}"
+    looks = run.timeline or Timeline(())
+    end = max(looks.at_s[-1], *(phase.end_s for phase in run.phases), 0.0) if looks.at_s else 0.0
+    across = exact_ruler(end or 1.0, start=svg.START, end=100 - svg.START)
+    parts, y = _phases(run, across, key), _BAND + 4
+    reads = rates(looks.at_s, [value / 1e6 for value in looks.read_bytes])
+    server, others = rates(looks.at_s, looks.cpu_s), rates(looks.at_s, looks.others_cpu_s)
+    if reads:
+        parts += _panel(across, y, "read, MB/s", [(reads, "area reads"), (reads, "curve reads")])
+        y += _HEAD + _PANEL
+    if server or others:
+        lines = [(server, "area server"), (server, "curve server"), (others, "curve others")]
+        parts += _panel(across, y, "CPUs in use", lines)
+        y += _HEAD + _PANEL
+    most = f"most read {max((rate for *_, rate in reads), default=0):.0f} MB/s" if reads else "reads were not told"
+    title = f"{run.version} {run.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
+    drawing = svg.picture(
+        key,
+        title=title,
+        told=f"Timeline of the start: {most}.",
+        height=y + 26,
+        parts=[svg.hatches(key, css=svg.DARK), *_shades(run, across, y), *svg.grid(across, y, "s"), *parts],
+    )
+    return Chart(key, title, drawing, _legend(run, reads=bool(reads), server=bool(server), others=bool(others)))
+
+
+def _legend(run: Run, *, reads: bool, server: bool, others: bool) -> tuple[Mark, ...]:
+    told = [
+        (reads, Mark("stroke reads", "read for the server")),
+        (server, Mark("stroke server", "CPU of the server")),
+        (others, Mark("stroke others", "CPU of others")),
+    ]
+    return (*(mark for there, mark in told if there), *legend(in_order(phase.name for phase in run.phases)))
+
+
+def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
+    """Between looks, the first of them at exec, when nothing was counted yet; several are taken together where there
+    are more than a picture can show."""
+    looks = [(0.0, 0.0), *zip(at_s, counted, strict=False)] if counted else []
+    every = max(1, len(looks) // _MOST_STEPS)
+    kept = [*looks[:-1:every], *looks[-1:]]
+    return [
+        (before, after, max(0.0, (more - less) / (after - before)))
+        for (before, less), (after, more) in pairwise(kept)
+        if after > before
+    ]
+
+
+def _panel(across: Ruler, y: float, name: str, lines: Sequence[tuple[Rates, str]]) -> list[Markup]:
+    most = max((rate for found, _ in lines for *_, rate in found), default=0.0)
+    up = ruler(most or 1.0, start=_PANEL, end=0.0)
+    top = y + _HEAD
+    x = _stretched(across)
+    inner = [_drawn(found, x, up, css) for found, css in lines if found]
+    told = f"{name}; the upper line is {up.most:,.6g}"
+    return [*svg.frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]
+
+
+def _stretched(across: Ruler) -> Callable[[float], float]:
+    return lambda value: across.at(value) * _FIELD / 100
+
+
+def _drawn(found: Rates, x: Callable[[float], float], up: Ruler, css: str) -> Markup:
+    """Steps: what is known is how much there was between two looks."""
+    points = [(x(at), up.at(rate)) for before, after, rate in found for at in (before, after)]
+    if css.startswith("area"):
+        points = [(points[0][0], up.at(0)), *points, (points[-1][0], up.at(0))]
+    return svg.along(points, size=(_FIELD, _PANEL), class_=css)
+
+
+def _phases(run: Run, across: Ruler, key: str) -> list[Markup]:
+    parts = []
+    for phase in run.phases:
+        number, hatched = colour_of(phase.name)
+        sides, rows = (across.at(phase.start_s), across.at(phase.end_s)), (0.0, _BAND)
+        told = svg.element("title", f"{phase.name}: {fmt.seconds(phase.end_s - phase.start_s)} s")
+        parts.append(svg.box(sides, rows, told, class_=f"phase p{number}"))
+        if hatched:
+            parts.append(svg.box(sides, rows, fill=svg.hatched(key)))
+    return parts
+
+
+def _shades(run: Run, across: Ruler, bottom: float) -> list[Markup]:
+    """The phases, faint, behind what happened in them."""
+    return [
+        svg.box(
+            (across.at(phase.start_s), across.at(phase.end_s)),
+            (_BAND, bottom),
+            class_=f"shade p{colour_of(phase.name)[0]}",
+        )
+        for phase in run.phases
+    ]

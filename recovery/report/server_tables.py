@@ -1,0 +1,152 @@
+"""What went on in the server and its clients meanwhile? Table cache, storage, locks, CPUs: means of each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+
+from recovery.analysis.summary import by_cell, cell_words, figure_value, figures_about, means, names_taken
+from recovery.model import Quantity, Run, Session, Table, Verdict, Wait, quantity
+from recovery.report import format as fmt
+from recovery.report.format import beside, explained
+
+Means = dict[str, dict[tuple[str, str], float | None]]
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "Table cache": (
+        "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "table_open_cache_overflows_per_s",
+        "table_open_cache_hit_share", "load_table_open_cache_hits_per_s", "load_table_open_cache_misses_per_s",
+        "load_table_open_cache_hit_share", "opened_tables_per_s", "opened_table_definitions_per_s",
+        "table_open_cache_active_instances",
+    ),
+    "Redo log and storage": (
+        "redo_bytes_per_commit", "redo_bytes_per_s", "fsyncs_per_commit", "fsyncs_per_s", "pending_fsyncs",
+        "written_bytes_per_s", "read_bytes_per_s", "device_reads_per_s", "device_reads_per_query",
+        "device_writes_per_s", "buffer_pool_reads_per_s", "dirty_pages", "checkpoint_age_bytes", "history_list_length",
+    ),
+    "Locks and waits": (
+        "row_lock_waits_per_s", "row_lock_wait_ms", "mutex_spin_rounds_per_query", "mutex_os_waits_per_s",
+        "rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s", "threads_running",
+    ),
+    "CPUs and clients": (
+        "server_cpus", "client_cpus", "others_cpus", "steal_cpus", "server_cpu_us_per_query", "resident_bytes",
+        "client_errors", "polls_per_s", "poll_mean_ms",
+    ),
+    "Latency and transactions": (
+        "tps", "errors_per_transaction", "questions_per_s", "rows_changed_per_s", "latency_p50_ms", "latency_p999_ms",
+        "latency_max_ms",
+    ),
+}  # fmt: skip
+_REST = "Other figures"
+
+
+def inside_tables(session: Session) -> Iterator[Table]:
+    """Of what was taken and is not in all of the tables before."""
+    before = [{name, *(about.name for about in beside(session, name))} for name in figures_about(session)]
+    shown = set.intersection(*before)
+    found: Means = {name: means(session, name) for name in names_taken(session) if name not in shown}
+    placed = {name for names in FAMILIES.values() for name in names}
+    rest = tuple(name for name in found if name not in placed)
+    for title, names in (*FAMILIES.items(), (_REST, rest)):
+        told = [quantity(name) for name in names if name in found]
+        if told:
+            yield _table(session, title, told, found)
+
+
+def _table(session: Session, title: str, told: Sequence[Quantity], found: Means) -> Table:
+    """What is nowhere anything but zero is said in a note."""
+    some = [about for about in told if any(found[about.name].values())]
+    rows = [
+        (version, variant)
+        for version in session.versions
+        for variant in session.variants
+        if any(found[about.name].get((version, variant)) is not None for about in told)
+    ]
+    nowhere = [about.title for about in told if about not in some]
+    return Table(
+        title=f"{title}, means",
+        headers=("version", "cell", *(about.title for about in some)),
+        rows=tuple(
+            (
+                key[0],
+                cell_words(session, key[1]),
+                *(fmt.column(about, found[about.name].get(key)) for about in some),
+            )
+            for key in (rows if some else ())
+        ),
+        numeric=(False, False, *(True,) * len(some)),
+        notes=(
+            *(note for note in (explained(some),) if note),
+            *((f"Zero in every cell: {', '.join(nowhere)}.",) if nowhere else ()),
+        ),
+        keys=2,
+    )
+
+
+# What did the server's threads wait for most, in each cell? By the server's own counts.
+
+_MOST = 3
+"""Of each source; report.json has ten."""
+_TOLD = (
+    "While it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: every passage is counted, not "
+    "only waits; seconds: of all threads together, where they are told."
+)
+
+
+def waits_table(session: Session) -> Table | None:
+    """None where nobody waited, or no server told."""
+    found = {key: run for key, runs in by_cell(session).items() if (run := _counted(runs) or _median(session, runs))}
+    rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _most(run.waits)]
+    if not rows:
+        return None
+    return Table(
+        title="What was waited for most",
+        headers=("version", "cell", "by", "what", "waits", "seconds"),
+        rows=tuple(
+            (version, cell, wait.source, wait.name, fmt.count(wait.count), _seconds(wait))
+            for version, _, cell, wait in rows
+        ),
+        numeric=(False, False, False, False, True, True),
+        notes=(*_from(tuple(found.values())), _TOLD),
+        keys=4,
+    )
+
+
+def _from(runs: Sequence[Run]) -> Iterator[str]:
+    counted = len([run for run in runs if run.counted_waits])
+    if counted:
+        yield (
+            "Of that run of each cell in which all waits were counted (WAITS=1), and which is in no mean: to count "
+            "costs by itself, most where a lock is taken most often."
+        )
+    if counted < len(runs):
+        yield (
+            f"Of the median run of each {'other ' if counted else ''}cell: of mutexes servers since 5.7 tell nothing "
+            "by themselves; WAITS=1 counts them."
+        )
+
+
+def _counted(runs: tuple[Run, ...]) -> Run | None:
+    return next((run for run in runs if run.counted_waits), None)
+
+
+def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
+    counted = [
+        (value, run)
+        for run in runs
+        if run.verdict is Verdict.MEASURED and (value := figure_value(session, run)) is not None
+    ]
+    if not counted:
+        return None
+    middle = median_low([value for value, _ in counted])
+    return next(run for value, run in counted if value == middle)
+
+
+def _most(waits: tuple[Wait, ...]) -> Iterator[Wait]:
+    """They are stored in their order."""
+    for source in dict.fromkeys(wait.source for wait in waits):
+        yield from [wait for wait in waits if wait.source == source and wait.count][:_MOST]
+
+
+def _seconds(wait: Wait) -> str:
+    return fmt.ABSENT if wait.wait_s is None else fmt.timed(wait.wait_s)

@@ -1,0 +1,639 @@
+"""Where did the time go? Versions by phases, mean seconds over the measured runs, and the share that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from recovery.analysis.growth import MOST_OFF, TEST_NEEDS, Curve, HeldOut, curves, predicted_at
+from recovery.analysis.phase_names import JOIN, UNNAMED, in_order, named_share, seconds_by_name
+from recovery.analysis.stacks import LEAST_SAMPLES, MOST_HOT, share
+from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, Fit, Prediction
+from recovery.analysis.summary import cell_words, mean, measured_by, summarised
+from recovery.analysis.warm import Evidence, evidence
+from recovery.model import Cache, Chain, Floor, Phase, Run, Session, Table, Verdict, is_second_start
+from recovery.report import format as fmt
+from recovery.report.settings_tables import grouped
+
+# How far above what the storage allows does each server start? Its cold start beside the plain reads.
+
+_NEARLY_ALL = 0.99
+"""Of the files: who reads so many reads them all, but for one that was dropped or made meanwhile."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A cold start, held against plain reads of the same files."""
+
+    floor: Floor
+    variant: str
+    startup_s: float | None
+    """The mean; None where none was measured."""
+    reads_all: bool | None
+    """Each of the files; None where it was not traced."""
+
+    @property
+    def over_one(self) -> float | None:
+        return self._over(self.floor.one_thread_s)
+
+    @property
+    def over_many(self) -> float | None:
+        return self._over(self.floor.many_threads_s)
+
+    @property
+    def is_floor(self) -> bool:
+        """Not for a start that was shorter, or needs to read less."""
+        return self.over_many is not None and self.over_many >= 1 and self.reads_all is not False
+
+    def _over(self, floor_s: float) -> float | None:
+        """The one page of a general tablespace is no floor for anything."""
+        return self.startup_s / floor_s if self.startup_s is not None and floor_s and self.floor.files > 1 else None
+
+
+def held(session: Session) -> Iterator[Held]:
+    """One for each cold variant over files whose floor was measured."""
+    middles = {(one.version, one.variant): one.mean_s for one in summarised(session)} if session.floors else {}
+    cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    for floor in session.floors:
+        for variant in floor.variants:
+            if Cache.COLD.begins(variant):
+                key = (floor.version, variant)
+                yield Held(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
+
+
+def _reads_all(runs: tuple[Run, ...], floor: Floor) -> bool | None:
+    read = mean(run.tablespaces_read for run in runs)
+    return None if read is None else read >= _NEARLY_ALL * floor.files
+
+
+def floor_table(session: Session) -> Table | None:
+    """None where it was not asked for, or no cold start is there to be held against it."""
+    found = tuple(held(session))
+    if not found:
+        return None
+    many = max(floor.threads for floor in session.floors)
+    return Table(
+        title="The floor: the same files, cold, read by a plain program, seconds",
+        headers=(
+            "version",
+            "variant",
+            "files",
+            "1 thread",
+            f"{many} threads",
+            "opened",
+            "startup",
+            "/ 1 thread",
+            f"/ {many}",
+        ),
+        rows=tuple(map(_floor_row, found)),
+        numeric=(False, False, *(True,) * 7),
+        notes=(
+            "1 thread, many: the first page of every table's file, read once by the order of inodes; opened: each "
+            f"merely opened, by one thread. Each was measured {_times(session)}, under the limits of the session. "
+            "startup: the mean; then its ratio to either.",
+            *no_floor(found),
+        ),
+        keys=2,
+    )
+
+
+def no_floor(found: Iterable[Held]) -> tuple[str, ...]:
+    """Of whom not: those that were measured, and need not read all that the floor reads."""
+    names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
+    return (f"No floor for {', '.join(names)}: not every file is read, or the start was shorter.",) if names else ()
+
+
+def _times(session: Session) -> str:
+    times = min(floor.times for floor in session.floors)
+    return "once" if times == 1 else f"{times} times, and the shortest counts"
+
+
+def _floor_row(one: Held) -> tuple[str, ...]:
+    floor = one.floor
+    return (
+        floor.version,
+        one.variant,
+        fmt.count(floor.files),
+        fmt.seconds(floor.one_thread_s),
+        fmt.seconds(floor.many_threads_s),
+        fmt.seconds(floor.open_s),
+        fmt.seconds(one.startup_s),
+        fmt.ratio(one.over_one),
+        fmt.ratio(one.over_many),
+    )
+
+
+# In which functions was the server most often? Those on top of its stacks, for each run that was looked into.
+
+
+def hottest_tables(session: Session) -> tuple[Table, ...]:
+    """What its columns mean is said below the last."""
+    runs = [run for run in session.runs if run.hottest]
+    return tuple(_hottest_table(session, run, tuple(_notes(runs)) if run is runs[-1] else ()) for run in runs)
+
+
+def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
+    of = run.hottest[0].of
+    return Table(
+        title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
+        f"{fmt.count(of)} stacks by {run.sampled_by}",
+        headers=("function", "self", "in all"),
+        rows=tuple((one.function, share(one.on_top, one.of), share(one.within, one.of)) for one in run.hottest),
+        numeric=(False, True, True),
+        notes=notes,
+    )
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    perf = "; as `perf top` has it" if any(run.sampled_by == "perf" for run in runs) else ""
+    yield (
+        "self: of the stacks of threads that did not wait, those with this function on top, so that it was at work "
+        f"itself{perf}; in all: with what it had called, too. The {MOST_HOT} most often on top, at most."
+    )
+    if any(run.hottest[0].of < LEAST_SAMPLES for run in runs):
+        yield f"A share needs {LEAST_SAMPLES} samples; of fewer the counts are given."
+    if any(one.function.startswith("[") for run in runs for one in run.hottest):
+        yield "[file]: functions for which that file has no symbol, all together."
+
+
+def phase_table(session: Session) -> Table | None:
+    """None where no run has phases: sessions of older tools have none."""
+    found = [
+        ((version, variant), starts)
+        for version, variant, runs in measured_by(session)
+        if (starts := [run.phases for run in runs if run.phases])
+    ]
+    if not found:
+        return None
+    title = "Where the time went, mean seconds"
+    measured = tuple(run for _, _, runs in measured_by(session) for run in runs)
+    return phases_by(title, ("version", "variant"), found, notes=(*_beside(measured), *_held(measured)))
+
+
+def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
+    """Mean seconds of each phase by version and variant; without those of which no run has phases."""
+    found = {}
+    for version, variant, runs in measured_by(session):
+        starts = [seconds_by_name(run.phases) for run in runs if run.phases]
+        means = {name: _mean_of(starts, name) or 0.0 for name in in_order(name for start in starts for name in start)}
+        if means:
+            found[version, variant] = means
+    return found
+
+
+def phases_by(
+    title: str,
+    headers: tuple[str, ...],
+    rows: Sequence[tuple[tuple[str, ...], Sequence[tuple[Phase, ...]]]],
+    *,
+    notes: tuple[str, ...] = (),
+) -> Table:
+    """A row for each group of starts, a column for each phase that any of them has. What a start has not is 0 of its
+    group's mean, and `-` where no start of the group has it."""
+    names = in_order(phase.name for _, starts in rows for phases in starts for phase in phases)
+    return Table(
+        title=title,
+        headers=(*headers, *names, "named"),
+        rows=tuple(
+            (*key, *_means([seconds_by_name(phases) for phases in starts], names), _share(starts))
+            for key, starts in rows
+        ),
+        numeric=(*(False,) * len(headers), *(True,) * (len(names) + 1)),
+        notes=(*_explained(names), *notes),
+        keys=len(headers),
+    )
+
+
+def _means(starts: Sequence[dict[str, float]], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(fmt.seconds(_mean_of(starts, name)) for name in names)
+
+
+def _mean_of(starts: Sequence[dict[str, float]], name: str) -> float | None:
+    return mean(start.get(name, 0.0) for start in starts) if any(name in start for start in starts) else None
+
+
+def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
+    share = mean(named_share(phases) for phases in starts)
+    # Rounded down: 100 % is said only of what has a name to its last line.
+    return fmt.ABSENT if share is None else f"{int(share * 1000) / 10:g} %"
+
+
+def _explained(names: Sequence[str]) -> tuple[str, ...]:
+    notes = ["named: the share of the startup that lines of the log bound and give a name."]
+    if any(JOIN in name for name in names):
+        notes.append("a + b: no line of the log parts the two.")
+    if UNNAMED in names:
+        notes.append("unnamed: between two lines that do not tell what was done.")
+    return tuple(notes)
+
+
+def _beside(runs: Sequence[Run]) -> Iterator[str]:
+    each = [seconds_by_name(run.beside) for run in runs]
+    for name in in_order(name for found in each for name in found):
+        seen = [found[name] for found in each if name in found]
+        yield (
+            f"Beside the start, in a thread of the server's own, {name} in {len(seen)} runs: until the ready line "
+            f"{fmt.seconds(min(seen))} to {fmt.seconds(max(seen))} s."
+        )
+
+
+def _held(runs: Iterable[Run]) -> tuple[str, ...]:
+    held = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
+    if not held:
+        return ()
+    numbers = ", ".join(str(number) for number, _ in held)
+    return (
+        f"The server held lines of its log back, by {fmt.seconds(max(seconds for _, seconds in held))} s at most, "
+        f"in run {numbers}: these starts go by its own stamps.",
+    )
+
+
+# How does the startup grow with the number of tables? Every point, what goes through them, and what that predicts.
+
+
+def scale_tables(session: Session) -> tuple[Table, ...]:
+    drawn = curves(session)
+    if not drawn:
+        return ()
+    fitted = [(curve, curve.fit) for curve in drawn if curve.fit is not None]
+    tested = [(curve, found) for curve in drawn if (found := curve.held_out) is not None]
+    asked = predicted_at(session)
+    return (
+        _growth(drawn),
+        *((_forms(fitted),) if fitted else ()),
+        *((_tested(tested),) if tested else ()),
+        *((_predicted(fitted, asked),) if fitted and asked is not None else ()),
+    )
+
+
+def _growth(drawn: tuple[Curve, ...]) -> Table:
+    return Table(
+        title="Startup against the number of tables, seconds",
+        headers=(
+            "version", "variant", "tables", "runs", "mean", "min", "max", "ms a table", "ms added", "off line",
+            "threads",
+        ),
+        rows=tuple(row for curve in drawn for row in _growth_rows(curve)),
+        numeric=(False, False, *(True,) * 9),
+        notes=(
+            "ms a table: the mean over the number of tables; ms added: by each further table since the point before; "
+            "off line: by how much the mean lies above the straight line through all points; threads: with which the "
+            "server scanned its files, where its log tells.",
+            *_lacking(drawn),
+        ),
+        keys=3,
+    )  # fmt: skip
+
+
+def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
+    before: tuple[int, float] | None = None
+    for tables, runs in curve.points:
+        times = [run.startup_s for run in runs if run.startup_s is not None]
+        middle = mean(times)
+        line = curve.fit.line_at(tables) if curve.fit else None
+        threads = {run.scan_threads for run in runs if run.scan_threads is not None}
+        yield (
+            curve.version,
+            curve.variant,
+            fmt.count(tables),
+            fmt.count(len(times)),
+            fmt.seconds(middle),
+            fmt.seconds(min(times, default=None)),
+            fmt.seconds(max(times, default=None)),
+            fmt.ABSENT if middle is None else f"{1000 * middle / tables:.3f}",
+            _added(before, tables, middle),
+            fmt.ABSENT if middle is None or not line else _percent_change(middle / line - 1),
+            ", ".join(map(str, sorted(threads))) or fmt.ABSENT,
+        )
+        before = None if middle is None else (tables, middle)
+
+
+def _added(before: tuple[int, float] | None, tables: int, middle: float | None) -> str:
+    if before is None or middle is None or tables == before[0]:
+        return fmt.ABSENT
+    return f"{1000 * (middle - before[1]) / (tables - before[0]):.3f}"
+
+
+def _lacking(drawn: tuple[Curve, ...]) -> Iterator[str]:
+    """What is needed for that which the tables do not have."""
+    needs: dict[str, list[str]] = {}
+    for curve in drawn:
+        if curve.fit is None:
+            missing = (LINE_NEEDS,)
+        else:
+            missing = (
+                *((LACK_OF_FIT_NEEDS,) if curve.fit.lack_of_fit_p is None else ()),
+                *((TEST_NEEDS,) if curve.held_out is None else ()),
+            )
+        for need in missing:
+            needs.setdefault(need, []).append(f"{curve.version} {curve.variant}")
+    for need, names in needs.items():
+        yield f"{', '.join(names)}: {need}."
+
+
+def _percent_change(share: float) -> str:
+    return f"{round(share, 2) + 0.0:+.0%}"
+
+
+def _forms(fitted: Sequence[tuple[Curve, Fit]]) -> Table:
+    return Table(
+        title="How it grows: a straight line where that fits, otherwise piecewise",
+        headers=("version", "variant", "form", "lack of fit", "fixed, s", "+-", "ms a table", "+-"),
+        rows=tuple((curve.version, curve.variant, *_form_row(found)) for curve, found in fitted),
+        numeric=(False, False, False, *(True,) * 5),
+        notes=(
+            "lack of fit: how likely means as far from a straight line are if there is one (F test against the spread "
+            "of repeated runs); under 0.05 the line is rejected.",
+            "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
+            "interval. piecewise: straight between the means; ms a table is that of the last two points.",
+        ),
+        keys=2,
+    )
+
+
+def _form_row(found: Fit) -> tuple[str, ...]:
+    p = "not tested" if found.lack_of_fit_p is None else f"{found.lack_of_fit_p:.2g}"
+    if found.form != LINE:
+        return found.form, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * found.last_slope_s:.4f}", fmt.ABSENT
+    return (
+        found.form,
+        p,
+        fmt.seconds(found.fixed_s),
+        fmt.seconds(found.fixed_error_s),
+        f"{1000 * found.per_table_s:.4f}",
+        f"{1000 * found.per_table_error_s:.4f}",
+    )
+
+
+def _tested(tested: Sequence[tuple[Curve, HeldOut]]) -> Table:
+    return Table(
+        title="The prediction tested: the largest point, from the smaller ones alone",
+        headers=("version", "variant", "tables", "form", "predicted", "interval", "within", "measured", "off"),
+        rows=tuple(_tested_row(curve, found) for curve, found in tested),
+        numeric=(False, False, True, False, *(True,) * 5),
+        notes=(
+            "form: what fits the smaller points; interval: of one more run, 95 %, for a straight line only; within: "
+            "runs inside it; off: by how much the measured mean is above the prediction.",
+        ),
+        keys=2,
+    )
+
+
+def _tested_row(curve: Curve, found: HeldOut) -> tuple[str, ...]:
+    return (
+        curve.version,
+        curve.variant,
+        fmt.count(found.tables),
+        found.form,
+        fmt.seconds(found.predicted.seconds),
+        _interval(found.predicted),
+        fmt.ABSENT if found.inside is None else fmt.of(found.inside, len(found.runs)),
+        fmt.seconds(found.measured_s),
+        fmt.ABSENT if found.off is None else _percent_change(found.off),
+    )
+
+
+def _predicted(fitted: Sequence[tuple[Curve, Fit]], tables: int) -> Table:
+    return Table(
+        title=f"Predicted for {tables:,} tables",
+        headers=("version", "variant", "form", "seconds", "interval", "off at the largest point", "used"),
+        rows=tuple(_predicted_row(curve, found.predict(tables), found.form) for curve, found in fitted),
+        numeric=(False, False, False, *(True,) * 3, False),
+        notes=(
+            "interval: of one more run, 95 %, if the straight line goes on; off at the largest point: as above; used: "
+            f"only if that is at most {MOST_OFF:.0%}.",
+        ),
+        keys=2,
+    )
+
+
+def _predicted_row(curve: Curve, found: Prediction, form: str) -> tuple[str, ...]:
+    tested = curve.held_out
+    return (
+        curve.version,
+        curve.variant,
+        form,
+        fmt.seconds(found.seconds),
+        _interval(found),
+        fmt.ABSENT if tested is None or tested.off is None else _percent_change(tested.off),
+        "not tested" if curve.predicts is None else fmt.yes_or_no(curve.predicts),
+    )
+
+
+def _interval(found: Prediction) -> str:
+    return "-".join(map(fmt.seconds, found.interval)) if found.interval else fmt.ABSENT
+
+
+# What was the server doing? The chains of calls seen most, phase by phase, for each run that was looked into.
+
+MOST_FRAMES = 8
+"""Of a chain: the innermost tell most. The folded file has all."""
+_LEAST_SHARE = 0.05
+"""Of the samples in its phase, for a chain to be told of; and of all samples, for a phase."""
+
+
+def stacks_tables(session: Session) -> tuple[Table, ...]:
+    return tuple(_stacks_table(run) for run in session.runs if run.chains)
+
+
+def flame_of(stacks: str) -> str:
+    """The picture lies beside the file that it is made of."""
+    path = PurePath(stacks)
+    return str(path.with_suffix(".svg")) if path.name else stacks
+
+
+def _stacks_table(run: Run) -> Table:
+    told = [chain for chain in run.chains if _tells(chain, run)]
+    notes = [
+        "samples: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
+        f"{MOST_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The three seen most of "
+        f"each kind of thread in each phase, if in {_LEAST_SHARE:.0%} of its samples, and the phase in as many of all.",
+    ]
+    if any(chain.of < LEAST_SAMPLES for chain in told):
+        notes.append(f"A share needs {LEAST_SAMPLES} samples in the phase; of fewer the counts are given.")
+    if any(frame.startswith("[") for chain in told for frame in chain.frames):
+        notes.append("[file]: a function for which that file has no symbol.")
+    if run.sampled_by == "perf":
+        notes.append("perf sees who has a CPU: time in which the server waits for its storage is not in here.")
+    if run.stacks:
+        notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_of(run.stacks)}.")
+    return Table(
+        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
+        headers=("phase", "samples", "share", "thread", "chain"),
+        rows=tuple(
+            (chain.phase, str(chain.of), share(chain.samples, chain.of, decimals=0), chain.thread, _text(chain))
+            for chain in told
+        ),
+        numeric=(False, True, True, False, False),
+        notes=tuple(notes),
+    )
+
+
+def _tells(chain: Chain, run: Run) -> bool:
+    """Seen often enough, in a phase that is long enough; a main thread that waits while others work tells nothing."""
+    if chain.samples < _LEAST_SHARE * chain.of or chain.of < _LEAST_SHARE * (run.samples or 0):
+        return False
+    return not chain.waits or not any(one.phase == chain.phase and one.thread != chain.thread for one in run.chains)
+
+
+def _text(chain: Chain) -> str:
+    shown = chain.frames[-MOST_FRAMES:]
+    return " > ".join(("...", *shown) if len(shown) < len(chain.frames) else shown)
+
+
+# Why does a start not count as warm, and what does a server read even from a warm cache? Notes under the figures.
+
+
+def warm_notes(session: Session) -> Iterator[str]:
+    """For the table of startups."""
+    starts: dict[tuple[str, str], list[Evidence]] = {}
+    for found in evidence(session):
+        if found.run.verdict is Verdict.MEASURED:
+            starts.setdefault((found.run.version, found.run.variant), []).append(found)
+    if not_warm := [_why(key, group) for key, group in starts.items() if is_second_start(key[1])]:
+        yield from not_warm
+        yield _what_to_do(session)
+    if read := "; ".join(filter(None, (_read(key, group) for key, group in starts.items()))):
+        yield f"Read by warm starts, with their files in the page cache: {read}."
+
+
+def resident_notes(runs: Iterable[Run]) -> Iterator[str]:
+    """For the table of runs."""
+    shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
+    for told, numbers in grouped(shares).items():
+        yield f"Tables' files in the page cache before and after the start: {told}: {numbers}."
+
+
+def _shares(before: float | None, after: float | None) -> str | None:
+    return None if before is None or after is None else f"{_percent_range([before])} and {_percent_range([after])}"
+
+
+def _why(key: tuple[str, str], starts: Sequence[Evidence]) -> str:
+    told = []
+    cold = any(found.cold_bytes for found in starts)
+    read = [(found.run.read_bytes, found.full_bytes) for found in starts if found.run.read_bytes is not None]
+    if shares := [found.shares for found in starts if found.shares is not None]:
+        before, after = map(_percent_range, zip(*shares, strict=True))
+        told.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
+    elif not cold or not read:
+        told.append("nothing tells what was in the page cache before it")
+    if compared := [its / full for its, full in read if full]:
+        told.append(
+            f"it read {_percent_range(compared)} of {'what the cold starts read' if cold else 'the data directory'}"
+        )
+    return f"{' '.join(key)}: {' and '.join(told)}; not counted as warm."
+
+
+def _what_to_do(session: Session) -> str:
+    if session.settings.get("memory_bytes"):
+        return "The limit on memory holds for the page cache too: for warm starts raise MEMORY=."
+    if session.environment.get("idle_pageout"):
+        return "This host takes idle page cache away: for warm starts ask for fewer TABLES=, or use another host."
+    return (
+        "Something else used the page cache, or the data does not fit: for warm starts ask for fewer TABLES=, or use a "
+        "host with more memory."
+    )
+
+
+def _read(key: tuple[str, str], starts: Sequence[Evidence]) -> str | None:
+    """By warm starts, where it is known that the files were in the cache."""
+    runs = [found.run for found in starts if found.shares is not None and Cache.WARM.begins(key[1])]
+    total = mean(run.read_bytes for run in runs)
+    each = mean(run.read_bytes / run.tables for run in runs if run.read_bytes is not None and run.tables)
+    if total is None:
+        return None
+    name = key[0] if key[1] == Cache.WARM else " ".join(key)
+    return f"{name} {fmt.size(round(total))}" + (f" ({fmt.size(round(each))} a table)" if each else "")
+
+
+def _percent_range(shares: Sequence[float]) -> str:
+    least, most = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+# Does a recovering server touch only the files that were modified? The numbers, what was read, and the answer.
+
+CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
+HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
+_HEADERS = (
+    "version", "variant", "modified", "opened", "opens", "opened in vain", "read", "read in vain", "requests", "bytes",
+    "cache", "in data", "claim",
+)  # fmt: skip
+
+
+def touched_table(session: Session) -> Table | None:
+    """None where nothing was traced."""
+    rows = [
+        (version, variant, traced)
+        for version, variant, runs in measured_by(session)
+        if (traced := [run for run in runs if run.tablespaces_opened is not None])
+    ]
+    if not rows:
+        return None
+    means = sorted({run.traced_by for _, _, runs in rows for run in runs if run.traced_by})
+    return Table(
+        title="Tables' files that the start touched",
+        headers=_HEADERS,
+        rows=tuple((version, variant, *_touched_row(runs)) for version, variant, runs in rows),
+        numeric=(False, False, *(True,) * 10, False),
+        notes=(
+            f"The claim of the documentation: {CLAIM}. modified: files whose pages held changes from after the "
+            "checkpoint; opened: distinct files until the first answered query; read: those whose contents were read; "
+            "in vain: without having been modified.",
+            "requests, bytes: read for each table of the schema, all of the server's reads shared out; cache: by how "
+            "much the host's page cache grew; in data: by how much of the data directory, where it was proved to "
+            "begin without.",
+            f"Told by {' and '.join(means)}; every start of this session bore the cost of that.",
+        ),
+        keys=2,
+    )
+
+
+def claim(runs: Sequence[Run]) -> str:
+    """One start that read a file in vain is enough; a clean start says nothing of a claim about recovery."""
+    if not any(run.crash_proof for run in runs):
+        return fmt.ABSENT
+    if any(run.read_unmodified for run in runs):
+        return FAILS
+    return OPENS_ONLY if any(run.opened_unmodified for run in runs) else HOLDS
+
+
+def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
+    return (
+        _count(runs, lambda run: run.tablespaces_modified),
+        _count(runs, lambda run: run.tablespaces_opened),
+        _count(runs, lambda run: run.tablespace_opens),
+        _count(runs, lambda run: run.opened_unmodified),
+        _count(runs, lambda run: run.tablespaces_read),
+        _count(runs, lambda run: run.read_unmodified),
+        fmt.ratio(mean(_each(run.read_requests, run.tables) for run in runs)),
+        _size(mean(_each(run.read_bytes, run.tables) for run in runs)),
+        _size(mean(run.cache_grown_bytes for run in runs)),
+        _size(mean(_grown_in_data(run) for run in runs)),
+        claim(runs),
+    )
+
+
+def _grown_in_data(run: Run) -> int | None:
+    """Known where it was proved what the start began with."""
+    if run.resident_after_bytes is None or run.resident_before_bytes is None:
+        return None
+    return run.resident_after_bytes - run.resident_before_bytes
+
+
+def _each(total: int | None, tables: int | None) -> float | None:
+    return total / tables if total is not None and tables else None
+
+
+def _count(runs: Sequence[Run], of: Callable[[Run], int | None]) -> str:
+    """One number where all runs agree, as they should; else from the least to the most."""
+    found = [value for run in runs if (value := of(run)) is not None]
+    if not found:
+        return fmt.ABSENT
+    least, most = min(found), max(found)
+    return fmt.count(least) if least == most else f"{fmt.count(least)}-{fmt.count(most)}"
+
+
+def _size(value: float | None) -> str:
+    return fmt.size(None if value is None else round(value))

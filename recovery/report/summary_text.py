@@ -1,0 +1,485 @@
+"""What is the answer, in a sentence for each version? Of what was measured, as far as it is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from recovery.analysis import phase_names
+from recovery.analysis.growth import TEST_NEEDS, Curve, curves, predicted_at
+from recovery.analysis.statistics import LEAST_RUNS, LINE, LINE_NEEDS, Compared, Prediction, effect_95, stored_effect
+from recovery.analysis.summary import (
+    Held,
+    Middle,
+    Summary,
+    along,
+    baseline_of,
+    by_cell,
+    cell_words,
+    groups,
+    is_switch,
+    is_work,
+    mean,
+    measured_by,
+    middles,
+    summarise,
+    summarised,
+    taken,
+    value_words,
+)
+from recovery.model import Axis, Cache, Quantity, Run, Session, Verdict, is_second_start, quantity
+from recovery.report import format as fmt
+from recovery.report.crash_tables import about_crashes, about_damage, crash_answers, damage_answers
+from recovery.report.load_tables import OFF, lost_share
+from recovery.report.startup_tables import OPENS_ONLY, claim, held, phase_means
+
+# What is the answer of a server at work, in a sentence for each version? From figures and axes, whatever they are.
+
+_MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
+"""Clauses of one sentence; the tables have the rest."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    session: Session
+    found: dict[tuple[str, str], Middle]
+
+    def about(self, variant: str) -> Quantity:
+        return quantity(self.session.figure_of(variant))
+
+    @property
+    def seconds(self) -> bool:
+        """Or another figure of which less is better."""
+        return quantity(self.session.figure).more_is_better is False
+
+    def mean(self, version: str, variant: str) -> float | None:
+        return self.found[version, variant].mean
+
+
+def work_answers(session: Session) -> tuple[str, ...]:
+    """In the order of the report."""
+    if about_damage(session):
+        return tuple(damage_answers(session))
+    if about_crashes(session):
+        return tuple(crash_answers(session))
+    told = _Told(session, {(one.version, one.variant): one for one in middles(session)})
+    return tuple(_load_answer(told, version) for version in session.versions)
+
+
+def _load_answer(told: _Told, version: str) -> str:
+    mine = [one for one in told.found.values() if one.version == version]
+    if not any(one.count for one in mine):
+        return _no_load(told.session, version)
+    switch = _switched(told.session)
+    if switch is not None:
+        clauses = list(_costs(told, version, switch))
+    elif told.seconds or _few(told, version):
+        clauses = list(_each(told, version))
+    else:
+        clauses = [*_most(told, version), *_factors(told, version)]
+    failed, void = (sum(getattr(one, name) for one in mine) for name in ("failed", "void"))
+    counted = ", ".join(f"{number} {what}" for number, what in ((failed, "failed"), (void, "void")) if number)
+    left_out = f" Not counted: {counted}." if counted else ""
+    return f"{version} {'; '.join(clauses) if clauses else 'was measured: the tables have it'}.{left_out}"
+
+
+def _few(told: _Told, version: str) -> bool:
+    """Cells that can be told one by one, since none is held against another."""
+    axes = [axis for group in groups(told.session) for axis in group.axes]
+    return len(_measured(told, version)) <= _MOST and not any(axis.base is not None for axis in axes)
+
+
+def _no_load(session: Session, version: str) -> str:
+    runs = [run for run in session.runs if run.version == version]
+    reason = next((run.reason for run in runs if run.reason), None)
+    left_out = [verdict.value for verdict in (Verdict.FAILED, Verdict.VOID) if any(r.verdict is verdict for r in runs)]
+    told = f"{version}: nothing was measured" + (f" ({' and '.join(left_out)} runs)" if left_out else "")
+    return f"{told}: {reason.rstrip('.')}." if reason else f"{told}."
+
+
+def _switched(session: Session) -> Axis | None:
+    """Something that is off, and on beside it: what that costs is the question."""
+    axes = session.differing_axes
+    if len(groups(session)) > 1:
+        return None
+    return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF), None)
+
+
+def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
+    """`loses 16.9 % +- 1.2 by poll=on (46,320 to 38,472 queries/s)`, the most first; what is noise together."""
+    held = [one for one in along(told.session, axis) if one.version == version]
+    ranked = sorted(held, key=_size, reverse=True)
+    noise = [one for one in ranked if one.stands_out is False]
+    more = [one for one in ranked if one.stands_out]
+    for number, one in enumerate(more[:_MOST]):
+        yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
+    if len(more) > _MOST:
+        yield f"and {len(more) - _MOST} more in the tables"
+    if noise:
+        where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
+        values = _from_to(told, noise[0]) if len(noise) == 1 else ""
+        what = "does not take significantly longer" if told.seconds else "does not lose significantly"
+        on = "" if more else f" by {value_words(axis, _on(told.session, axis, noise[0]))}"
+        yield f"{what}{on}{where}{values}{_together(told, axis, noise)}"
+    yield from _untold(axis, held)
+
+
+def _untold(axis: Axis, held: Sequence[Held]) -> Iterator[str]:
+    """Without an interval no effect is claimed."""
+    if held and all(one.stands_out is None for one in held):
+        yield f"{axis.name} was not compared: {LEAST_RUNS} runs of each are needed"
+
+
+def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
+    """Said where single comparisons are significant, and all together are not."""
+    if not any(one.differs for one in noise):
+        return ""
+    several = sum(one.differs is not None for one in along(told.session, axis))
+    return f", the {several} comparisons along {axis.name} taken together"
+
+
+def _cost(told: _Told, held: Held) -> str:
+    about = told.about(held.variant)
+    if held.ratio is None:
+        return f"changes by {fmt.effect(held)}"
+    shares = [lost_share(about, ratio) or 0.0 for ratio in (held.ratio, held.ratio_low, held.ratio_high)]
+    share, low, high = shares[0], *sorted(map(abs, shares[1:]))
+    told_share = f"{100 * abs(share):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    if told.seconds:
+        return f"needs {told_share} {'more' if share > 0 else 'less'}"
+    return f"{'loses' if share > 0 else 'gains'} {told_share}"
+
+
+def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
+    """By what, said once, and where."""
+    elsewhere = _elsewhere(session, axis, held)
+    on = f" by {value_words(axis, _on(session, axis, held))}" if first else ""
+    return f"{on} with {elsewhere}" if elsewhere else on
+
+
+def _on(session: Session, axis: Axis, held: Held) -> str:
+    return session.cells[held.variant][axis.name]
+
+
+def _elsewhere(session: Session, axis: Axis, held: Held) -> str:
+    return cell_words(session, held.variant, without=(axis.name,))
+
+
+def _from_to(told: _Told, held: Held) -> str:
+    before, after = told.mean(held.version, held.base_variant), told.mean(held.version, held.variant)
+    if before is None or after is None:
+        return ""
+    about = told.about(held.variant)
+    return f" ({fmt.column(about, before)} to {fmt.worded(about, after)})"
+
+
+def _each(told: _Told, version: str) -> Iterator[str]:
+    """`needs 58.3 s for Q1, 30.4 times as long as 8.0.31`, cell by cell."""
+    cells = _measured(told, version)
+    for number, one in enumerate(cells[:_MOST]):
+        verb = ("needs " if told.seconds else "comes to ") if number == 0 else ""
+        where = cell_words(told.session, one.variant)
+        yield f"{verb}{fmt.worded(told.about(one.variant), one.mean or 0.0)} for {where}{_than(told, one)}"
+    if len(cells) > _MOST:
+        yield f"and {len(cells) - _MOST} more in the tables"
+
+
+def _than(told: _Told, one: Middle) -> str:
+    """Compared with the baseline, or of two versions with the other; said once, of the larger figure."""
+    session, base = told.session, baseline_of(told.session)
+    two = len(session.versions) == 2
+    other = next((version for version in session.versions if version != one.version), base) if two else base
+    if other == one.version:
+        return ""
+    cells = by_cell(session)
+    effect = effect_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
+    if effect is None or (two and effect.value < effect.none):
+        return ""
+    words = _compared_words(told.about(one.variant), Compared(**stored_effect(effect)), other)
+    return f", {words}" if words else ""
+
+
+def _compared_words(about: Quantity, one: Compared, other: str) -> str:
+    """Nothing without an interval: then no effect is claimed."""
+    if one.differs is None:
+        return ""
+    if not one.differs:
+        return f"not significantly different from {other}"
+    if one.ratio is None:
+        return f"{fmt.effect(one)} compared with {other}"
+    if about.more_is_better is False and about.unit == "s":
+        return f"{_effect_words(one)} as long as {other}"
+    return f"{_effect_words(one)} that of {other}"
+
+
+def _effect_words(one: Compared) -> str:
+    """`2.31 (2.05-2.60) times`"""
+    return f"{fmt.effect(one)} times"
+
+
+def _most(told: _Told, version: str) -> Iterator[str]:
+    """The largest figure of each group, or of each value of what says by itself what was done."""
+    verb = "does up to "
+    for group in groups(told.session)[:_MOST_PARTS]:
+        able = [one for one in _measured(told, version) if one.variant in group.variants and one.mean]
+        if able:
+            best = max(able, key=lambda one: one.mean or 0.0)
+            where = _where(told.session, best.variant)
+            with_it = f" with {where}" if where else ""
+            yield f"{verb}{fmt.worded(told.about(best.variant), best.mean or 0.0)}{with_it}{_over_base(told, best)}"
+            verb = ""
+
+
+def _measured(told: _Told, version: str) -> list[Middle]:
+    return [one for one in told.found.values() if one.version == version and one.count]
+
+
+def _where(session: Session, variant: str, *, without: str = "") -> str:
+    """The cell, as far as it is not at a base."""
+    cell = session.cells.get(variant, {})
+    at_base = {axis.name for axis in session.axes if axis.base is not None and cell.get(axis.name) == axis.base}
+    return cell_words(session, variant, without={*at_base, without})
+
+
+def _over_base(told: _Told, one: Middle) -> str:
+    base = baseline_of(told.session)
+    words = "" if one.version == base else _compared_words(told.about(one.variant), one, base)
+    return f", {words}" if words else ""
+
+
+def _factors(told: _Told, version: str) -> Iterator[str]:
+    """The largest effects along each axis that has a base: of those that are significant among all along it, since of
+    many that are so by themselves the largest is the luckiest."""
+    best: list[tuple[float, str]] = []
+    for axis in told.session.axes:
+        held = [one for one in along(told.session, axis) if one.version == version]
+        sure = [one for one in held if one.stands_out]
+        untold = list(_untold(axis, held))
+        if sure:
+            most = max(sure, key=_size)
+            best.append((_size(most), _factor(told.session, axis, most, alone=len(held) == 1)))
+        elif untold:
+            best.append((0.0, untold[0]))
+        elif held:
+            best.append((0.0, f"{axis.name} changes nothing significantly{_together(told, axis, held)}"))
+    yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
+
+
+def _size(held: Held) -> float:
+    """Half of it is as large as twice, and what begins or ends at zero is larger than any."""
+    return math.inf if held.ratio is None else abs(math.log(held.ratio))
+
+
+def _factor(session: Session, axis: Axis, held: Held, *, alone: bool) -> str:
+    where = _where(session, held.variant, without=axis.name)
+    named = value_words(axis, _on(session, axis, held))
+    if held.ratio is None:
+        return f"{named} changes it by {fmt.effect(held)}" + (f" ({where})" if where else "")
+    reach = "" if alone else "up to " if held.ratio > 1 else "down to "
+    return f"{named} makes it {reach}{_effect_words(held)} that of {axis.base}" + (f" ({where})" if where else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    told = [word for word in words if word]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
+
+
+_LARGE = 0.25
+"""Of a startup: a phase that is told of."""
+_MOST_PHASES = 2
+_MOST_VARIANTS = 4
+_DOING = {
+    phase_names.PROCESS_START: "until the process stands",
+    phase_names.BUFFER_POOL: "allocating the buffer pool",
+    phase_names.DISCOVERY: "looking through tablespaces",
+    phase_names.SYSTEM_FILES: "opening the system's files",
+    phase_names.REDO_SCAN: "scanning the redo log",
+    phase_names.REDO_APPLY: "applying the redo log",
+    phase_names.VALIDATION: "validating tablespaces",
+    phase_names.UNDO_AND_TEMP: "opening undo and temporary tablespaces",
+    phase_names.DICTIONARY: "loading the dictionary",
+    phase_names.UPGRADE: "upgrading",
+    phase_names.BINLOG_RECOVERY: "recovering by the binary log",
+    phase_names.REST: "after InnoDB was up",
+    phase_names.UNNAMED: "in what no line of its log names",
+    phase_names.FIRST_QUERY: "until the first answer",
+}
+_OVER_TABLESPACES = (phase_names.DISCOVERY, phase_names.VALIDATION)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What all sentences are made of."""
+
+    summaries: tuple[Summary, ...]
+    measured: dict[tuple[str, str], tuple[Run, ...]]
+    """The runs that count, by version and variant."""
+    means: dict[tuple[str, str], dict[str, float]]
+    """Of their phases."""
+
+
+def answers(session: Session) -> tuple[str, ...]:
+    """One sentence a version, in the order of the report."""
+    if is_work(session):
+        return work_answers(session)
+    drawn = curves(session)
+    grown = {curve.version for curve in drawn}
+    told = []
+    known = _Known(
+        summarised(session),
+        {(version, variant): runs for version, variant, runs in measured_by(session)},
+        phase_means(session),
+    )
+    for version in session.versions:
+        if version in grown:
+            told += [_growth(session, curve) for curve in drawn if curve.version == version]
+        else:
+            told.append(_answer(session, version, known))
+    return tuple(told)
+
+
+def _answer(session: Session, version: str, known: _Known) -> str:
+    summaries = [one for one in known.summaries if one.version == version]
+    runs = [run for run in session.runs if run.version == version]
+    measured = [one for one in summaries if one.mean_s is not None]
+    if not measured:
+        return _nothing(version, runs)
+    clauses = "; ".join(_clauses(session, measured, known))
+    told = f"{version} needs {_times(measured)}"
+    tables = next((f"{run.tables:,}" for run in runs if run.tables), None)
+    if tables is not None and tables not in clauses and len({run.tables for run in runs if run.tables}) == 1:
+        told += f" with {tables} tables"
+    told += f": {clauses}." if clauses else "."
+    left_out = _counted((sum(one.failed for one in summaries), sum(one.void for one in summaries)))
+    return f"{told} Not counted: {left_out}." if left_out else told
+
+
+def _nothing(version: str, runs: Sequence[Run]) -> str:
+    failed, void = (sum(run.verdict is verdict for run in runs) for verdict in (Verdict.FAILED, Verdict.VOID))
+    if left_out := _counted((failed, void)):
+        reason = next((run.reason for run in runs if run.reason), None)
+        return f"{version}: nothing was measured ({left_out})" + (f": {reason.rstrip('.')}." if reason else ".")
+    if any(run.verdict is Verdict.SAMPLED for run in runs):
+        return f"{version}: its stacks were taken, and nothing was measured without."
+    return f"{version}: nothing was measured."
+
+
+def _counted(counts: tuple[int, int]) -> str:
+    kinds = zip(counts, ("failed", "void"), strict=True)
+    return ", ".join(f"{number} {what} run{'s' if number > 1 else ''}" for number, what in kinds if number)
+
+
+def _times(measured: Sequence[Summary]) -> str:
+    """`41.0 +- 1.2 s cold and 6.1 +- 0.3 s warm`; of many variants the fastest and the slowest."""
+    if len(measured) > _MOST_VARIANTS:
+        middle = sorted(measured, key=lambda one: one.mean_s or 0.0)
+        return f"from {_time(middle[0])} to {_time(middle[-1])}, by variant"
+    *some, last = map(_time, measured)
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _time(one: Summary) -> str:
+    return f"{about(one.mean_s or 0.0, one.interval_s)} {'on a ' if is_second_start(one.variant) else ''}{one.variant}"
+
+
+def about(seconds: float, interval_s: float | None = None) -> str:
+    """`64.0 s`, or `64.0 +- 1.4 s`: three figures, and the interval to the same place."""
+    places = 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
+    error = "" if interval_s is None else f" +- {interval_s:.{places}f}"
+    return f"{seconds:.{places}f}{error} s"
+
+
+def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> list[str]:
+    """Of the cold start, where there is one."""
+    first = next((one for one in measured if Cache.COLD.begins(one.variant)), measured[0])
+    key = (first.version, first.variant)
+    runs = known.measured[key]
+    whose = "it" if len(measured) == 1 else f"the {first.variant} start"
+    means = known.means.get(key, {})
+    return [*_phases(means, runs, whose=whose), *_floor(session, first)]
+
+
+def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str) -> Iterator[str]:
+    whole = sum(means.values())
+    large = sorted((name for name in means if whole and means[name] >= _LARGE * whole), key=lambda name: -means[name])
+    told: list[str] = []
+    traced = any(run.tablespaces_opened is not None for run in runs)
+    counted = False
+    for name in large[:_MOST_PHASES]:
+        doing = _doing(name)
+        if name in _OVER_TABLESPACES and not counted:
+            doing, counted = doing.replace("tablespaces", _tablespaces(runs), 1), True
+        told.append(f"{about(means[name])} {'' if told else f'of {whose} '}{doing}")
+    if told:
+        yield " and ".join(told)
+    if traced and not counted:
+        yield f"it opens {_tablespaces(runs)}"
+
+
+def _doing(name: str) -> str:
+    return " and ".join(_DOING.get(one, f"in {one}") for one in name.split(phase_names.JOIN))
+
+
+def _tablespaces(runs: Sequence[Run]) -> str:
+    """How many, as far as was looked."""
+    opened, modified = (mean(values) for values in zip(*map(_opened_and_modified, runs), strict=True))
+    if opened is None:
+        tables = next((run.tables for run in runs if run.tables), None)
+        return "tablespaces" if tables is None else f"the tablespaces of {tables:,} tables"
+    read = mean(run.tablespaces_read for run in runs)
+    which = [] if modified is None else [f"{modified:,.0f} had changed"]
+    if claim(runs) == OPENS_ONLY and read is not None:
+        which.append(f"only {read:,.0f} were read")
+    told = f"{opened:,.0f} tablespaces"
+    return f"{told}, of which {' and '.join(which)}" if which else told
+
+
+def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
+    return run.tablespaces_opened, run.tablespaces_modified
+
+
+def _floor(session: Session, first: Summary) -> Iterator[str]:
+    """Plain reads of the same files, as far as they are a floor for this start."""
+    for one in held(session):
+        times, floor = one.over_many, one.floor
+        if (floor.version, one.variant) != (first.version, first.variant) or times is None:
+            continue
+        if first.interval_s is None or abs((first.mean_s or 0.0) - floor.many_threads_s) <= first.interval_s:
+            continue
+        reads = f"the {about(floor.many_threads_s)} that {floor.threads} threads need to read a page of each file"
+        if one.is_floor:
+            yield f"{times:.1f} times {reads}"
+        elif times < 1:
+            yield f"less than {reads}" + (", since it does not read every file" if one.reads_all is False else "")
+
+
+def _growth(session: Session, curve: Curve) -> str:
+    tables, runs = curve.points[-1]
+    largest = summarise([replace(run, variant=curve.variant) for run in runs], [curve.version], [curve.variant])[0]
+    told = f"{curve.version} needs {_time(largest)} with {tables:,} tables"
+    found, asked = curve.fit, predicted_at(session)
+    if found is None:
+        return f"{told}; {LINE_NEEDS}."
+    if found.form == LINE:
+        line = "a straight line" + (" fits" if found.lack_of_fit_p is not None else ", its fit not tested")
+        told += f"; {line}: {about(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} ms for each table"
+    else:
+        start = round(found.means[-2][0])
+        told += f"; no straight line fits: from {start:,} tables on, each adds {1000 * found.last_slope_s:.3g} ms"
+    return f"{told}{'' if asked is None else _prediction(curve, found.predict(asked), asked)}."
+
+
+def _prediction(curve: Curve, found: Prediction, asked: int) -> str:
+    """With its error at the largest point; no figure where that is too large."""
+    tested = curve.held_out
+    if tested is None:
+        test = f"not tested: {TEST_NEEDS}"
+    else:
+        test = f"tested at {tested.tables:,}: {about(tested.measured_s)} measured"
+        if tested.off is not None:
+            test += f", {abs(tested.off):.0%} {'above' if tested.off >= 0 else 'below'} its prediction"
+    if curve.predicts is False:
+        return f"; no prediction for {asked:,} ({test})"
+    interval = f" ({' to '.join(map(about, found.interval))})" if found.interval else ""
+    return f", and so {about(found.seconds)}{interval} with {asked:,} ({test})"

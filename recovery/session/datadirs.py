@@ -1,0 +1,397 @@
+"""Which data directories does a plan need, are they there, and does the rest fit? Before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from recovery.builds.packages import Tool
+from recovery.errors import HostUnfitError, UsageError
+from recovery.experiments.bench import Bench, Conditions
+from recovery.linux.cgroups import Group
+from recovery.linux.orphans import end_servers_in
+from recovery.linux.page_cache import Dropper, flush_caches
+from recovery.linux.procfs import memory_bytes
+from recovery.linux.signals import held_back
+from recovery.linux.storage import HINT, MOST_OF_THE_ROOM, NOTHING, Need, device_of, free
+from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, dies_with
+from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
+from recovery.mysqld.options import as_known, from_the_first, lasting, merge, shaping, test_settings
+from recovery.mysqld.server import Server
+from recovery.session.engine import Engine
+from recovery.session.plan import Place, is_over
+from recovery.session.progress import Ahead, Standing
+from recovery.session.request import Request
+from recovery.workload.build import Ground, prepare_stage
+from recovery.workload.inserts import insert_statements
+from recovery.workload.schema import check_template, goes_on, need_of, template_text
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One data directory of the plan: where it will be, whether it is whole already, and what it takes."""
+
+    place: Place
+    build: Build
+    schema: Schema
+    settings: Mapping[str, str]
+    """Settings that shape the files."""
+    key: str
+    whole: bool
+    size: Need
+    """Of the whole of it."""
+    need: Need
+    """Of what is still to be made."""
+
+    @property
+    def title(self) -> str:
+        return " ".join((f"{self.build.version}: {self.schema.total_tables:,} tables", *self.place.words))
+
+
+def survey(
+    places: Sequence[Place], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
+) -> tuple[Stage, ...]:
+    """In the order of the places; the builds are those of their versions."""
+    directories = DataDirs(data)
+    kept = {info.key: info for info in directories.list()}
+    found = {build.version: build for build in builds}
+    stages = []
+    for place in places:
+        build, schema = found[place.version], place.schema(asked)
+        refuse(build.version, schema)
+        shape = shaping(merge(settings, dict(place.settings)))
+        key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
+        size, there = need_of(check_template(schema), build.version, schema, shape), kept.get(key)
+        whole = there is not None and there.status in ("whole", "in_use")
+        # What lies there is gone on with, or makes room for itself by being removed.
+        done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
+        need = NOTHING if whole else size.part(done)
+        stages.append(Stage(place, build, schema, shape, key, whole=whole, size=size, need=need))
+    return tuple(stages)
+
+
+def refuse(version: Version, schema: Schema) -> None:
+    """What this server is known not to hold."""
+    if dies_with(version, schema.total_tables):
+        raise HostUnfitError(
+            f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
+            "take the release after it, or TABLES=8000",
+        )
+    if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
+        raise UsageError(
+            f"{version} has no general tablespaces, in which all tables could lie in one file",
+            "ask for MySQL 5.7.6 or later, or leave layout=general out",
+        )
+    if schema.layout is Layout.ENCRYPTED and not (can(version, "keyring_file") or can(version, "file_key_management")):
+        raise UsageError(
+            f"{version} has no plugin that takes the keys of encrypted tables from a file",
+            "ask for MySQL 5.7.11 to 8.3, or for MariaDB, or leave layout=encrypted out",
+        )
+
+
+def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Sequence[Stage] = ()) -> None:
+    """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
+    what this session built makes room for what comes, unless it is to be kept."""
+    built = [replace(stage, need=stage.size) for stage in done_with]
+    for stage in stages:
+        if stage.whole:
+            continue
+        if built and built[-1].place.grows_into(stage.place):
+            room += built.pop().need
+        while built and not stage.need.fits(room) and not keep:
+            room += built.pop(0).need
+        if not stage.need.fits(room):
+            beside = " beside those before it, which --keep keeps" if keep and built else ""
+            raise HostUnfitError(
+                f"the data directory of {stage.build.version} needs {stage.need} and does not fit{beside}: "
+                f"{room} are free",
+                HINT,
+            )
+        room -= stage.need
+        built.append(stage)
+
+
+def check_beside(stages: Sequence[Stage], room: Need) -> None:
+    """Of a session that goes on in the order in which it began."""
+    need = sum((stage.need for stage in stages), NOTHING)
+    if not need.fits(room):
+        raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", HINT)
+
+
+def may_alternate(needs: Iterable[Need], room: Need, *, growing: bool) -> bool:
+    """Whether every directory that is still to be built fits beside those that are there, and leaves room. One that
+    grows from one number of tables to the next is needed at one of them at a time."""
+    return not growing and sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)
+
+
+# Who opens, builds and gives back the data directories of a session? Whatever ends it, no server is left running.
+
+
+class Narrator(Protocol):
+    """Tells the user what is going on, on stderr, and whoever asks for it from elsewhere."""
+
+    def say(self, line: str) -> None: ...
+    def warn(self, line: str) -> None: ...
+    def on_stage(self) -> AbstractContextManager[None]: ...
+    def planned(self, ahead: Ahead) -> None: ...
+    def gone_on(self, runs: Iterable[Run]) -> None: ...
+    def keeping_in(self, folder: Path) -> None: ...
+    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_began(self, trial: Trial) -> None: ...
+    def doing(self, step: str) -> None: ...
+    def follow(self, standing: Callable[[float], Standing]) -> None: ...
+    def trial_ended(self, run: Run, planned: int) -> None: ...
+
+
+class Stagehand:
+    """Benches by place, opened when first asked for. As a context manager it closes what is open."""
+
+    def __init__(
+        self,
+        request: Request,
+        stages: Sequence[Stage],
+        *,
+        engine: Engine,
+        narrator: Narrator,
+        group: Group | None = None,
+        samplers: tuple[str, ...] = (),
+        programs: Mapping[str, Tool] | None = None,
+        built: Iterable[str] = (),
+        done_with: Iterable[str] = (),
+    ) -> None:
+        self.request = request
+        self.programs = programs or {}
+        """That put a server to work."""
+        self.samplers = samplers
+        """Programs that were tried, and can take stacks."""
+        self.stages = {stage.place: stage for stage in stages}
+        self.engine = engine
+        self.narrator = narrator
+        self.group = group
+        """For the servers that are measured, all of them; whoever opened it removes it."""
+        self._open: dict[Place, Bench] = {}
+        self.session = ""
+        """When it began, as in the name of its folder."""
+        self._aside: set[str] = set()
+        """Keys of what was kept since a server did not come back over it."""
+        self.on_build: Callable[[str], None] = lambda _: None
+        """Hears of every directory, by its key, before it is built."""
+        self._built = set(built)
+        """By this session, be it before it ended early and went on."""
+        self._done_with = list(done_with)
+        """Of those, oldest first."""
+        self._can_grow: set[str] = set()
+        """Those of them whose server was stopped cleanly."""
+
+    def bench(self, place: Place, dropper: Dropper | None, scratch: Path) -> Bench:
+        if place not in self._open:
+            stage = self.stages[place]
+            self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
+        return self._open[place]
+
+    def rehearse(self, places: Sequence[Place]) -> None:
+        """Before anything is built: have the servers what encrypted tables need? The first stage is begun at once."""
+        for stage in (self.stages[place] for place in places[1:]):
+            if stage.schema.layout is Layout.ENCRYPTED and not stage.whole:
+                with DataDirs(self.request.data).acquire(stage.key) as datadir:
+                    if datadir.state.status == "new":
+                        self._ground(stage, datadir).initialise()
+                        datadir.wipe()
+
+    def leave(self, place: Place) -> None:
+        """Gives a directory back; it is kept for the next session unless another needs its room."""
+        bench = self._open.pop(place, None)
+        if bench is not None:
+            _give_back(bench)
+            if (key := self.stages[place].key) in self._built:
+                self._done_with.append(key)
+                if bench.at_rest:
+                    self._can_grow.add(key)
+
+    def set_aside(self, place: Place) -> str | None:
+        """Keeps what its server did not come back over; where, in words. Then the next trial there is over a directory
+        that is built anew. None where it stays in use: once kept, or without room for all that is still to be built."""
+        bench, stage = self._open[place], self.stages[place]
+        bench.server.close()
+        ahead = [other.need for at, other in self.stages.items() if not other.whole and at not in self._open]
+        if not all(need.fits(free(self.request.data)) for need in (stage.size, *ahead)):
+            bench.note(f"{place.version}: there is no room to keep what it did not come back over.")
+            return None
+        told = bench.set_aside()
+        if told is not None:
+            self._aside.add(stage.key)
+            self._open.pop(place).datadir.release()
+            self.stages[place] = replace(stage, whole=False, need=stage.size)
+        return told
+
+    def drop(self, place: Place) -> None:
+        """Removes a directory over which its server starts no more, if this session built it after one was kept."""
+        if self.stages[place].key in self._built & self._aside:
+            with self._open.pop(place).datadir as datadir:
+                datadir.wipe()
+
+    def __enter__(self) -> Stagehand:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Every server ends first, and every directory is given back, whatever goes wrong with another; a second Ctrl-C
+        waits for it."""
+        with held_back(), ExitStack() as stack:
+            for bench in self._open.values():
+                stack.callback(_give_back, bench)
+            for bench in self._open.values():
+                stack.callback(bench.server.close)
+            self._open.clear()
+
+    def _conditions(self, stage: Stage, dropper: Dropper | None) -> Conditions:
+        asked = self.request
+        return Conditions(
+            insert_statements(stage.schema, count=asked.inserts, template=asked.insert_template),
+            as_published=asked.as_published,
+            dropper=dropper,
+            timed_settings=asked.timed_settings,
+            trace=asked.trace,
+            samplers=self.samplers,
+            programs=self.programs,
+            session=self.session,
+        )
+
+    def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
+        directories = DataDirs(self.request.data)
+        smaller = None if stage.whole else self._smaller(stage)
+        if smaller is not None:
+            self._grow(directories, smaller, stage)
+        elif not stage.whole:
+            self._make_room(directories, stage.need, stage)
+        with ExitStack() as undo:
+            datadir = undo.enter_context(directories.acquire(stage.key))
+            for pid in end_servers_in(datadir.mysql, stage.build.mysqld.name):
+                self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
+            if datadir.state.status in ("whole", "in_use"):
+                self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
+                prove_intact(datadir, stage.schema, fingerprint=stage.build.fingerprint)
+            else:
+                self._build(stage, datadir)
+            if self.request.limits.memory_bytes is not None:
+                # What others have read into the cache is charged to them, and would be there beyond MEMORY.
+                flush_caches(datadir.mysql, conditions.dropper)
+            server = undo.enter_context(self._server(stage, datadir, scratch))
+            bench = Bench(server, datadir, stage.schema, conditions=conditions)
+            server.follower, bench.tell = self.narrator.follow, self.narrator.doing
+            if bench.take_possession():
+                self.narrator.say(
+                    f"{stage.build.version}: an earlier run ended within a trial; its contents were counted anew"
+                )
+            undo.pop_all()
+        return bench
+
+    def _smaller(self, stage: Stage) -> Stage | None:
+        """What this session has built and can go on building. What lay there before is the user's."""
+        return next(
+            (
+                other
+                for other in reversed(self.stages.values())
+                if other.key in self._can_grow
+                and other.place.grows_into(stage.place)
+                and goes_on(other.schema, stage.schema)
+            ),
+            None,
+        )
+
+    def _grow(self, directories: DataDirs, smaller: Stage, stage: Stage) -> None:
+        """The directory of the smaller stage gets the key of this one, as a build that was interrupted there. Marked as
+        that first: under its new name it must never look whole."""
+        self._can_grow.remove(smaller.key)
+        self._done_with.remove(smaller.key)
+        self._make_room(directories, stage.size - smaller.size, stage)
+        fewer, more = smaller.schema.total_tables, stage.schema.total_tables
+        self.narrator.say(f"{stage.build.version}: growing from {fewer:,} to {more:,} tables")
+        with directories.acquire(smaller.key) as datadir:
+            done = check_template(smaller.schema).statements
+            datadir.save(replace(datadir.state, status="building", statements_done=done))
+            directories.rename(datadir, stage.key)
+
+    def _server(self, stage: Stage, datadir: DataDir, scratch: Path) -> Server:
+        return Server(
+            self.engine.launcher,
+            stage.build,
+            datadir.mysql,
+            device=device_of(datadir.mysql),
+            logdir=scratch / stage.key,
+            settings=merge(
+                test_settings(stage.build.version),
+                as_known(stage.build.version, self.request.lasting_settings),
+                self._from_the_first(stage),
+            ),
+            stall_s=self.request.stall_s,
+            group=self.group,
+            keys=datadir.keys_for(stage.schema),
+        )
+
+    def _build(self, stage: Stage, datadir: DataDir) -> None:
+        memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
+        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
+        self.on_build(stage.key)
+        with self.narrator.building(stage.title) as progress:
+            prepare_stage(self._ground(stage, datadir), progress=progress)
+        self._built.add(stage.key)
+
+    def _ground(self, stage: Stage, datadir: DataDir) -> Ground:
+        return Ground(
+            stage.build,
+            stage.schema,
+            datadir,
+            launcher=self.engine.launcher,
+            say=self.narrator.say,
+            settings=self._from_the_first(stage),
+            tried=self._tried(stage),
+            stall_s=self.request.stall_s,
+        )
+
+    def _from_the_first(self, stage: Stage) -> dict[str, str]:
+        """What holds for every start over these files, be it to make them."""
+        return merge(*map(from_the_first, self._tried(stage)), stage.settings)
+
+    def _tried(self, stage: Stage) -> list[dict[str, str]]:
+        """What the server will be started with over these files, beside the test's own."""
+        here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
+        usual = as_known(stage.build.version, self.request.lasting_settings)
+        own = (as_known(stage.build.version, dict(variant.settings)) for variant in here)
+        wanted = [merge(usual, lasting(settings)) for settings in own]
+        return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
+
+    def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
+        """Removes directories that this session built and has done with, oldest first, while the next does not fit.
+        Those of earlier sessions are the user's to remove."""
+        while self._done_with and not need.fits(free(self.request.data)):
+            if self.request.keep:
+                raise HostUnfitError(
+                    f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
+                    "leave --keep out, or give a larger volume with DATA=",
+                )
+            key = self._done_with.pop(0)
+            self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
+            directories.remove(key)
+            self._can_grow.discard(key)
+
+
+def data_against_memory(data_bytes: int, memory: int) -> str:
+    told = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
+    return told if data_bytes < memory else f"{told}: more than can stay in the cache, so a warm start is partly cold"
+
+
+def _give_back(bench: Bench) -> None:
+    """A server that still runs is killed, not shut down: it is ours, its directory stays marked as in use, and the
+    next session starts it and counts before it trusts it. So Ctrl-C never waits for a long shutdown."""
+    try:
+        bench.server.close()
+        if bench.at_rest:
+            bench.release()
+    finally:
+        bench.datadir.release()

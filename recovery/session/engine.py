@@ -1,0 +1,161 @@
+"""What runs the servers of a session: processes of this host, or containers of its Docker engine?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import cache
+
+import docker
+import requests
+from docker.errors import DockerException
+
+from recovery.builds import executable, image_inspect
+from recovery.builds.image import resolve_image
+from recovery.builds.resolve import Sources, resolve
+from recovery.errors import HostUnfitError, RecoveryError
+from recovery.linux import docker_engine
+from recovery.linux.docker_engine import remove_leftovers
+from recovery.linux.page_cache import Dropper, EngineDropper, own_dropper
+from recovery.model import Build
+from recovery.mysqld.container import ContainerLauncher
+from recovery.mysqld.launcher import Launcher
+from recovery.mysqld.local import LocalLauncher
+from recovery.session.request import Request
+
+Say = Callable[[str], None]
+LOCAL, DOCKER = "local", "docker"
+IN_CONTAINERS = "in containers"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One way to get a server, to start it, and to empty the cache under it."""
+
+    name: str
+    resolve: Callable[[str | None], Build]
+    launcher: Launcher
+    dropper: Callable[[Sequence[Build]], Dropper | None]
+    """Who may drop the host's caches, once the servers are there; None is nobody."""
+    options: Callable[[Build], frozenset[str]]
+    """The names of all options that a server lists; none if it does not answer."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """For the report's description of the host."""
+
+
+def choose(request: Request, say: Say) -> Engine:
+    """Return Docker where this host's engine answers, local processes otherwise."""
+    if request.engine == LOCAL:
+        with (
+            suppress(HostUnfitError),
+            closing(docker_engine.connect()) as client,
+        ):  # none: no containers of an earlier run
+            _clear_up(client, say)
+        return _local(request, say)
+    reached = _reach(request)
+    if isinstance(reached, docker_engine.NoEngineError):
+        say(f"{reached.message}: servers run as local processes")
+        return _local(request, say)
+    at, client = reached
+    say(f"servers run in containers of the Docker engine at {at}")
+    _clear_up(client, say)
+    return _docker(request, say, client, at)
+
+
+def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
+    """Return the servers and the engine that runs them.
+
+    ENGINE=auto takes local processes where the engine gets no image of a server. Where there is no such local server
+    either, the engine's error is raised."""
+    wanted: Sequence[str | None] = request.versions or (None,)
+    try:
+        return chosen, tuple(map(chosen.resolve, wanted))
+    except HostUnfitError as error:
+        if chosen.name == LOCAL or not _may_be_local(request):
+            raise
+        say(f"{error.message}: servers run as local processes")
+        local = _local(request, say)
+        try:
+            return local, tuple(map(local.resolve, wanted))
+        except RecoveryError:
+            raise error from None
+
+
+def where(request: Request) -> str:
+    """In words, with nothing started; what `choose` would refuse is refused here too."""
+    if request.engine == LOCAL:
+        return "as local processes"
+    reached = _reach(request)
+    if isinstance(reached, docker_engine.NoEngineError):
+        return f"as local processes, for {reached.message}"
+    at, client = reached
+    client.close()
+    return f"{IN_CONTAINERS} of the Docker engine at {at}"
+
+
+def _reach(request: Request) -> tuple[docker_engine.Endpoint, docker.DockerClient] | docker_engine.NoEngineError:
+    """Return this host's engine, or why there is none where the request can do without."""
+    try:
+        at = docker_engine.endpoint()
+        return at, docker_engine.connect(at)
+    except docker_engine.NoEngineError as error:
+        if not _may_be_local(request):
+            raise
+        return error
+
+
+def _may_be_local(request: Request) -> bool:
+    return request.engine != DOCKER and not request.image
+
+
+def _clear_up(client: docker.DockerClient, say: Say) -> None:
+    for name in remove_leftovers(client):
+        say(f"removed the container {name}, which a killed run had left behind")
+
+
+def _sources(request: Request) -> Sources:
+    return Sources(
+        archive=request.archive,
+        offline=request.offline,
+        mysqld=request.mysqld,
+        image=request.image,
+        registry=request.registry,
+    )
+
+
+def _local(request: Request, say: Say) -> Engine:
+    sources = _sources(request)
+    return Engine(
+        LOCAL,
+        lambda version: resolve(version, sources, say),
+        LocalLauncher(),
+        lambda _: own_dropper() or _any_dropper(),
+        cache(executable.ask_options),
+    )
+
+
+def _any_dropper() -> Dropper | None:
+    """Who may use an engine may drop the host's caches, wherever the servers run; one of our images has a shell."""
+    with suppress(HostUnfitError, DockerException, requests.RequestException):
+        client = docker_engine.connect()
+        images = sorted(client.images.list(), key=lambda image: docker_engine.MADE not in image.labels)
+        return EngineDropper(client, str(images[0].id)) if images else None
+    return None
+
+
+def _docker(request: Request, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
+    sources = _sources(request)
+
+    def dropper(builds: Sequence[Build]) -> Dropper | None:
+        image = next((build.image for build in builds if build.image), None)
+        return own_dropper() or (EngineDropper(client, image) if image else None)
+
+    return Engine(
+        DOCKER,
+        lambda version: resolve_image(version, sources, say, client),
+        ContainerLauncher(at.url),
+        dropper,
+        cache(lambda build: image_inspect.ask_options(client, build)),
+        docker_engine.facts(client, at),
+    )

@@ -1,0 +1,161 @@
+"""How long will it take? Rough rates by generation, for --dry-run and the time left: they never enter a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recovery.experiments.load import POOL, ROW_BYTES, data_bytes
+from recovery.model import Cache, Crash, Create, Damage, Flavor, Load, Schema, Task, Variant, Version, can
+from recovery.session.datadirs import Stage
+from recovery.session.plan import Plan, place_of
+from recovery.session.progress import Ahead
+from recovery.session.request import Request
+
+
+@dataclass(frozen=True)
+class _Rates:
+    tables_built_per_s: float
+    cold_start_ms_per_table: float
+    warm_start_ms_per_table: float
+    reads_per_table: float
+    """At a cold start, as a limit on reads counts them."""
+
+
+def _rates(version: Version) -> _Rates:
+    """Seen on a virtual machine of 2 cores with a local disk."""
+    if version.flavor is Flavor.MARIADB:
+        validates = version.numbers < (10, 3, 0)
+        return _Rates(900, 0.6, 0.05, 1) if validates else _Rates(900, 0.01, 0.005, 0.1)
+    if not can(version, "redo_names_files"):
+        return _Rates(1000, 0.2, 0.06, 1)
+    if version.numbers < (8, 0, 0):
+        return _Rates(1800, 0.22, 0.03, 3)
+    return _Rates(500, 0.3, 0.15, 2)
+
+
+OVERHEAD_S = 12.0
+"""Start, inserts, flush, proof, count and shutdown around every timed start."""
+
+
+STARTS_UNTIL_WARM = 3
+_AROUND_WORK_S = 8.0
+"""A start, a flush, and a shutdown with pages to be written."""
+_ROWS_BUILT_PER_S = 60_000
+_WITH_STATISTICS = 1.6
+_CREATED_PER_S = 200
+_CRASH_S = 1.0
+"""Beside a start and a shutdown, of what is small: writing, the kill, another start, and a look at all of it."""
+_READ_ROWS_PER_S = 3_000
+"""Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
+_ROWS_INTO_MEMORY_PER_S = 700_000
+_PAGE_BYTES = 16 << 10
+_NO_SETTINGS: Mapping[str, str] = {}
+
+
+def seconds_for(
+    version: Version,
+    schema: Schema,
+    *,
+    runs: int,
+    variants: Sequence[Variant],
+    read_iops: int | None = None,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+) -> float:
+    """A partition is built and started over as a table is; a table that shares its file is built as any other. The
+    settings are those that hold for all variants."""
+    trials_s = sum(
+        trial_seconds(version, schema, variant, read_iops=read_iops, settings=settings) for variant in variants
+    )
+    return build_seconds(version, schema) + runs * trials_s
+
+
+def build_seconds(version: Version, schema: Schema) -> float:
+    tables_s = max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
+    if schema.statistics:
+        tables_s *= _WITH_STATISTICS
+    return tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
+
+
+def trial_seconds(
+    version: Version,
+    schema: Schema,
+    variant: Variant,
+    *,
+    read_iops: int | None = None,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+) -> float:
+    if variant.task is not None:
+        pool = {**settings, **dict(variant.settings)}.get(POOL, "")
+        reading_s = _reading_seconds(variant.task, pool, read_iops=read_iops)
+        return _AROUND_WORK_S + reading_s + _work_seconds(variant.task, schema)
+    return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
+
+
+def _reading_seconds(task: Task, pool: str, *, read_iops: int | None) -> float:
+    """Of the tables of a load, into a buffer pool that holds them."""
+    if not isinstance(task, Load) or (pool.isdecimal() and data_bytes(task.tables, task.rows) > int(pool)):
+        return 0.0
+    rows = task.tables * task.rows
+    limited_s = 0.0 if read_iops is None else rows * ROW_BYTES / _PAGE_BYTES / read_iops
+    return max(rows / _ROWS_INTO_MEMORY_PER_S, limited_s)
+
+
+def _work_seconds(task: Task, schema: Schema) -> float:
+    match task:
+        case Load(seconds=seconds, warmup_s=warmup_s):
+            return seconds + warmup_s
+        case Create(tables=tables):
+            return tables / _CREATED_PER_S
+        case Crash() | Damage():
+            return _CRASH_S
+        case _:
+            return schema.total_tables / _READ_ROWS_PER_S
+
+
+def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
+    rates = _rates(version)
+    reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
+    start_ms = (
+        max(rates.cold_start_ms_per_table, reading_ms)
+        if cache is Cache.COLD
+        else STARTS_UNTIL_WARM * rates.warm_start_ms_per_table
+    )
+    return OVERHEAD_S + schema.files * start_ms / 1000
+
+
+def duration_text(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes <= 1:
+        return "1 minute"
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+# What lies ahead of a session once its plan is known, and how long may each part of it take?
+
+
+def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
+    """At a guess: what is measured on the way takes its place."""
+    schemas = {stage.place: stage.schema for stage in stages}
+    trial_s = {}
+    for trial in plan.trials:
+        schema = schemas[place_of(trial.version, trial.variant)]
+        trial_s[str(trial.version), trial.variant.name] = trial_seconds(
+            trial.version,
+            schema,
+            trial.variant,
+            read_iops=request.limits.read_iops,
+            settings=request.lasting_settings,
+        )
+    builds = tuple((stage.title, _build_s(stage, stages, grown=plan)) for stage in stages if not stage.whole)
+    return Ahead(plan.trials, trial_s, builds)
+
+
+def _build_s(stage: Stage, stages: Sequence[Stage], *, grown: Plan) -> float:
+    """One that a smaller one grows into has only the rest to be made."""
+    whole_s = build_seconds(stage.place.version, stage.schema)
+    if grown.alternating:
+        return whole_s
+    smaller = [other for other in stages if not other.whole and other.place.grows_into(stage.place)]
+    smaller = [other for other in smaller if other.schema.total_tables < stage.schema.total_tables]
+    return whole_s - max((build_seconds(one.place.version, one.schema) for one in smaller), default=0.0)

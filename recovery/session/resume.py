@@ -1,0 +1,224 @@
+"""How does a session go on that ended early? By the same plan, on the same host, with the runs that it lacks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import recovery
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import locks
+from recovery.linux.files import boot_id, read_back, sweep_drafts, why_not_trusted
+from recovery.model import Session
+from recovery.report.stored_session import LATEST, LOCK, REPORT, find, load, session_names, still_runs
+from recovery.session.plan import ADAPTER, PLAN, Begun, Planned, differences, servers_of, settings_of, steps
+from recovery.session.prepare import Prepared
+from recovery.session.request import Request
+from recovery.session.store import DRAFTS, SessionStore
+from recovery.workload.inserts import insert_statements
+
+# Which session ended early and may go on, and what have killed ones left half made beside their results?
+
+FINISHED, INTERRUPTED = "finished", "interrupted"
+
+
+@dataclass(frozen=True)
+class Left:
+    """A session that has ended, as it is stored."""
+
+    folder: Path
+    session: Session
+
+    @property
+    def missing(self) -> int:
+        return self.session.planned_runs - len(self.session.done)
+
+    @property
+    def has_ended(self) -> bool:
+        """It came to the end of its plan, and none of its runs is to be measured again, whatever came of each."""
+        return self.session.status == FINISHED and not any(run.measure_again for run in self.session.runs)
+
+    def plan(self) -> Planned:
+        """UsageError where an older tool has begun it, which kept none, or where somebody else may have written it."""
+        path = self.folder / PLAN
+        # It names the server that is run next.
+        if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT):
+            raise UsageError(f"{self.folder} cannot go on: {why}", "see who may write there, or measure anew")
+        if not path.is_file():
+            raise UsageError(
+                f"{self.folder.name} cannot go on: the tool that began it kept no plan",
+                "measure again; what it has is kept",
+            )
+        return read_back(path, ADAPTER)
+
+
+def find_left(results: Path, name: str | None) -> Left:
+    """The one called so, or else the newest that lacks something."""
+    if name is not None:
+        return _left(find(results, name))
+    found = next((left for left in _all(results) if not left.has_ended), None)
+    if found is None:
+        raise UsageError(
+            f"there is no session in {results} that ended early", "name the folder with --results, or measure anew"
+        )
+    return found
+
+
+def _all(results: Path) -> Iterator[Left]:
+    """The newest first; one that is damaged is nobody's to go on with."""
+    for name in reversed(session_names(results)):
+        with suppress(RecoveryError):
+            yield Left(results / name, load(results / name))
+
+
+def refuse_running(left: Left) -> None:
+    """Before anything is looked for on its behalf; whoever goes on with it locks it."""
+    if locks.holder(left.folder / LOCK) is not None:
+        raise still_runs(left.folder)
+
+
+def _left(folder: Path) -> Left:
+    return Left(folder, load(folder))
+
+
+def tidy(results: Path) -> None:
+    """Removes what killed processes have left half made: in this folder, and in every session of it."""
+    sweep_drafts(results, DRAFTS)
+    for folder in (path.parent for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST):
+        for part in (folder, folder / "runs"):
+            sweep_drafts(part)
+        if (folder / LOCK).exists():
+            _unlock_ended(folder)
+
+
+def _unlock_ended(folder: Path) -> None:
+    """Its tool was killed between its last word and the lock's removal."""
+    with suppress(RecoveryError, OSError):
+        has_ended = load(folder).status in (FINISHED, INTERRUPTED)
+        if has_ended and (lock := locks.take(folder / LOCK, mode=0o644)) is not None:
+            lock.release(unlink=True)
+
+
+Facts = Mapping[str, str | int | float | bool | None]
+
+_HOST = (
+    "cpu_model", "cpus", "cpu_quota", "cpu_governor", "memory_bytes", "architecture", "virtualisation",
+    "ec2_instance_type", "kernel", "thp", "swappiness", "idle_pageout", "filesystem", "mount_options", "device_model",
+    "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
+)  # fmt: skip
+"""Facts that make it another host to measure on when they change."""
+_NONE_IS_ONE = frozenset({"cpu_quota", "idle_pageout"})
+"""Of which None tells something: that there is none of it."""
+_ALIKE = 0.01
+"""Of the memory the kernel keeps a little more or less for itself at each start."""
+_MOST_TOLD = 3
+_ENDED = {
+    "running": "The tool was killed",
+    "interrupted": "The session was interrupted",
+    "aborted": "The session ended early",
+}
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """It is ours from here on: nobody else goes on with it."""
+
+    store: SessionStore
+    planned: Planned
+
+    @property
+    def begun(self) -> Begun:
+        return Begun(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
+
+    def session(self, now: Session, planned: Planned) -> Session:
+        """As it goes on, where it would be the same one that is asked for now. HostUnfitError where it would not."""
+        before = self.store.session
+        found = [*differences(self.planned, planned), *_asked(before, now), *_of_the_host(before, now)]
+        if found:
+            raise HostUnfitError(
+                f"{self.store.folder.name} cannot go on: {'; '.join(found[:_MOST_TOLD])}",
+                "its runs could not be compared with those that it has: measure anew; what it has is kept",
+            )
+        return replace(before, status="running", notes=(*before.notes, *self._notes(before, planned)))
+
+    def _notes(self, before: Session, planned: Planned) -> Iterator[str]:
+        wrote = datetime.fromtimestamp((self.store.folder / REPORT).stat().st_mtime, UTC)
+        where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
+        there, planned_runs = len(before.done), before.planned_runs
+        yield (
+            f"{_ENDED.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
+            f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
+            f"{where}, with the {planned_runs - there} that it lacked."
+        )
+        # Until the new one has ended the old one stays; then this is all that is left of it.
+        for run in before.runs:
+            if run.measure_again:
+                why = (run.reason or "").partition("; ")[0]
+                told = f"To be measured again: run {run.number} ({run.version} {run.variant}), which was void: {why}."
+                if told not in before.notes:
+                    yield told
+        if before.tool_version != recovery.__version__:
+            yield f"It was begun by version {before.tool_version} of the tool, and went on by {recovery.__version__}."
+
+
+@contextmanager
+def taken_up(left: Left | None) -> Iterator[Resumed | None]:
+    """None where a new session begins. Where it cannot go on it is left as it was."""
+    if left is None:
+        yield None
+        return
+    planned = left.plan()
+    store = SessionStore.go_on(left.folder)
+    try:
+        yield Resumed(store, planned)
+    finally:
+        store.let_go()
+
+
+def planned_now(request: Request, prepared: Prepared) -> Planned:
+    """What would be planned of this request, here and now."""
+    script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
+    return Planned(
+        command=request.command,
+        folder=str(Path.cwd()),
+        boot=boot_id(),
+        alternating=prepared.plan.alternating,
+        trials=steps(prepared.plan.trials),
+        settings=settings_of(prepared.plan.trials),
+        servers=servers_of(stage.build for stage in prepared.stages),
+        directories=tuple(stage.key for stage in prepared.stages),
+        inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
+        built=tuple(sorted(prepared.begun.built)),
+    )
+
+
+def _asked(before: Session, now: Session) -> Iterator[str]:
+    """What an older tool could not be asked, or what was taken back on the way, is no difference."""
+    for name, value in before.settings.items():
+        other = now.settings.get(name)
+        if value is not None and other is not None and value != other:
+            yield f"{name.replace('_', ' ')} is {other} now, and was {value}"
+
+
+def _of_the_host(before: Session, now: Session) -> Iterator[str]:
+    for name in _HOST:
+        if name in before.environment and not _same(name, before.environment, now.environment):
+            was, is_now = before.environment[name], now.environment.get(name)
+            yield f"this host's {name.replace('_', ' ')} is {_told(is_now)} now, and was {_told(was)}"
+
+
+def _same(name: str, before: Facts, now: Facts) -> bool:
+    was, is_now = before[name], now.get(name)
+    if was is None or is_now is None:
+        return name not in _NONE_IS_ONE or was is is_now
+    if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):
+        return abs(is_now - was) <= _ALIKE * was
+    return was == is_now
+
+
+def _told(value: str | int | float | bool | None) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,482 @@
+"""The whole way from a request to a stored session: what is needed for it, the loop, and nothing left behind."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import recovery
+from recovery.builds.packages import Tool, provide, provide_all
+from recovery.builds.resolve import known_wanted
+from recovery.errors import (
+    HostUnfitError,
+    RecoveryError,
+    ServerFailedError,
+    ServerKilledError,
+    StoodStillError,
+    StorageFailedError,
+    TrialVoidError,
+)
+from recovery.experiments import find_scenario
+from recovery.experiments.bench import Bench
+from recovery.experiments.bench import floor as measure_floor
+from recovery.experiments.experiment import Outcome, Worked
+from recovery.linux import files
+from recovery.linux.cgroups import Group, limited, overrun, peak_memory_bytes
+from recovery.linux.files import copy_atomically, write_atomically
+from recovery.linux.host_facts import environment
+from recovery.linux.locks import host_lock
+from recovery.linux.orphans import end_left_groups, end_left_servers
+from recovery.linux.page_cache import cold_means
+from recovery.linux.privileges import refusing
+from recovery.linux.read_benchmark import LEFT_OUT, effort_for, probe
+from recovery.linux.signals import Standstill, held_back
+from recovery.linux.storage import DATA, Folder, blamed, blaming, temporary
+from recovery.model import Run, Trial, Verdict
+from recovery.mysqld.datadir import DataDirs, clear_left_copies
+from recovery.mysqld.options import quoted_value
+from recovery.profiling.samplers import programs
+from recovery.report.stored_session import STACKS, keeping_in
+from recovery.session.datadirs import Narrator, Stagehand, refuse
+from recovery.session.engine import Engine, resolve_builds
+from recovery.session.estimate import ahead_of
+from recovery.session.plan import NOTHING_YET, Place, left_out, place_of, places_for
+from recovery.session.prepare import Prepared, check_options, dropper_of, foresee, prepare
+from recovery.session.request import Request
+from recovery.session.resume import Left, Resumed, planned_now, taken_up, tidy
+from recovery.session.store import (
+    LOOKS,
+    SessionStore,
+    check_results_folder,
+    failed_run,
+    floor_of,
+    judged,
+    run_of,
+    session_of,
+    with_cpus_shared,
+)
+from recovery.workload.build import BuildInterruptedError
+from recovery.workload.inserts import insert_statements
+from recovery.workload.schema import check_template
+
+# What of a trial is kept beside its figures? Logs, stacks and looks, in the session's folder.
+
+
+def keep(folder: Path, trial: Trial, run: Run, *, outcome: Outcome | Worked | None, logs: Path) -> Run:
+    """The run, with the names of what was kept. Where it failed it is the log that tells the reason."""
+    with keeping_in(folder):
+        has_failed = outcome is None or run.verdict is Verdict.FAILED
+        log = _log(folder, trial, logs, timed=outcome is not None, last=has_failed)
+        stacks = None if outcome is None else _stacks(folder, trial, outcome)
+        raw = _looks(folder, trial, outcome) if isinstance(outcome, Worked) else None
+    return replace(run, log=log, stacks=stacks, raw=raw)
+
+
+def _name(trial: Trial) -> str:
+    return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
+
+
+def _log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
+    """Of the timed start, or the last log there is."""
+    found = sorted(logs.glob("timed*.err"), key=_written) if timed else []
+    if not found and last:
+        found = sorted(logs.glob("*.err"), key=_written)
+    if not found:
+        return None
+    name = f"logs/{_name(trial)}.err"
+    copy_atomically(found[-1], folder / name)
+    return name
+
+
+def _written(log: Path) -> float:
+    return log.stat().st_mtime
+
+
+def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None:
+    if outcome.samples is None or not outcome.samples.looks:
+        return None
+    name = f"{STACKS}/{_name(trial)}.folded"
+    (folder / name).parent.mkdir(exist_ok=True)
+    write_atomically(folder / name, outcome.samples.folded.encode(errors="replace"))
+    return name
+
+
+def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
+    """All that was looked at while the server was at work."""
+    if worked.raw is None:
+        return None
+    name = f"{LOOKS}/{_name(trial)}.csv.gz"
+    (folder / name).parent.mkdir(exist_ok=True)
+    copy_atomically(worked.raw, folder / name)
+    return name
+
+
+# The one loop: (prepare, measure, conclude) x N. Every run is on disk as soon as it ends.
+
+
+def limits_not_held(group: Group | None, run: Run) -> str | None:
+    """Why this run did not measure what was asked."""
+    if group is None:
+        return None
+    requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
+    if seconds is None:
+        seconds = run.around.seconds if run.around else 0.0
+    return group.lost() or overrun(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
+
+
+class Loop:
+    def __init__(
+        self,
+        request: Request,
+        prepared: Prepared,
+        *,
+        stagehand: Stagehand,
+        scratch: Path,
+        narrator: Narrator,
+        resumed: Resumed | None = None,
+    ) -> None:
+        """HostUnfitError where it is not the same session that would go on."""
+        self.request = request
+        self.prepared = prepared
+        self.stagehand = stagehand
+        self.scratch = scratch
+        self.narrator = narrator
+        self.session = session_of(
+            request,
+            prepared.scenario,
+            prepared.plan,
+            environment=environment(request.data)
+            | dict(prepared.storage)
+            | dict(stagehand.engine.facts)
+            | {"cold_means": cold_means(prepared.dropper)},
+            engine=stagehand.engine.name,
+            tool_version=recovery.__version__,
+        )
+        self.planned = planned_now(request, prepared)
+        self._store: SessionStore | None = None
+        if resumed is not None:
+            self.session = resumed.session(self.session, self.planned)
+            self.planned = replace(resumed.planned, boot=self.planned.boot)
+            self._store = resumed.store
+        self._begun = resumed is not None
+        """Something is to be kept: a trial has begun, here or before it ended early."""
+        self._given_up: set[Place] = set()
+        self._last_place: Place | None = None
+
+    @property
+    def store(self) -> SessionStore:
+        assert self._store is not None, "it is there from the beginning of the run on"
+        return self._store
+
+    def run(self) -> SessionStore:
+        status, note = "aborted", None
+        try:
+            with blaming(Folder(DATA, self.request.data), temporary()):
+                self._begin()
+                self._trials()
+            status = "finished"
+        except (KeyboardInterrupt, BuildInterruptedError):
+            status = "interrupted"
+            raise
+        except (RecoveryError, OSError) as error:
+            note = str(error)
+            raise
+        finally:
+            # A second Ctrl-C waits for it: what there is would be called that of a killed tool.
+            # What ended it is told, and not that its disk does not even take word of that.
+            with held_back(), nullcontext() if status == "finished" else suppress(RecoveryError):
+                self._end(status, note)
+        return self.store
+
+    def _begin(self) -> None:
+        """Before anything is built: where the tool is killed meanwhile, the session can go on."""
+        if self._store is None:
+            self._store = SessionStore.create(self.request.results, self.session, plan=self.planned)
+        else:
+            self.store.keep_plan(self.planned)
+            self.store.update(self.session)
+            self.store.is_newest()
+            done, planned = len(self.prepared.begun.done), len(self.prepared.plan.trials)
+            self.narrator.say(f"{self.store.folder.name} goes on: {done} of {planned} runs have ended")
+        self.narrator.keeping_in(self.store.folder)
+        self.stagehand.on_build = self._will_build
+        self.stagehand.session = self.store.folder.name.partition("-")[0]
+
+    def _will_build(self, key: str) -> None:
+        if key not in self.planned.built:
+            self.planned = replace(self.planned, built=(*self.planned.built, key))
+            self.store.keep_plan(self.planned)
+
+    def _end(self, status: str, note: str | None) -> None:
+        if self._store is None:
+            return
+        if not self._begun:
+            self.narrator.keeping_in(self.request.results)
+            self.store.discard()
+            return
+        notes = (*self.session.notes, note) if note else self.session.notes
+        host = self.session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
+        self.session = replace(self.session, status=status, notes=notes, environment=host)
+        self.store.finish(self.session)
+
+    def _trials(self) -> None:
+        plan, done = self.prepared.plan, self.prepared.begun.done
+        if plan.alternating:
+            # All are built before any is timed: a build in between would disturb what follows.
+            for stage in self.prepared.needed:
+                self._bench(stage.place)
+        for trial in plan.trials:
+            place, is_last = place_of(trial.version, trial.variant), plan.is_last(trial)
+            if place not in self._given_up:
+                if trial.number not in done:
+                    self._at(place, trial)
+                is_there = place not in self._given_up
+                if is_last and is_there and self.request.floor and not self._has_floor(place):
+                    self._floor(trial, self._bench(place))
+            if is_last and not plan.alternating:
+                self.stagehand.leave(place)
+
+    def _at(self, place: Place, trial: Trial) -> None:
+        bench = self._bench(place)
+        if place != self._last_place:
+            bench.disturbed()
+        self._last_place = place
+        bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
+        self._one(trial, bench)
+
+    def _has_floor(self, place: Place) -> bool:
+        """Of before it ended early."""
+        over = self.prepared.plan.variants_over(place)
+        return any((floor.version, floor.variants) == (str(place.version), over) for floor in self.session.floors)
+
+    def _bench(self, place: Place) -> Bench:
+        return self.stagehand.bench(place, self.prepared.dropper, self.scratch)
+
+    def _one(self, trial: Trial, bench: Bench) -> None:
+        if not self._begun:
+            self._begun = True
+            self.store.is_newest()
+        self.narrator.trial_began(trial)
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        bench.clear_logs()
+        standstill = Standstill()
+        run, outcome, ailing = self._measured(trial, bench, standstill)
+        # It has ended: a Ctrl-C that comes now must not cost it.
+        with held_back():
+            set_s = standstill.clock_set_s()
+            if set_s is not None:
+                # No duration is taken from the host's clock; what holds the server's stamps against it is.
+                run = replace(run, ready_lag_s=None)
+            try:
+                run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+                kept = None
+                if run.verdict is Verdict.FAILED and not bench.came_back:
+                    kept = self.stagehand.set_aside(place_of(trial.version, trial.variant))
+                    run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
+                self._learn(trial, bench, outcome, clock_set_s=set_s)
+                self.store.append(replace(run, started_at=started_at))
+            except HostUnfitError:
+                # Who looks on sees at least what it was.
+                self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+                raise
+        self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+        if ailing is not None:
+            raise ailing
+        if kept is not None:
+            self._begin_anew(trial)
+        elif not run.verdict.as_asked:
+            # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
+            self._settle(bench, trial)
+
+    def _measured(
+        self, trial: Trial, bench: Bench, standstill: Standstill
+    ) -> tuple[Run, Outcome | Worked | None, StorageFailedError | None]:
+        """What failed over storage that fails is no failure of the server, and nothing goes on over it."""
+        storage = bench.datadir.storage
+        try:
+            outcome = self.prepared.scenario.measure(bench, trial.variant)
+        except (ServerFailedError, TrialVoidError) as error:
+            if (ailing := blamed(error, storage, temporary())) is not None:
+                return failed_run(trial, ailing), None, ailing
+            if (stood := standstill.told()) is not None:
+                # Also where it was given up because it did: that is told by who has ended it.
+                return failed_run(trial, StoodStillError(f"{stood}; {error.message}")), None, None
+            return failed_run(trial, error), None, None
+        run, stood = run_of(trial, outcome), standstill.told()
+        doubt = stood or limits_not_held(bench.server.group, run)
+        verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
+        ailing = None
+        if verdict is Verdict.FAILED:
+            ailing = blamed(ServerFailedError(reason or verdict.value), storage, temporary())
+        if ailing is not None:
+            verdict, reason = Verdict.VOID, ailing.message
+        again = stood is not None or ailing is not None
+        return replace(judged(trial, run, verdict, reason), measure_again=again), outcome, ailing
+
+    def _floor(self, trial: Trial, bench: Bench) -> None:
+        """After the last trial over a directory: only of files that a server has left in peace."""
+        if not bench.at_rest:
+            return
+        self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
+        standstill = Standstill()
+        try:
+            floor = floor_of(trial, self.prepared.plan, measure_floor(bench))
+            if (told := standstill.told()) is not None:
+                raise TrialVoidError(told)
+        except RecoveryError as error:
+            self._note(f"{trial.version}: there is no floor: {error.message}")
+        else:
+            self.session = replace(self.session, floors=(*self.session.floors, floor))
+        self.store.update(self.session)
+
+    def _learn(
+        self, trial: Trial, bench: Bench, outcome: Outcome | Worked | None, *, clock_set_s: float | None
+    ) -> None:
+        """What is told beside a run is stored before it: where the tool is killed in between, it is done anew."""
+        before = self.session
+        if clock_set_s is not None:
+            told = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
+            self._note(f"The host's clock was {told}")
+        if outcome is not None and outcome.samples is not None and outcome.samples.note:
+            self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
+        for told in bench.notes:
+            self._note(told)
+        if bench.cpus_shared:
+            self.session = with_cpus_shared(self.session)
+        name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
+        self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
+        if self.session != before:
+            self.store.update(self.session)
+
+    def _settle(self, bench: Bench, trial: Trial) -> None:
+        """After a trial that ended half-way. Where the server does not come back, its other trials are given up; over
+        storage that fails, all are, for a session that goes on measures them."""
+        try:
+            bench.settle()
+        except RecoveryError as error:
+            bench.server.close()
+            if (ailing := blamed(error, bench.datadir.storage, temporary())) is not None:
+                raise ailing from error
+            place = place_of(trial.version, trial.variant)
+            self._given_up.add(place)
+            if not bench.came_back and not isinstance(error, ServerKilledError):
+                self.stagehand.drop(place)
+            if self.prepared.plan.is_last(trial):
+                return
+            self._note(f"{trial.version}: the trials left were not run: {error.message}")
+
+    def _begin_anew(self, trial: Trial) -> None:
+        """After a trial whose data directory was set aside: the next one builds another, where there is one."""
+        place = place_of(trial.version, trial.variant)
+        if self.prepared.plan.is_last(trial):
+            self._given_up.add(place)
+        else:
+            self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
+
+    def _note(self, note: str) -> None:
+        """For the report, and for who looks on: once."""
+        if note not in self.session.notes:
+            self.session = replace(self.session, notes=(*self.session.notes, note))
+            self.narrator.warn(note)
+
+
+def run_session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None = None) -> SessionStore:
+    """The whole way from a request to a stored session: a new one, or what is missing of one that ended early. Raises
+    what ended it early, with what there is kept."""
+    with refusing(request.refused):
+        return _session(request, engine=engine, narrator=narrator, goes_on=goes_on)
+
+
+def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None) -> SessionStore:
+    samplers = _refused_early(request, narrator)
+    with host_lock(), narrator.on_stage(), ExitStack() as stack:
+        resumed = stack.enter_context(taken_up(goes_on))
+        _clear_up(narrator, request.data)
+        # At the end: a server that a killed run has left is ended first, and must not lose its folder before.
+        stack.callback(files.sweep_all)
+        # Before the hour of building: a limit that cannot be set is refused at once.
+        group = stack.enter_context(limited(request.limits, request.data))
+        engine, prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
+        narrator.planned(ahead_of(request, prepared.plan, prepared.needed))
+        if resumed is not None:
+            there = resumed.store.session
+            narrator.gone_on(run for run in there.runs if run.number in there.done)
+        scratch = files.make()
+        stack.callback(files.remove, scratch)
+        stagehand = stack.enter_context(
+            Stagehand(
+                request,
+                prepared.stages,
+                engine=engine,
+                narrator=narrator,
+                group=group,
+                samplers=samplers,
+                programs=programs_at_work,
+                built=prepared.begun.built,
+                done_with=[stage.key for stage in prepared.done_with],
+            )
+        )
+        loop = Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator, resumed=resumed)
+        stagehand.rehearse([stage.place for stage in prepared.needed])
+        return loop.run()
+
+
+def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
+    """What cannot be, before anything is touched; or the programs that can take stacks."""
+    foresee(request, say=narrator.warn)
+    check_template(request.schema)
+    insert_statements(request.schema, count=request.inserts, template=request.insert_template)
+    releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]
+    for place in places_for(releases, request.measured):
+        refuse(place.version, place.schema(request.schema))
+    if request.work is not None and request.stacks is not None:
+        provide(request.stacks, offline=request.offline, say=narrator.warn)
+    samplers = programs(request.stacks) if request.stacks is not None else ()
+    check_results_folder(request.results)
+    quoted_value("DATA", str(request.data))
+    DataDirs(request.data).check()
+    return samplers
+
+
+def _clear_up(narrator: Narrator, data: Path) -> None:
+    """After runs that were killed, of whatever results and data: what they left would work beside what is timed."""
+    for name in end_left_groups():
+        narrator.say(f"removed the control group {name}, which a killed run had left behind")
+    for pid in end_left_servers():
+        narrator.say(f"ended server {pid}, which a killed run had left behind")
+    for folder, why_not in clear_left_copies(data):
+        told = f"the copy beside {folder.name}, which a killed run had left behind"
+        if why_not is None:
+            narrator.say(f"removed {told}")
+        else:
+            narrator.warn(f"{told}, is still there: {why_not}")
+
+
+def _prepared(
+    request: Request, engine: Engine, narrator: Narrator, *, resumed: Resumed | None
+) -> tuple[Engine, Prepared, dict[str, Tool]]:
+    """Return the engine that has the servers, what is prepared, and the programs that put a server to work."""
+    tidy(request.results)
+    narrator.doing("getting the servers")
+    engine, builds = resolve_builds(request, engine, narrator.warn)
+    for build in builds:
+        for warning in build.warnings:
+            narrator.warn(f"warning: {build.version}: {warning}")
+    check_options(request, engine, builds, narrator.warn)
+    dropper = dropper_of(request, engine, builds, narrator.warn)
+    at_work = find_scenario(request.scenario).programs
+    programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
+    # Before anything is built: later the storage would still be at work for us. One that goes on knows it already.
+    narrator.doing("trying the storage")
+    is_tried = request.probe and resumed is None
+    standstill = Standstill()
+    tried = probe(request.data, effort_for(request.most_tables)) if is_tried else LEFT_OUT
+    if is_tried and (stood := standstill.told()) is not None:
+        tried = replace(LEFT_OUT, why_not=stood)
+    for told in (*request.unasked, *left_out([build.version for build in builds], request.measured)):
+        narrator.warn(told)
+    begun = NOTHING_YET if resumed is None else resumed.begun
+    prepared = prepare(request, builds, begun)
+    return engine, replace(prepared, dropper=dropper, storage=tried.facts()), programs_at_work

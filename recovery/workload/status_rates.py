@@ -1,0 +1,217 @@
+"""What do looks at a server at work tell? Counters to rates, look by look. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import fmean, median
+
+from recovery.model import Series, Watched
+from recovery.workload.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, began_with
+
+MOST = 240
+"""Looks in a report; the raw file has them all."""
+
+Sums = tuple[tuple[str, ...], ...]
+"""The first of them whose columns this server tells counts; what begins with a minus is taken away."""
+
+GROWING: dict[str, Sums] = {
+    "questions_per_s": (("status.Questions",),),
+    "table_open_cache_hits_per_s": (("status.Table_open_cache_hits",),),
+    "table_open_cache_misses_per_s": (("status.Table_open_cache_misses",),),
+    "table_open_cache_overflows_per_s": (("status.Table_open_cache_overflows",),),
+    "load_table_open_cache_hits_per_s": (("load.Table_open_cache_hits",),),
+    "load_table_open_cache_misses_per_s": (("load.Table_open_cache_misses",),),
+    "opened_tables_per_s": (("status.Opened_tables",),),
+    "opened_table_definitions_per_s": (("status.Opened_table_definitions",),),
+    "server_cpus": (("process.cpu_s",),),
+    "client_cpus": (("clients.cpu_s",),),
+    "others_cpus": (("host.busy_s", "-process.cpu_s", "-clients.cpu_s", "-tool.cpu_s"),),
+    "steal_cpus": (("host.steal_s",),),
+    "read_bytes_per_s": (("process.read_bytes",),),
+    "written_bytes_per_s": (("process.written_bytes",),),
+    "device_reads_per_s": (("device.reads",),),
+    "device_writes_per_s": (("device.writes",),),
+    # Those of the log are among them.
+    "fsyncs_per_s": (("status.Innodb_data_fsyncs",),),
+    "redo_bytes_per_s": (("status.Innodb_os_log_written",),),
+    "buffer_pool_reads_per_s": (("status.Innodb_buffer_pool_reads",),),
+    "rows_changed_per_s": (
+        ("status.Innodb_rows_inserted", "status.Innodb_rows_updated", "status.Innodb_rows_deleted"),
+        ("metric.dml_inserts", "metric.dml_updates", "metric.dml_deletes"),
+        ("status.Handler_write", "status.Handler_update", "status.Handler_delete"),
+    ),
+    "row_lock_waits_per_s": (("status.Innodb_row_lock_waits",),),
+    "rwlock_os_waits_per_s": (
+        ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits", "metric.innodb_rwlock_sx_os_waits"),
+        ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
+    ),
+    # Of SHOW ENGINE INNODB MUTEX, which others need, only the first look and the last know.
+    "mutex_os_waits_per_s": (("status.Innodb_mutex_os_waits",),),
+}
+"""Drawn as rates: growth a second."""
+
+LEVELS: dict[str, Sums] = {
+    "threads_running": (("status.Threads_running",),),
+    "table_open_cache_active_instances": (("status.Table_open_cache_active_instances",),),
+    "checkpoint_age_bytes": (
+        ("metric.log_lsn_checkpoint_age",),
+        ("status.Innodb_checkpoint_age",),
+        ("status.Innodb_redo_log_current_lsn", "-status.Innodb_redo_log_checkpoint_lsn"),
+    ),
+    "dirty_pages": (("status.Innodb_buffer_pool_pages_dirty",),),
+    "pending_fsyncs": (("status.Innodb_data_pending_fsyncs",),),
+    "history_list_length": (("metric.trx_rseg_history_len",), ("status.Innodb_history_list_length",)),
+    "resident_bytes": (("process.resident_bytes",),),
+}
+"""Drawn as they stand."""
+
+
+def watched(samples: Sequence[Sample]) -> Watched:
+    """A series that nothing was taken of is left out."""
+    looks = _spaced(tuple(samples))
+    series = [Series(name, tuple(_rates(sums, looks))) for name, sums in GROWING.items()]
+    series += [Series(name, tuple(_levels(sums, looks))) for name, sums in LEVELS.items()]
+    told = tuple(one for one in series if any(value is not None for value in one.values))
+    return Watched(tuple(look.at_s for look in looks), told)
+
+
+def total(sums: Sums, sample: Sample) -> float | None:
+    for columns in sums:
+        terms = [_term(column, sample) for column in columns]
+        told = [term for term in terms if term is not None]
+        if len(told) == len(terms):
+            return sum(told)
+    return None
+
+
+def growth(sums: Sums, before: Sample, after: Sample) -> float | None:
+    """None too where a counter was set back."""
+    began, ended = total(sums, before), total(sums, after)
+    if began is None or ended is None:
+        return None
+    if ended < began:
+        # What is left after coarse ticks were taken away may shrink a little, which no count does.
+        return 0.0 if any(column.startswith("-") for columns in sums for column in columns) else None
+    return ended - began
+
+
+def rounded(value: float) -> float:
+    """To six digits: more is in the raw file."""
+    return float(f"{value:.6g}")
+
+
+def _term(column: str, sample: Sample) -> float | None:
+    value = sample.figures.get(column.removeprefix("-"))
+    return -value if value is not None and column.startswith("-") else value
+
+
+def _rates(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+    yield from (None for _ in looks[:1])
+    for before, after in pairwise(looks):
+        grown = growth(sums, before, after)
+        yield None if grown is None else rounded(grown / (after.at_s - before.at_s))
+
+
+def _levels(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+    for look in looks:
+        value = total(sums, look)
+        yield None if value is None else rounded(value)
+
+
+def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """Without those that came right before the look at which the measuring began, or right after the last by the clock:
+    a rate over a hundredth of a second is none. Of very many as many as a page can draw."""
+    if len(samples) < 2:
+        return samples
+    began = began_with(samples)
+    least_s = median(after.at_s - before.at_s for before, after in pairwise(samples)) / 2
+    kept: list[Sample] = []
+    for sample in samples:
+        near = bool(kept) and sample.at_s - kept[-1].at_s <= least_s
+        if near and sample is began and kept[-1] is not began:
+            kept.pop()
+            near = False
+        if not near:
+            kept.append(sample)
+    step = math.ceil(len(kept) / MOST)
+    return tuple(kept[::step])
+
+
+# What did a server at work do on average, a second, a query and a commit? Pure.
+
+_SPINS = (
+    ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
+    ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds"),
+)
+_SHARES = {
+    # name: of what, over what
+    "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
+    "table_open_cache_hit_share": (
+        (("status.Table_open_cache_hits",),),
+        (("status.Table_open_cache_hits", "status.Table_open_cache_misses"),),
+    ),
+    "load_table_open_cache_hit_share": (
+        (("load.Table_open_cache_hits",),),
+        (("load.Table_open_cache_hits", "load.Table_open_cache_misses"),),
+    ),
+}
+_PER_QUERY = {
+    "server_cpu_us_per_query": (GROWING["server_cpus"], 1e6),
+    "rwlock_spin_rounds_per_query": (_SPINS, 1.0),
+    "mutex_spin_rounds_per_query": (((MUTEX_SPINS,), ("status.Innodb_mutex_spin_rounds",)), 1.0),
+}
+_PER_COMMIT = {
+    "redo_bytes_per_commit": GROWING["redo_bytes_per_s"],
+    "fsyncs_per_commit": GROWING["fsyncs_per_s"],
+}
+_RATES = GROWING | {
+    "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
+}
+NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
+"""Of all figures that there can be."""
+_LEAST_SEEN = 0.5
+"""Of the measured time. What went on in less than that is no measure of the whole."""
+_NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
+"""MySQL 8.0 keeps the counters of its read-write locks, and counts nothing in them: none since the server's start, with
+hundreds of waits in SHOW ENGINE INNODB MUTEX."""
+
+
+def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
+    """Over what was measured, from the look at which it began to the last, which is that of its end. `queries` and
+    `commits` are those of the load's clients; 0 where an end was not seen. What this server does not tell is left out.
+    """
+    began = began_with(tuple(samples))
+    measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
+    if began is None or measured[-1].at_s <= began.at_s:
+        return {}
+    ended = measured[-1]
+    seconds = ended.at_s - began.at_s
+    # A busy server answers the first look some moments after it was asked: what clients did until then is not in it.
+    seen = min(1.0, seconds / ended.at_s)
+    if seen < _LEAST_SEEN:
+        return {}
+
+    found: dict[str, float | None] = {}
+    for name, sums in _RATES.items():
+        found[name] = _over(_grown(name, sums, (began, ended)), seconds)
+    for name, sums in LEVELS.items():
+        # At the end nobody is at work any more.
+        values = [value for one in measured[:-1] if (value := total(sums, one)) is not None]
+        found[name] = fmean(values) if values else None
+    for name, (sums, factor) in _PER_QUERY.items():
+        found[name] = _over(_grown(name, sums, (began, ended)), queries * seen / factor)
+    for name, sums in _PER_COMMIT.items():
+        found[name] = _over(growth(sums, began, ended), commits * seen)
+    for name, (what, of) in _SHARES.items():
+        found[name] = _over(growth(what, began, ended), growth(of, began, ended))
+    return {name: rounded(value) for name, value in found.items() if value is not None}
+
+
+def _grown(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:
+    return None if name in _NEVER_NONE and not total(sums, ends[1]) else growth(sums, *ends)
+
+
+def _over(value: float | None, by: float | None) -> float | None:
+    return None if value is None or not by else value / by

@@ -1,0 +1,190 @@
+"""How long does the same crash recovery take when the server is started in different ways? Two ways take turns."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from bench.site import Site, quiet
+from recovery.builds.image import resolve_image
+from recovery.builds.resolve import Sources
+from recovery.cli.progress_view import Screen, SessionNarrator
+from recovery.errors import ServerFailedError
+from recovery.experiments.bench import Bench, Conditions
+from recovery.experiments.crash_recovery import crash, start_and_crash
+from recovery.linux import docker_engine
+from recovery.linux.files import mark
+from recovery.linux.page_cache import own_dropper
+from recovery.model import Build, Cache, Schema, Trial, Variant
+from recovery.mysqld import client
+from recovery.mysqld.container import ContainerLauncher
+from recovery.mysqld.datadir import DataDir
+from recovery.mysqld.error_log import last_lines, stamp_of
+from recovery.mysqld.local import environment, limited_open_files
+from recovery.session import progress
+from recovery.session.progress import Progress
+from recovery.workload.inserts import fire, insert_statements
+
+BARE, TOOL, TRACED, CONTAINER = "bare loop", "tool", "tool with --trace", "tool, container"
+_READY = b"ready for connections"
+_LOOP_S = 0.1
+_RETRY_S = 0.001
+_ANSWER_S = 60.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """One timed crash recovery."""
+
+    way: str
+    pair: int
+    version: str
+    tables: int
+    cache: str
+    ready_s: float
+    """From right before the exec to the stamp that the server itself wrote on its ready line: so no way of watching
+    times itself."""
+    cpu_s: float
+    """Of this process meanwhile."""
+    lag_s: float | None = None
+    """From that stamp to the arrival of the line, where the tool watched."""
+    engine_s: float | None = None
+    """What the container engine took before the exec."""
+
+
+def compare(
+    site: Site, build: Build, tables: int, ways: tuple[str, str], *, cache: Cache = Cache.WARM, count: int
+) -> Iterator[Start]:
+    """Pairs of starts over one data directory; the order within a pair alternates. One more pair before is not
+    counted: it warms the files."""
+    with site.staged(build, tables) as stage, _terminal() as terminal, ExitStack() as stack:
+        benches = {way: stack.enter_context(_bench(site, build, stage, way)) for way in ways}
+        for bench in benches.values():
+            start_and_crash(bench)
+        for pair in range(count + 1):
+            for way in ways if pair % 2 else reversed(ways):
+                if cache is Cache.COLD:
+                    benches[way].make_cold()
+                said = partial(Start, way, pair, str(build.version), tables, cache.value)
+                start = _bare(benches[way], said) if way == BARE else _watched(benches[way], said, terminal)
+                if pair:
+                    yield start
+
+
+@contextmanager
+def _bench(site: Site, build: Build, stage: DataDir, way: str) -> Iterator[Bench]:
+    """As a session makes one."""
+    schema, launcher = Schema(stage.state.tables or 1), None
+    if way == CONTAINER:
+        with closing(docker_engine.connect()) as docker:
+            image = resolve_image(str(build.version), Sources(mysqld=str(build.mysqld)), quiet, docker)
+        assert image.fingerprint == build.fingerprint, "the same executable"
+        build, launcher = image, ContainerLauncher(docker_engine.endpoint().url)
+    conditions = Conditions(insert_statements(schema), dropper=own_dropper(), trace=way == TRACED)
+    with site.server(build, stage.mysql, launcher=launcher) as server:
+        yield Bench(server, stage, schema, conditions=conditions)
+
+
+def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
+    """With all that goes on beside a timed start of a session."""
+    with _told(bench, terminal):
+        used_s = time.process_time()
+        startup = bench.timed_start(f"{time.monotonic_ns()}.err")
+        used_s = time.process_time() - used_s
+    crash(bench)
+    assert startup.crash_proof is not None
+    assert startup.ready_lag_s is not None, "this server does not stamp microseconds"
+    return said(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
+
+
+def _bare(bench: Bench, said: partial[Start]) -> Start:
+    """As a script does it: the command of the bench's last start once more, and its log is read now and then."""
+    launch = bench.server.life.launch
+    options = launch.rundir / "my.cnf"
+    for left in set(launch.rundir.iterdir()) - {options}:
+        left.unlink()  # the socket and the pid file of the killed server
+    log = launch.log.with_name(f"{time.monotonic_ns()}.err")
+    with log.open("ab") as output, limited_open_files():
+        used_s, began_s = time.process_time(), time.time()
+        process = subprocess.Popen(
+            [launch.build.mysqld, f"--defaults-file={options}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment(launch),
+            cwd=launch.rundir,
+            start_new_session=True,
+        )
+    try:
+        while _READY not in log.read_bytes():
+            _check_runs(process, log)
+            time.sleep(_LOOP_S)
+        used_s = time.process_time() - used_s
+        while not client.try_query(launch.socket, timeout_s=_ANSWER_S):
+            _check_runs(process, log)
+            time.sleep(_RETRY_S)
+        with closing(client.connect(launch.socket)) as connection:
+            fire(connection, bench.conditions.statements)
+    finally:
+        process.kill()
+        process.wait()
+    return said(_ready_stamp(log) - began_s, used_s)
+
+
+def _check_runs(process: subprocess.Popen[bytes], log: Path) -> None:
+    if process.poll() is not None:
+        raise ServerFailedError("the server ended by itself", log_tail=last_lines(log))
+
+
+def _ready_stamp(log: Path) -> float:
+    line = next(line for line in log.read_bytes().splitlines() if _READY in line)
+    stamp = stamp_of(line.decode(errors="replace"))
+    assert stamp is not None, "this server does not stamp microseconds"
+    return stamp
+
+
+@contextmanager
+def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
+    """As a session tells what goes on: drawn on a terminal, and left for `recovery status`."""
+    version = bench.server.build.version
+    screen = Screen(terminal)
+    screen.live = True
+    narrator = SessionNarrator(
+        Progress(
+            scenario="warm-recovery",
+            versions=(str(version),),
+            command="recovery bench",
+            results="",
+            began_s=time.monotonic(),
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        ),
+        screen=screen,
+        owner=mark(),
+        record=partial(progress.write, bench.server.logdir / "status"),
+    )
+    bench.server.follower, bench.tell = narrator.follow, narrator.doing
+    with narrator.on_stage():
+        narrator.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
+        yield
+
+
+@contextmanager
+def _terminal() -> Iterator[TextIO]:
+    """One that nobody sees; another process reads what is drawn, as for a user."""
+    ours, theirs = pty.openpty()
+    reader = subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(ours)
+    try:
+        with os.fdopen(theirs, "w") as stream:
+            yield stream
+    finally:
+        reader.wait()
