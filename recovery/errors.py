@@ -68,3 +68,8 @@ class ServerFailedError(RecoveryError):
 
 class ServerKilledError(ServerFailedError):
     """Somebody else killed the server, most likely the kernel, out of memory, or stopped it: the trial is VOID."""
+
+
+def harmless(text: str) -> str:
+    """Returns the text with each control character as `?`: nothing from a log or a file may steer a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -8,12 +8,12 @@ import pytest
 
 from recovery.cli.progress_view import view
 from recovery.model import Cache, Run, Trial, Variant, Verdict, Work, parse_version, starts
+from recovery.mysqld.phases import Standing
 from recovery.session.plan import make_plan, variants_of
 from recovery.session.progress import (
     Ahead,
     Progress,
     Stage,
-    Standing,
     Status,
     Whereabouts,
     Writer,

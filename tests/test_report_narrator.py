@@ -15,7 +15,8 @@ from recovery.cli import progress_view as told_by
 from recovery.cli.progress_view import Screen, SessionNarrator
 from recovery.errors import RecoveryError
 from recovery.model import Verdict
-from recovery.session.progress import Progress, Standing, Status, Whereabouts, from_json
+from recovery.mysqld.phases import Standing
+from recovery.session.progress import Progress, Status, Whereabouts, from_json
 from recovery.workload.build import BuildInterruptedError
 
 

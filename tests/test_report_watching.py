@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from test_progress import PLANNED, after, at, trials
 
-from recovery.cli.progress_view import current, duration, harmless, page, view
-from recovery.session.progress import Standing, Status, Whereabouts
+from recovery.cli.progress_view import current, duration, page, view
+from recovery.errors import harmless
+from recovery.mysqld.phases import Standing
+from recovery.session.progress import Status, Whereabouts
 
 
 def measuring(standing: Standing | None = None) -> Whereabouts:

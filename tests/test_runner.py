@@ -34,12 +34,13 @@ from recovery.model import (
     Version,
     starts,
 )
+from recovery.mysqld.phases import Standing
 from recovery.mysqld.read_floor import Reads
 from recovery.report.stored_session import find, load
 from recovery.session.datadirs import Stagehand
 from recovery.session.plan import Place, make_plan, variants_of
 from recovery.session.prepare import Prepared
-from recovery.session.progress import Ahead, Standing
+from recovery.session.progress import Ahead
 from recovery.session.request import Request
 from recovery.session.run import Loop, keep
 from recovery.session.store import empty_run

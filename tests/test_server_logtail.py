@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from pathlib import Path
 
-from recovery.mysqld.error_log import LogTail, last_lines
+from recovery.mysqld.log_tail import LogTail, last_lines
 
 
 def append(path: Path, data: bytes) -> None:

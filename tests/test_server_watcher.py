@@ -15,8 +15,8 @@ from waiting import DEADLINE_S
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.linux.cgroups import Activity, Counted, Group
 from recovery.model import Limits, parse_version
-from recovery.mysqld.error_log import Line, LogTail
 from recovery.mysqld.local import LocalLife
+from recovery.mysqld.log_tail import Line, LogTail
 from recovery.mysqld.startup import Ready, died, failed, watch
 
 

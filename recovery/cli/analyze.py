@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
-from recovery.cli.progress_view import harmless
-from recovery.errors import UsageError
+from recovery.errors import UsageError, harmless
 from recovery.model import Table
 from recovery.mysqld.log_analysis import Start, opened, starts_in
 from recovery.report import format as fmt

@@ -16,9 +16,8 @@ import click
 
 from recovery.analysis.warnings import told_cached_below
 from recovery.cli.options import NO_ROOT_STEPS, PREFIX
-from recovery.cli.progress_view import harmless
 from recovery.cli.report import DATA
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, harmless
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import needed
 from recovery.linux.files import default_data_dir, expanded, why_not_trusted

@@ -19,8 +19,9 @@ from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import value_of
-from recovery.errors import RecoveryError
+from recovery.errors import RecoveryError, harmless
 from recovery.model import STARTUP, Run, Trial, quantity
+from recovery.mysqld.phases import Standing
 from recovery.report.format import cell as cell_text
 from recovery.report.format import count, seconds, worded
 from recovery.session.progress import (
@@ -28,7 +29,6 @@ from recovery.session.progress import (
     BuildProgress,
     Cell,
     Progress,
-    Standing,
     Status,
     Whereabouts,
     Writer,
@@ -49,11 +49,6 @@ _TIE = "\u00a0"
 class Line:
     text: str
     style: str = ""
-
-
-def harmless(text: str) -> str:
-    """What comes from a log, a name or a file must not steer a terminal. Blanks stay: a command can be copied."""
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def duration(value: float) -> str:

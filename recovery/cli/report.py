@@ -15,8 +15,7 @@ from rich.text import Text
 from recovery.builds.resolve import DEBIAN_NAMES, offers
 from recovery.cli.options import FOLDER, PREFIX
 from recovery.cli.parse import asked_schema
-from recovery.cli.progress_view import harmless
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import RecoveryError, UsageError, harmless
 from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded
 from recovery.model import Layout
 from recovery.mysqld.datadir import DataDirs

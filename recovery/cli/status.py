@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 
 import click
 
-from recovery.cli.progress_view import Line, Screen, harmless, page
+from recovery.cli.progress_view import Line, Screen, page
+from recovery.errors import harmless
 from recovery.linux import locks
 from recovery.linux.files import is_gone, is_stopped
 from recovery.linux.locks import lock_path

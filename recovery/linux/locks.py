@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recovery.errors import HostUnfitError
+from recovery.errors import HostUnfitError, harmless
 from recovery.linux.files import expanded, made_readable, parse_json, read_strange, user_called
 
 # Who else fetches or makes this just now? One process at a time does; the others wait, and find it done.
@@ -219,7 +219,7 @@ def _owner(signature: bytes) -> Owner | None:
 
 
 def _line(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])
+    return harmless(text[:_MOST_LETTERS])
 
 
 # Does another timed run go on? Two on one host would measure each other.

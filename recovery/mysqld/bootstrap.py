@@ -15,8 +15,9 @@ from pathlib import Path
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.signals import held_back
 from recovery.model import Build, can
-from recovery.mysqld.error_log import is_error, last_lines
+from recovery.mysqld.error_log import is_error
 from recovery.mysqld.launcher import Exit, Launch, Launcher, Life
+from recovery.mysqld.log_tail import last_lines
 from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, merge, test_settings
 from recovery.mysqld.startup import DEFAULT_STALL_S, died, end_of
 

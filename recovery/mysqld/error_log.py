@@ -4,17 +4,11 @@ Texts drift between releases and flavors; what is matched here was seen in the r
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
-from pathlib import Path
-from types import TracebackType
-
-from inotify_simple import INotify, flags
 
 
 class Kind(StrEnum):
@@ -88,110 +82,6 @@ def stamp_of(line: str) -> float | None:
         return datetime.fromisoformat(match[1] + zone).timestamp()
     except ValueError:
         return None
-
-
-# What has been added to this error log, and when did it arrive?
-#
-# Only new bytes are read, however large the log. A line that is still being written ("Progress in percent: 1 2 3 ..."
-# grows for minutes) is shown as it is, incomplete, each time it has grown, and never held back.
-
-_CHUNK_BYTES = 1 << 18
-_CHUNKS_AT_ONCE = 16
-"""Whoever follows a log of gigabytes gets it in pieces that fit the memory."""
-_LONGEST_LINE_BYTES = 1 << 20
-"""A longer one is cut: no log may fill our memory by leaving out its newlines."""
-
-
-@dataclass(frozen=True)
-class Line:
-    text: str
-    arrived_s: float
-    """On the monotonic clock."""
-    complete: bool
-    wall_s: float = 0.0
-    """The same moment on the wall clock, to be held against the server's own stamp."""
-
-
-class LogTail:
-    """Follows one file from its first byte. The file must exist; it may be written to already."""
-
-    def __init__(self, path: Path) -> None:
-        # The watch comes first: what is written between it and the first read is read, and at worst announced twice.
-        self._inotify = INotify(nonblocking=True)
-        try:
-            self._inotify.add_watch(path, flags.MODIFY)
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._inotify.close()
-            raise
-        self._rest = b""
-        self.bytes_read = 0
-        self.behind = False
-        """Whether the last read left something: then there is nothing to wait for."""
-
-    @property
-    def fd(self) -> int:
-        """Polls readable when the log has grown."""
-        return int(self._inotify.fileno())
-
-    def read(self) -> list[Line]:
-        """What came since the last call, at most some megabytes of it; empty, at once, when nothing did."""
-        self._forget_announcements()
-        lines: list[Line] = []
-        self.behind = False
-        for _ in range(_CHUNKS_AT_ONCE):
-            if not (chunk := os.read(self._file, _CHUNK_BYTES)):
-                return lines
-            arrived_s, wall_s = time.monotonic(), time.time()
-            self.bytes_read += len(chunk)
-            *whole, rest = (self._rest + chunk).split(b"\n")
-            if len(rest) > _LONGEST_LINE_BYTES:
-                whole, rest = [*whole, rest], b""
-            lines += [Line(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
-            self._rest = rest
-            if len(chunk) < _CHUNK_BYTES and rest:
-                lines.append(Line(_text(rest), arrived_s, complete=False, wall_s=wall_s))
-            if len(chunk) < _CHUNK_BYTES:
-                return lines
-        self.behind = True
-        return lines
-
-    def close(self) -> None:
-        self._inotify.close()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __enter__(self) -> LogTail:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _forget_announcements(self) -> None:
-        """They only say "modified": what was modified is found by reading on."""
-        try:
-            while os.read(self.fd, 4096):
-                pass
-        except BlockingIOError:
-            pass
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace").rstrip("\r")
-
-
-def last_lines(path: Path, count: int = 15, *, most_bytes: int = 65536) -> tuple[str, ...]:
-    """The end of a log, without reading the rest of it; empty where there is none."""
-    try:
-        with path.open("rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - most_bytes))
-            return tuple(_text(raw) for raw in log.read().splitlines()[-count:])
-    except OSError:
-        return ()
 
 
 # What does this line of a start count: files, threads, pages, transactions? And how far does it say it has come?

@@ -33,7 +33,19 @@ from recovery.analysis.phase_names import (
 )
 from recovery.model import Flavor, Phase, Version, can
 from recovery.mysqld.error_log import Mark, counts_of, mark_of, progress_of, stamp_of
-from recovery.session.progress import Standing
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a starting server is at, as far as its log tells by now."""
+
+    phase: str | None
+    """None: there is no line yet that says so."""
+    since_s: float
+    """On the monotonic clock, as all moments here."""
+    told: str | None = None
+    """How far it is, in the server's own words."""
+
 
 _MOST_SIGHTINGS = 4096
 """Of one start: more come only from a log that is not one server's."""

@@ -19,8 +19,9 @@ from recovery.linux.signals import held_back
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
 from recovery.mysqld import client
-from recovery.mysqld.error_log import Kind, Line, classify, last_lines
+from recovery.mysqld.error_log import Kind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, Life, RunDirs
+from recovery.mysqld.log_tail import Line, last_lines
 from recovery.mysqld.options import base_settings, merge
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,

@@ -24,10 +24,10 @@ from recovery.linux.procfs import Cpus, cpus
 from recovery.linux.signals import stopped_by_somebody
 from recovery.linux.storage import Device, completed_reads, moved_bytes, takes_nothing
 from recovery.model import Around, Timeline, Version, can
-from recovery.mysqld.error_log import Kind, Line, LogTail, classify, is_error, last_lines, stamp_of
+from recovery.mysqld.error_log import Kind, classify, is_error, stamp_of
 from recovery.mysqld.launcher import Exit, Life
-from recovery.mysqld.phases import Passage
-from recovery.session.progress import Standing
+from recovery.mysqld.log_tail import Line, LogTail, last_lines
+from recovery.mysqld.phases import Passage, Standing
 
 ReadActivity = Callable[[int], Activity | None]
 DEFAULT_STALL_S = 300.0

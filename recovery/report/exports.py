@@ -21,7 +21,7 @@ from recovery.analysis import summary
 from recovery.analysis.phase_names import JOIN, ORDER, in_order, seconds_by_name
 from recovery.analysis.statistics import LINE, Fit
 from recovery.analysis.summary import Between, Held, Middle
-from recovery.cli.progress_view import harmless
+from recovery.errors import harmless
 from recovery.linux.files import FORMAT
 from recovery.model import Around, Chain, Floor, Hot, Phase, Run, Series, Session, Timeline, Verdict, Wait, Watched
 from recovery.report import hyperfine, markdown, picture, text

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import Compared, Effect, by_luck, stored_effect
 from recovery.analysis.summary import Group, are_told_apart, taken
+from recovery.errors import harmless
 from recovery.model import Quantity, Session, Table, quantity
 
 ABSENT = "-"
@@ -257,8 +258,7 @@ _KEYS_SHARE = 0.65
 
 def printable(text: str) -> str:
     """One line, without what a terminal would obey: line ends become spaces, other control characters `?`."""
-    spaced = " ".join(text.split())
-    return "".join(char if char.isprintable() else "?" for char in spaced)
+    return harmless(" ".join(text.split()))
 
 
 def cleaned(table: Table) -> Table:

@@ -21,10 +21,11 @@ from recovery.linux.storage import HINT, MOST_OF_THE_ROOM, NOTHING, Need, device
 from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, dies_with
 from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
 from recovery.mysqld.options import as_known, from_the_first, lasting, merge, shaping, test_settings
+from recovery.mysqld.phases import Standing
 from recovery.mysqld.server import Server
 from recovery.session.engine import Engine
 from recovery.session.plan import Place, is_over
-from recovery.session.progress import Ahead, Standing
+from recovery.session.progress import Ahead
 from recovery.session.request import Request
 from recovery.workload.build import Ground, prepare_stage
 from recovery.workload.inserts import insert_statements

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from recovery.analysis.summary import value_of
 from recovery.linux.files import parse_json, read_strange
 from recovery.model import STARTUP, Run, Trial, Verdict
+from recovery.mysqld.phases import Standing
 
 
 class Stage(StrEnum):
@@ -33,18 +34,6 @@ class Status(StrEnum):
     ABORTED = "aborted"
     KILLED = "killed"
     """As only a reader of what it left can tell."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What a starting server is at, as far as its log tells by now."""
-
-    phase: str | None
-    """None: there is no line yet that says so."""
-    since_s: float
-    """On the monotonic clock, as all moments here."""
-    told: str | None = None
-    """How far it is, in the server's own words."""
 
 
 @dataclass(frozen=True)

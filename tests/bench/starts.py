@@ -28,8 +28,9 @@ from recovery.model import Build, Cache, Schema, Trial, Variant
 from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
-from recovery.mysqld.error_log import last_lines, stamp_of
+from recovery.mysqld.error_log import stamp_of
 from recovery.mysqld.local import environment, limited_open_files
+from recovery.mysqld.log_tail import last_lines
 from recovery.session import progress
 from recovery.session.progress import Progress
 from recovery.workload.inserts import fire, insert_statements
