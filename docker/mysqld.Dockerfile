@@ -1,5 +1,5 @@
 # One server, as its tarball unpacks, on the base that all of them share: versions differ by the server alone.
-# Nothing is fetched here. The context is put together by recovery/builds/image_context.py.
+# Nothing is fetched here. The context is put together by recovery/builds/image_build.py.
 ARG BASE=recovery-tester/base:bookworm
 FROM ${BASE}
 ARG NAME

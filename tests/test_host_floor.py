@@ -46,7 +46,7 @@ def test_as_much_of_each_as_a_page_of_the_server(
     """Which its system tablespace tells, be it MySQL's or MariaDB's."""
     (tmp_path / "ibdata1").write_bytes(bytes(54) + flags.to_bytes(4) + bytes(6))
     asked: list[int] = []
-    monkeypatch.setattr("recovery.experiments.bench.measure", lambda _, size, *__: asked.append(size))
+    monkeypatch.setattr("recovery.experiments.bench.measure_floor", lambda _, size, *__: asked.append(size))
     bench = SimpleNamespace(
         at_rest=True, disturbed=lambda: None, files="its", datadir=SimpleNamespace(mysql=tmp_path),
         server=SimpleNamespace(group=None),

@@ -156,7 +156,7 @@ def good(bench: FakeBench) -> Outcome:
 
 @pytest.fixture(autouse=True)
 def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.session.run.floor", FakeBench.floor)
+    monkeypatch.setattr("recovery.session.run.measure_floor", FakeBench.floor)
 
 
 def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[Loop, FakeBench, FakeStagehand]:

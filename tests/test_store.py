@@ -155,8 +155,8 @@ def test_runs_that_a_killed_tool_left_behind_are_found(store: SessionStore) -> N
 
 def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from recovery.store import *\n"
-        "from recovery.stored import *\n"
+        "import os, signal, sys; from pathlib import Path; from recovery.session.store import *\n"
+        "from recovery.model import *\n"
         f"store = SessionStore.create(Path({str(tmp_path)!r}), Session('cold-recovery', 'q', 'c', 's', {{}}, {{}},"
         " ('5.7.22',), ('cold',), 3))\n"
         "store.append(Run(1, '5.7.22', 'mysql', 'cold', 1, Verdict.MEASURED, startup_s=2.5))\n"

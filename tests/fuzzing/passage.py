@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from fuzzing import errorlog
 from fuzzing.target import FIXTURES, Target, text_of
 from recovery.analysis.phase_names import FIRST_QUERY
-from recovery.errors import RecoveryError
 from recovery.model import parse_version
 from recovery.mysqld.phases import HELD_S, Passage
 
@@ -26,7 +25,7 @@ def check(data: bytes) -> None:
     name, _, kind = head.partition(" ")
     try:
         version = parse_version(name)
-    except RecoveryError:
+    except ValueError:
         version = parse_version("8.0.31")
     passage = Passage(version, _STARTED_S)
     passage.crashed = kind == "crash"
