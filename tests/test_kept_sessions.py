@@ -1,0 +1,80 @@
+"""Sessions that earlier versions stored still give the same figures: one archive of report.json files is the golden."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.report.stored_session import load, to_json
+
+ARCHIVE = Path(__file__).parent.parent / "fixtures" / "kept-sessions.tar.xz"
+SESSIONS = 24
+KEYS_OF = {
+    "summaries": ("version", "variant"),
+    "measures": ("version", "variant", "name"),
+    "fits": ("version", "variant"),
+    "contrasts": ("version", "variant", "base_variant", "axis"),
+    "ratios": ("version", "base_version", "variant"),
+}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("kept")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return sorted(folder.iterdir())
+
+
+def test_every_figure_is_as_it_was(kept: list[Path]) -> None:
+    """Of each session, metric and cell: number of runs, mean, median, deviation, interval and ratio."""
+    assert len(kept) == SESSIONS
+    wrong = []
+    for folder in kept:
+        stored = json.loads((folder / "report.json").read_bytes())
+        computed = json.loads(to_json(load(folder)))
+        for part in KEYS_OF:
+            differing = differences(rows(stored, part), rows(computed, part))
+            wrong += [f"{folder.name}: {part}: {one}" for one in differing]
+        if warnings(stored) != warnings(computed):
+            wrong.append(f"{folder.name}: warnings {warnings(stored)} became {warnings(computed)}")
+        if phases(stored) != phases(computed):
+            wrong.append(f"{folder.name}: seconds of phases differ")
+    assert wrong == []
+
+
+def rows(report: dict[str, Any], part: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    found = {tuple(str(row.get(key)) for key in KEYS_OF[part]): row for row in report.get(part, ())}
+    assert len(found) == len(report.get(part, ())), f"{part}: two rows of one cell"
+    return found
+
+
+def differences(stored: dict[tuple[str, ...], Any], computed: dict[tuple[str, ...], Any]) -> list[str]:
+    """Keys may be added to a row; none may change or vanish."""
+    found = [f"{key} is missing" for key in stored.keys() - computed.keys()]
+    found += [f"{key} is new" for key in computed.keys() - stored.keys()]
+    for key in stored.keys() & computed.keys():
+        ours = {name: computed[key].get(name) for name in stored[key]}
+        found += [f"{key}: {name}: {stored[key][name]} became {ours[name]}" for name in stored[key]
+                  if not same(stored[key][name], ours[name])]  # fmt: skip
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def warnings(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return sorted((row["kind"], row["about"]) for row in report["findings"])
+
+
+def phases(report: dict[str, Any]) -> list[Any]:
+    return [run["phases"] for run in report["runs"]]
