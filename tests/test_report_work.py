@@ -13,9 +13,8 @@ from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_
 
 from recovery.analysis.compare import compare, slower_pairs, slower_than_baseline
 from recovery.cli.main import run
-from recovery.errors import UsageError
 from recovery.model import Session, Table, Verdict, quantity
-from recovery.report import exports, hyperfine, markdown, text
+from recovery.report import exports, markdown, text
 from recovery.report import format as fmt
 from recovery.report.compare import comparison_tables
 from recovery.report.stored_session import REPORT, to_json
@@ -243,15 +242,6 @@ def test_csv_has_a_column_for_each_axis_and_measure() -> None:
     assert len(rows) == len(session.runs)
     assert (rows[0]["axis_threads"], rows[0]["axis_innodb_doublewrite"]) == ("1", "")
     assert float(rows[0]["measure_qps"]) == session.runs[0].measures["qps"]
-
-
-def test_hyperfine_takes_times_and_refuses_rates() -> None:
-    found = json.loads(hyperfine.render(metadata()))["results"]
-    assert [one["command"] for one in found][:2] == ["5.7.22 Q1", "5.7.22 Q2"]
-    assert found[0]["parameters"]["question"] == "Q1"
-    assert len(found[0]["times"]) == 3
-    with pytest.raises(UsageError, match="queries/s"):
-        hyperfine.render(interference())
 
 
 def scaled(session: Session, factor: float) -> Session:

@@ -135,7 +135,6 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @RESULTS
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
 @click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
-@click.option("--svg", "wanted", flag_value="svg", help="As --format svg: the page as a picture.")
 @click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
 @click.option("--write", is_flag=True, help="Write the reports in its folder anew, too.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")

@@ -24,7 +24,7 @@ from recovery.analysis.summary import Between, Held, Middle
 from recovery.errors import harmless
 from recovery.linux.files import FORMAT
 from recovery.model import Around, Chain, Floor, Hot, Phase, Run, Series, Session, Timeline, Verdict, Wait, Watched
-from recovery.report import hyperfine, markdown, picture, text
+from recovery.report import markdown, text
 from recovery.report.stored_session import REPORT, escape_control_characters, load
 from recovery.report.write import page_of
 
@@ -217,8 +217,6 @@ RENDERED: dict[str, Callable[[Session], str]] = {
     "text": text.render,
     "markdown": markdown.render,
     "csv": render,
-    "hyperfine": hyperfine.render,
-    "svg": picture.svg,
 }
 FORMATS = (*RENDERED, "json", "html")
 

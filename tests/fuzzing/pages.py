@@ -31,9 +31,7 @@ def check(data: bytes) -> None:
         session = load(folder)
         write_reports(folder)
         for name in FORMATS:
-            # hyperfine knows times alone.
-            with suppress(RecoveryError):
-                _check_page(name, rendered(folder, name))
+            _check_page(name, rendered(folder, name))
         console.render(session, Console(file=io.StringIO(), width=80))
         for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
             found = compare([one], [other])
