@@ -1,10 +1,11 @@
-"""What went wrong, in one line, and what to do about it, in another: the only errors a user is shown."""
+"""The exceptions that a user sees, with a message (what went wrong) and a hint (what to do), and an escape for text
+from logs and files."""
 
 from __future__ import annotations
 
 
 class RecoveryError(Exception):
-    """One line of what, one of what to do. The command line prints both and exits with `exit_code`."""
+    """Base class of all errors for the user. The command line prints message and hint and exits with `exit_code`."""
 
     exit_code = 1
 
@@ -15,29 +16,29 @@ class RecoveryError(Exception):
 
 
 class UsageError(RecoveryError):
-    """The request itself is wrong: nothing was touched."""
+    """The request itself is invalid; nothing was changed."""
 
     exit_code = 2
 
 
 class ClashError(UsageError):
-    """What the user sets is what an experiment varies, or needs as it is."""
+    """The user sets an option that an experiment varies, or that must keep a certain value in it."""
 
 
 class EndedOnRequestError(RecoveryError):
-    """Nothing went wrong: whoever began it has ended it."""
+    """The user ended the operation; nothing went wrong."""
 
     exit_code = 130
 
 
 class HostUnfitError(RecoveryError):
-    """The request is fine, but this host cannot do it: space, inodes, privileges, a missing program."""
+    """The request is valid, but this host cannot fulfil it: space, inodes, privileges, a missing program."""
 
     exit_code = 3
 
 
 class StorageFailedError(HostUnfitError):
-    """A disk is full, read-only or broken: not the server's doing, and nothing can go on over it."""
+    """A disk is full, read-only or broken. The server did not cause this, and no run over that disk can continue."""
 
     def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
@@ -45,21 +46,21 @@ class StorageFailedError(HostUnfitError):
 
 
 class TooSlowError(RecoveryError):
-    """All went well, and was measured to be slower than was allowed."""
+    """Everything was measured, and the result is slower than the allowed limit."""
 
     exit_code = 4
 
 
 class TrialVoidError(RecoveryError):
-    """The trial measured something else than what was asked: it is stored as VOID, and the session goes on."""
+    """The trial measured something other than what was asked. It is stored as VOID, and the session continues."""
 
 
 class StoodStillError(TrialVoidError):
-    """Something that was timed stood still meanwhile, by nobody's asking: going on measures the trial again."""
+    """Something that was timed was paused, which was not requested. Resuming the session repeats the trial."""
 
 
 class ServerFailedError(RecoveryError):
-    """The server did not start, hung or died: the trial is stored as FAILED, with the last lines of its log."""
+    """The server did not start, hung or died. The trial is stored as FAILED, with the last lines of the log."""
 
     def __init__(self, message: str, hint: str = "", *, log_tail: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
@@ -67,9 +68,9 @@ class ServerFailedError(RecoveryError):
 
 
 class ServerKilledError(ServerFailedError):
-    """Somebody else killed the server, most likely the kernel, out of memory, or stopped it: the trial is VOID."""
+    """The server was stopped or killed from outside, most likely by the kernel, out of memory. The trial is VOID."""
 
 
 def harmless(text: str) -> str:
-    """Returns the text with each control character as `?`: nothing from a log or a file may steer a terminal."""
+    """Returns the text with each control character replaced by `?`, so that no log or file can control a terminal."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,4 +1,8 @@
-"""The nouns: what is asked and planned. Frozen, and ignorant of how any of it is done."""
+"""The data model: tasks, schemas, server versions and their capabilities, measurements, sessions and their figures.
+
+All dataclasses are frozen. They describe what is requested, planned and measured, not how it is carried out: this
+module imports no other module of the package.
+"""
 
 from __future__ import annotations
 
@@ -10,92 +14,94 @@ from functools import cached_property
 from pathlib import Path
 
 LEAST_PROBED_BLOCKS = 100
-"""With fewer blocks read twice the storage probe says nothing about a cache below this host."""
+"""With fewer blocks read twice, the storage probe cannot show whether something below this host caches data."""
 
 
-# What is a server given to do, beside coming back? Loads, questions and dumps: planned, and ignorant of the doing.
+# --- Tasks: what a server has to do apart from starting
 
 QUESTION = "question"
-"""The axis by whose values the parts of an experiment are called."""
+"""The name of the axis that names the parts of an experiment."""
 
 
 @dataclass(frozen=True)
 class Poll:
-    """Clients that ask something else beside a load, again and again."""
+    """Clients that repeatedly execute other statements during a load."""
 
     clients: int
-    """0: nobody asks, beside a load that one beside others is held against."""
+    """0: no polling. Such a load is the baseline for the same load with polling."""
     every_s: float
-    """Pause of each between an answer and its next question."""
+    """Pause of each client between an answer and its next statement."""
     statements: tuple[str, ...]
-    """Asked in turn. `{table}` is the name of one table, another each time; `{database}` that of its schema."""
+    """Executed in turn. `{table}` is replaced by the name of a table, another one each time; `{database}` by the name
+    of its schema."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """A load by sysbench, whose tables lie there already."""
+    """A sysbench load over tables that exist already."""
 
     script: str
-    """One of sysbench's own (`oltp_read_only`), or the path of the user's."""
+    """A script that comes with sysbench (`oltp_read_only`), or the path of a script of the user."""
     threads: int
     tables: int
     rows: int
-    """In each table."""
+    """Rows in each table."""
     seconds: int
-    """That are measured, after the warm-up."""
+    """Measured time, after the warm-up."""
     warmup_s: int
     options: tuple[str, ...] = ()
-    """More for sysbench: `--rand-type=uniform`."""
+    """Additional options for sysbench: `--rand-type=uniform`."""
     poll: Poll | None = None
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One statement, timed until its last row."""
+    """One statement, timed until its last row arrives."""
 
     statement: str
 
 
 @dataclass(frozen=True)
 class Dump:
-    """Of the definitions of all tables, without rows."""
+    """A dump of the definitions of all tables, without rows."""
 
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Create:
-    """Tables made by one client, a statement and a commit at a time, with the server's own durability."""
+    """One client creates tables, one statement and one commit at a time, with the server's default durability."""
 
     tables: int
 
 
 class Moment(StrEnum):
-    """When a server is killed."""
+    """The moment at which a server is killed."""
 
     INSERTS = "inserts"
-    """One client, and the insert script."""
+    """While one client runs the insert script."""
     LOAD = "load"
-    """Several clients, and transactions of several rows."""
+    """While several clients run transactions of several rows each."""
     DEFINITIONS = "definitions"
-    """Tables are made, altered, renamed and dropped."""
+    """While tables are created, altered, renamed and dropped."""
     RECOVERY = "recovery"
-    """It is coming back after such a load, again and again."""
+    """While it recovers from such a load, several times in succession."""
     SHUTDOWN = "shutdown"
-    """It was told to shut down under such a load."""
+    """While it shuts down on request under such a load."""
     POWER = "power-loss"
-    """Under such a load: not by a signal, but with all that its filesystem had not written yet."""
+    """Under such a load, not by a signal but by a simulated power loss: everything that its filesystem had not written
+    yet is lost."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A server is killed at a moment of chance, and judged by what comes back."""
+    """A server is killed at a random moment, and the state after its recovery is checked."""
 
     moment: Moment
     seed: int
-    """Of all that is left to chance, together with the server's version, the cell and the number of the run."""
+    """Seed of all random choices, together with the server's version, the variant and the number of the repeat."""
     depth: int
-    """A recovery is killed so many times, at most."""
+    """Maximum number of times that a recovery is killed."""
 
 
 class Fault(StrEnum):
@@ -103,20 +109,21 @@ class Fault(StrEnum):
 
     FULL_DISK = "full-disk"
     MISSING = "missing"
-    """A table's file."""
+    """A table's file is missing."""
     TRUNCATED = "truncated"
-    """The same, to half of its pages."""
+    """A table's file is cut to half of its pages."""
     FLIPPED = "flipped"
-    """One bit in it."""
+    """One bit of a table's file is inverted."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A server is killed under a load, and finds something wrong with its files."""
+    """A server is killed under a load, and finds its files damaged, or its disk full, at the next start."""
 
     fault: Fault
     written: bool
-    """To the table whose file it is: it has changes to be recovered. Otherwise nobody has touched it."""
+    """Whether the load wrote to the table of the damaged file, so that it has changes to recover. Otherwise nothing
+    has changed that table."""
     seed: int
 
 
@@ -131,7 +138,7 @@ class Flavor(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """A server's flavor and release. `text` is how the server itself spells it (5.6.27-log, 10.11.5-MariaDB)."""
+    """A server's flavor and release. `text` is the version in the server's spelling (5.6.27-log, 10.11.5-MariaDB)."""
 
     flavor: Flavor
     numbers: tuple[int, int, int]
@@ -144,40 +151,40 @@ class Version:
 
 @dataclass(frozen=True)
 class Build:
-    """A server that can be started: an executable and what lies around it."""
+    """A server that can be started: an executable and the files that belong to it."""
 
     version: Version
     mysqld: Path
     basedir: Path
     fingerprint: str
-    """SHA-256 of the executable: data directories are kept by it, so that no build meets another build's files."""
+    """SHA-256 of the executable. Data directories are kept by it, so that no build uses the files of another build."""
     source: str
-    """Where it came from, in words for the report: `catalog (maven …)`, `archive http://…`, `own /opt/mysql`."""
+    """Origin of the build, as text for the report: `catalog (maven …)`, `archive http://…`, `own /opt/mysql`."""
     messages: Path | None = None
-    """The folder that holds english/errmsg.sys: a server that is not told looks where it was compiled to be."""
+    """The folder that holds english/errmsg.sys. Without this setting a server uses the path that was compiled in."""
     scripts: tuple[Path, ...] = ()
-    """Folders of this host in which the server's install scripts are looked for, where it cannot initialise itself."""
+    """Folders of this host that are searched for the server's install scripts, if it cannot initialise itself."""
     library_dirs: tuple[Path, ...] = ()
-    """Folders of shared libraries the host lacks, put in front of the loader's own."""
+    """Folders of shared libraries that the host lacks, put in front of the loader's own search path."""
     eatmydata: Path | None = None
-    """libeatmydata for a server in an image, by its path inside; a server of this host takes the host's."""
+    """Path of libeatmydata inside the image, for a server in an image. A server of this host uses the host's."""
     mounted: tuple[Path, ...] = ()
-    """Files of this host that its containers see, under the same path."""
+    """Files of this host that are mounted into its containers, under the same path."""
     image: str | None = None
-    """Id of the image that holds it: then `mysqld` and `basedir` are paths inside. None is a server of this host."""
+    """Id of the image that holds it; `mysqld` and `basedir` are then paths inside. None for a server of this host."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server may use of its host; None is no limit."""
+    """The resources of its host that a server may use. None means no limit."""
 
     read_iops: int | None = None
-    """Read requests a second, of the device under the data directory."""
+    """Read requests per second, on the device under the data directory."""
     read_bps: int | None = None
-    """Bytes a second read from it."""
+    """Bytes per second read from that device."""
     memory_bytes: int | None = None
-    """Page cache included."""
+    """Includes the page cache."""
     cpus: float | None = None
 
     def __bool__(self) -> bool:
@@ -188,46 +195,46 @@ NO_LIMITS = Limits()
 
 
 class Layout(StrEnum):
-    """How tables lie in files."""
+    """How tables are laid out in files."""
 
     FILES = "files"
-    """Each in one of its own."""
+    """One file for each table."""
     GENERAL = "general"
-    """All in one: a general tablespace."""
+    """All tables in one file: a general tablespace."""
     PARTITIONED = "partitioned"
-    """Each in several."""
+    """Several files for each table."""
     ENCRYPTED = "encrypted"
-    """Each in one of its own, which is encrypted."""
+    """One encrypted file for each table."""
     COMPRESSED = "compressed"
-    """Each in one of its own, in compressed pages of half the size."""
+    """One file for each table, with compressed pages of half the size."""
 
 
 PARTITIONS = 4
-"""Of a partitioned table."""
+"""Number of partitions of a partitioned table."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What is built before anything is measured. With one database it is called `database`, with several
-    `database_1`, `database_2` …, each with `tables` tables."""
+    """The schema that is built before anything is measured. A single database is named `database`, several ones
+    `database_1`, `database_2` …; each has `tables` tables."""
 
     tables: int
     databases: int = 1
     columns: int = 0
-    """Columns beside the key, each a varchar(32)."""
+    """Columns in addition to the key, each a varchar(32)."""
     rows: int = 0
-    """Rows put into each table."""
+    """Rows inserted into each table."""
     database: str = "discovery"
     template: Path | None = None
-    """The user's own template; None is templates/schema.sql.j2, or layouts.sql.j2 for another layout than its."""
+    """The user's own template. None: templates/schema.sql.j2, or layouts.sql.j2 for any layout but `files`."""
     layout: Layout = Layout.FILES
     foreign_keys: int = 0
-    """So many tables have one, each to a table of its own."""
+    """Number of tables with a foreign key. Each of them refers to a different table."""
     more_row_bytes: int = 0
-    """Of each row, beside its key and columns: a guess at the space it takes."""
+    """Estimated bytes of each row in addition to its key and columns."""
     statistics: bool = False
-    """Stored for each table as it is made, which a server does unless told otherwise. Without it a build is faster, and
-    whoever first opens a table has its statistics computed and written."""
+    """Whether persistent statistics are stored for each table as it is created, which is a server's default. Without
+    them a build is faster, but the first one to open a table has its statistics computed and written."""
 
     @property
     def total_tables(self) -> int:
@@ -235,13 +242,13 @@ class Schema:
 
     @property
     def files(self) -> int:
-        """The tables' .ibd files, unless a template of the user's makes more."""
+        """The number of the tables' .ibd files, unless a template of the user creates more."""
         if self.layout is Layout.GENERAL:
             return 1
         return self.total_tables * (PARTITIONS if self.layout is Layout.PARTITIONED else 1)
 
     def spread_over(self, databases: int) -> Schema:
-        """As many tables in all."""
+        """Returns the schema with the same tables in total, divided among this many databases."""
         return replace(self, databases=databases, tables=self.total_tables // databases)
 
     @property
@@ -256,12 +263,12 @@ class Cache(StrEnum):
     WARM = "warm"
 
     def begins(self, variant: str) -> bool:
-        """A variant's name begins with its cache: `cold`, `cold-200000`, `warm-small`."""
+        """Returns whether the variant's name begins with this cache: `cold`, `cold-200000`, `warm-small`."""
         return variant.partition("-")[0] == self
 
 
 SECOND_START = "second start"
-"""In the name of a variant, for `warm`: a start that was to be warm, and is not proved to be."""
+"""Replaces `warm` in the name of a variant if its start was planned as warm but is not proved to be warm."""
 
 
 def is_second_start(variant: str) -> bool:
@@ -270,25 +277,25 @@ def is_second_start(variant: str) -> bool:
 
 @dataclass(frozen=True)
 class Work:
-    """One way to measure a server: what it is given to do, and where that stands among the others."""
+    """One way to measure a server: its task, and its value on each axis."""
 
     name: str
     cache: Cache
-    """Of a load, which warms up by itself, this is WARM."""
+    """WARM for a load, which warms up by itself."""
     task: Task | None = None
-    """None: its start is what is measured."""
+    """None: the server's start is measured."""
     axes: tuple[tuple[str, str], ...] = ()
-    """Name and value of each thing by which it differs from others: threads, tables, an option of the server."""
+    """Name and value of everything by which it differs from others: threads, tables, an option of the server."""
     settings: tuple[tuple[str, str], ...] = ()
     """Options of the server that belong to it."""
     fixed: tuple[str, ...] = ()
-    """Names of options that have to be as they are then, or it would be something else that is measured."""
+    """Names of options that must keep their values, because with other values something else would be measured."""
     layout: Layout | None = None
-    """How its tables lie; None is what the schema says."""
+    """Layout of its tables in files. None: as in the schema."""
     needs: str | None = None
-    """What a server must be able to do for it, by the name of the capability; others are not asked."""
+    """Name of a capability that the server must have. Servers without it are not measured this way."""
     figure: str | None = None
-    """What it is about, where that is not what its scenario is about."""
+    """Name of the figure that is measured, if it differs from that of the scenario."""
 
 
 def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
@@ -297,47 +304,48 @@ def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
 
 @dataclass(frozen=True)
 class Named:
-    """What is compared, under the name that the user gives it."""
+    """A configuration that is compared with others, and the user's name for it."""
 
     label: str
     settings: tuple[tuple[str, str], ...] = ()
     layout: Layout | None = None
     schemas: int | None = None
-    """Among which all tables are divided."""
+    """Number of schemas among which all tables are divided."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to measure the same server: the cache's state, the settings that differ, and how many tables."""
+    """One way to measure the same server: state of the cache, settings that differ, number of tables, and task."""
 
     name: str
     cache: Cache
     settings: tuple[tuple[str, str], ...] = ()
     label: str = ""
-    """What these settings are called, by the user or by themselves."""
+    """Name of these settings: given by the user, or made from the settings."""
     tables: int | None = None
-    """In each schema that was asked for. Of these three, None is what the schema says."""
+    """Tables in each requested schema. For `tables`, `layout` and `schemas`, None means the value of the schema."""
     layout: Layout | None = None
     schemas: int | None = None
     task: Task | None = None
-    """What the server is given to do; None: its start is what is measured."""
+    """Task of the server. None: its start is measured."""
     axes: tuple[tuple[str, str], ...] = ()
-    """Name and value of each thing by which it differs from others, beside its cache."""
+    """Name and value of everything by which it differs from others, apart from its cache."""
     needs: str | None = None
-    """A capability; a server without it is not measured so."""
+    """Name of a capability. A server without it is not measured with this variant."""
     figure: str | None = None
-    """Where it is not the scenario's."""
+    """Name of the figure that is measured, if it differs from that of the scenario."""
 
 
 class Extra(StrEnum):
-    """What one more run of every variant is for. It costs time, so that such a run is never averaged with the others.
-    Each has one of its own: with waits counted 3 to 8 % of a profile's stacks were those of the counting (two CPUs,
-    5.7.22 and 8.0.31), and who is often halted, to have his stack copied, holds his locks for longer."""
+    """The purpose of an additional run of every variant. Collecting costs time, so such a run is never averaged with
+    the others. Stacks and waits have separate runs: while waits were counted, 3 to 8 % of a profile's stacks were those
+    of the counting (two CPUs, 5.7.22 and 8.0.31), and a thread that is often stopped to copy its stack holds its locks
+    for longer."""
 
     STACKS = "stacks"
-    """Are taken."""
+    """Stack traces are taken."""
     WAITS = "waits"
-    """Of the server's threads are counted, all of them."""
+    """All waits of the server's threads are counted."""
 
 
 @dataclass(frozen=True)
@@ -349,10 +357,10 @@ class Trial:
     variant: Variant
     repeat: int
     extra: Extra | None = None
-    """None: it counts."""
+    """None for a run that counts."""
 
 
-# Which server is this, and what can it do? Capabilities are asked for by name; the table says since and until when.
+# --- Server versions and capabilities
 
 _RELEASE = re.compile(
     r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})"
@@ -362,7 +370,8 @@ _RELEASE = re.compile(
 
 
 def parse_version(text: str) -> Version:
-    """`5.7.22`, `mariadb-10.11.5`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1`, `5.6.27-log`."""
+    """Parses `5.7.22`, `mariadb-10.11.5`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1` or `5.6.27-log`. Raises
+    ValueError for anything else."""
     match = _RELEASE.match(text.strip())
     if match is None:
         raise ValueError(f"'{text}' is no server version")
@@ -380,7 +389,8 @@ def parse_version(text: str) -> Version:
 
 @dataclass(frozen=True)
 class _Span:
-    """From `since` (in) to `until` (out); None is open. MySQL's numbers hold for Percona too."""
+    """The versions that have a capability, from the first (included) to the last (excluded) of a pair. A None inside a
+    pair is an open end; None instead of a pair means no version. MySQL's numbers also apply to Percona."""
 
     mysql: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None
     mariadb: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None
@@ -389,11 +399,11 @@ class _Span:
 _ALWAYS = (None, None)
 
 CAPABILITIES: dict[str, _Span] = {
-    # how a data directory is made: by itself, or fed the statements of MariaDB's or of MySQL's install script
+    # initialising a data directory: by the server itself, or with the statements of MariaDB's or MySQL's install script
     "initialize": _Span(((5, 7, 6), None), None),
     "install_db": _Span(None, _ALWAYS),
     "bootstrap_sql": _Span((None, (5, 7, 6)), None),
-    # options that exist
+    # options, defaults and files that exist
     "mysqlx": _Span(((8, 0, 11), None), None),
     "binlog_on_by_default": _Span(((8, 0, 1), None), None),
     "log_error_verbosity": _Span(((5, 7, 2), None), None),
@@ -411,22 +421,22 @@ CAPABILITIES: dict[str, _Span] = {
     "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
     "log_timestamps": _Span(((5, 7, 2), None), None),
     "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
-    # MariaDB alone has one that switches TLS off as it starts; since 11.4 it makes a key at every start without one
+    # Only MariaDB has an option that disables TLS at startup. Since 11.4 it creates a key at each start without one.
     "ssl_off": _Span(None, _ALWAYS),
-    # what can be done while building
+    # what helps while a data directory is built
     "disable_redo": _Span(((8, 0, 21), None), None),
     "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
-    # how tables may lie in files
+    # possible layouts of tables in files
     "general_tablespaces": _Span(((5, 7, 6), None), None),
     "keyring_file": _Span(((5, 7, 11), (8, 4, 0)), None),
     "file_key_management": _Span(None, ((10, 1, 3), None)),
     "par_files": _Span((None, (5, 7, 6)), _ALWAYS),
-    # files of compressed tables take less of the disk than their length
+    # files of compressed tables use less of the disk than their length
     "sparse_files": _Span(((5, 7, 0), None), None),
-    # what can be switched under load
+    # what can be changed under load
     "redo_spinning": _Span(((8, 0, 11), None), None),
     "lock_schedule": _Span(None, ((10, 2, 3), (10, 6, 0))),
-    # from where on the table cache is divided, each part for some of the connections, unless it is told otherwise
+    # since when the table cache is divided by default, each part for some of the connections
     "divided_table_cache": _Span(((5, 7, 8), None), None),
     # SHOW STATUS is answered from tables
     "status_tables": _Span(((5, 7, 6), None), None),
@@ -434,17 +444,18 @@ CAPABILITIES: dict[str, _Span] = {
     "atomic_definitions": _Span(((8, 0, 11), None), ((10, 6, 1), None)),
     "drops_all_or_none": _Span(((8, 0, 11), None), None),
     "innodb_views_renamed": _Span(((8, 0, 3), None), None),
-    # the redo log names the files that were modified: no other need be opened before it is applied (WL#7142)
+    # the redo log names the modified files, so that no other has to be opened before it is applied (WL#7142)
     "redo_names_files": _Span(((5, 7, 5), None), ((10, 2, 2), None)),
-    # how the log is written
+    # format of the error log
     "microsecond_stamps": _Span(((5, 7, 2), None), None),
 }
-# Withdrawn releases: they die on a restart with more than 8,000 tables.
+# Withdrawn releases: they crash on a restart with more than 8,000 tables.
 DIES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})
 
 
 def can(version: Version, capability: str) -> bool:
-    """Does this server have the capability? An unknown name is a mistake of ours, and raises KeyError."""
+    """Returns whether this server has the capability. Raises KeyError for an unknown name, which is a bug of the
+    caller."""
     span = CAPABILITIES[capability]
     range_ = span.mariadb if version.flavor is Flavor.MARIADB else span.mysql
     if range_ is None:
@@ -454,7 +465,7 @@ def can(version: Version, capability: str) -> bool:
 
 
 def who_can(capability: str) -> str:
-    """In words: `MySQL 8.0.11 or later`."""
+    """Returns the versions that have the capability, as text: `MySQL 8.0.11 or later`."""
     span = CAPABILITIES[capability]
     both = (("MySQL", span.mysql), ("MariaDB", span.mariadb))
     return " or ".join(f"{name}{_words(*range_)}" for name, range_ in both if range_ is not None)
@@ -471,258 +482,265 @@ def dies_with(version: Version, tables: int) -> bool:
     return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers in DIES_OVER_8000_TABLES
 
 
-# What was measured: raw, frozen, and neither judged nor averaged.
+# --- Measurements: raw values, neither judged nor averaged
 
 
 @dataclass(frozen=True)
 class Phase:
+    """A named part of a start."""
+
     name: str
-    """`redo scan`, `validation` …"""
+    """Name of the phase: `redo scan`, `validation` …"""
     start_s: float
-    """Since the exec of the server."""
+    """When it began, in seconds since the exec of the server."""
     end_s: float
-    """Since the same moment."""
+    """When it ended, in seconds since the exec of the server."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain of calls that a sampled start was seen in."""
+    """A chain of calls that was seen in the stack traces of a start."""
 
     phase: str
-    """During which it was seen."""
+    """The phase in which it was seen."""
     thread: str
-    """`main thread`, or one of the `other threads`."""
+    """`main thread` or `other threads`."""
     frames: tuple[str, ...]
     """Functions, outermost first."""
     samples: int
-    """Looks in which it was seen."""
+    """Number of samples in which it was seen."""
     of: int
-    """Looks that were taken in this phase."""
+    """Number of samples taken in this phase."""
     waits: bool = False
-    """For another thread, for work, or for a time."""
+    """Whether the thread was waiting for another thread, for work, or for a time."""
 
 
 @dataclass(frozen=True)
 class Hot:
-    """A function that a sampled server was often in."""
+    """A function that is frequent in the stack traces of a server."""
 
     function: str
-    """By its name; `[file]` is one of that file, for which it has no symbol."""
+    """Its name; `[file]` for a function of that file that has no symbol."""
     on_top: int
-    """Samples in which it was at work itself, and not what it had called."""
+    """Number of samples in which the function itself was executing, rather than a function that it had called."""
     within: int
-    """Samples in which it was anywhere in the stack."""
+    """Number of samples in which it was anywhere in the stack trace."""
     of: int
-    """All that were taken, of threads that did not wait."""
+    """Number of all samples of threads that were not waiting."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was seen of one start by looking into the server again and again."""
+    """The stack traces that were sampled during one start."""
 
     program: str
     """`eu-stack` or `perf`."""
     looks: int
-    """How often it was looked."""
+    """Number of samples taken."""
     chains: tuple[Chain, ...]
-    """Those seen most, phase by phase."""
+    """The most frequent chains of each phase."""
     folded: str
-    """All of them, as flame graph programs read it."""
+    """All stack traces, in the folded format that flame graph programs read."""
     note: str = ""
-    """What they lack, in words."""
+    """What the samples lack, as text."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and its storage did between two moments; None is a figure that could not be taken."""
+    """What a process and its storage did between two moments. None is a figure that could not be read."""
 
     read_bytes: int | None = None
-    """Fetched from storage for the process (/proc/PID/io)."""
+    """Bytes fetched from storage for the process (/proc/PID/io)."""
     read_requests: int | None = None
-    """Reads the device completed meanwhile: the device's count, so other processes' reads are in it. Under a limit on
-    reads those of the server's control group, as the limit counts them: before neighbours are merged."""
+    """Reads that the device completed meanwhile. This is the device's count, so it includes reads of other processes.
+    Under a limit on reads it is the count of the server's control group, as the limit counts them: before adjacent
+    requests are merged."""
     cpu_s: float | None = None
-    """Of the process, user and system."""
+    """CPU time of the process, user and system."""
     cache_grown_bytes: int | None = None
     """Growth of the host's page cache meanwhile."""
     group_memory_bytes: int | None = None
-    """Of the server's control group at the end, page cache included; None without limits."""
+    """Memory of the server's control group at the end, page cache included; None without limits."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """What else went on during a timed start, from right after exec to the first answer. None is not told here."""
+    """What else happened on the host during a timed start, from right after exec until the first answer. None is a
+    figure that this host does not provide."""
 
     seconds: float
-    """How long the start was watched."""
+    """Duration of the observation."""
     others_cpu_s: float | None = None
-    """CPU time of neither the server nor this tool."""
+    """CPU time of processes other than the server and this tool."""
     tool_cpu_s: float | None = None
     """CPU time of this tool and its helpers."""
     steal_s: float | None = None
-    """CPU time that the hypervisor gave to others."""
+    """CPU time that the hypervisor gave to other machines."""
     throttled_s: float | None = None
-    """For which a control group held back what runs in it, summed over its CPUs: the server's own, or one above it."""
+    """Time for which a control group throttled its processes, summed over its CPUs. Of the server's own group and those
+    above it, the largest value."""
     others_read_bytes: int | None = None
-    """Of the device under the data, beyond what the server fetched."""
+    """Bytes read from the device under the data in addition to those that the server fetched."""
     others_written_bytes: int | None = None
-    """Of the device under the data, beyond what the server wrote; with what an earlier one had left to be written."""
+    """Bytes written to the device under the data in addition to those that the server wrote; includes what an earlier
+    server had left to be written."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Looks at a starting server, every few tenths of a second: columns of one length, each counted from just before
-    exec. Empty columns are figures that this host does not tell."""
+    """Samples of a starting server, taken every few tenths of a second: columns of equal length, each counted from just
+    before exec. An empty column is a figure that this host does not provide."""
 
     at_s: tuple[float, ...]
-    """When each look was taken."""
+    """Time of each sample."""
     read_bytes: tuple[int, ...] = ()
-    """Fetched from storage for the server."""
+    """Bytes fetched from storage for the server."""
     read_requests: tuple[int, ...] = ()
-    """Completed by the device."""
+    """Reads completed by the device."""
     cpu_s: tuple[float, ...] = ()
-    """Of the server."""
+    """CPU time of the server."""
     others_cpu_s: tuple[float, ...] = ()
-    """Of neither the server nor this tool."""
+    """CPU time of processes other than the server and this tool."""
 
 
 @dataclass(frozen=True)
 class Startup:
-    """One timed start of a server, from just before exec. Raw: nothing here is judged or averaged."""
+    """One timed start of a server, measured from just before exec. The values are raw, neither judged nor averaged."""
 
     startup_s: float
-    """Until the server's own ready line."""
+    """Time until the server's own ready line."""
     first_query_s: float
-    """Until the first answered query."""
+    """Time until the first answered query."""
     crash_proof: str | None
-    """The log line that proves a crash recovery; None where there was none."""
+    """The log line that proves a crash recovery; None if there was none."""
     usage: Usage
     log: Path
     ready_lag_s: float | None = None
-    """Arrival of the ready line minus the server's own stamp on it; None where the stamp is too coarse to tell."""
+    """Arrival of the ready line minus the server's own timestamp on it; None if the timestamp is too coarse."""
     start_error_s: float | None = None
-    """By how much later than assumed the exec may have been; None where this tool itself called it."""
+    """How much later than assumed the exec may have happened; None if this tool itself called exec."""
     engine_overhead_s: float | None = None
-    """From the call to the engine until its process stood ready for the exec; None where there is no engine."""
+    """Time from the call of the container engine until its process was ready for the exec; None without an engine."""
     phases: tuple[Phase, ...] = ()
-    """Where the time went, up to the first answered query."""
+    """The parts of the time until the first answered query."""
     beside: tuple[Phase, ...] = ()
-    """What went on in threads of the server's own meanwhile; one that ends with the startup was not over by then."""
+    """Work of the server's background threads meanwhile. A phase that ends with the startup was not over by then."""
     log_held_s: float | None = None
-    """How long the server kept lines of its log to itself; None where it did not."""
+    """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed."""
     scan_threads: int | None = None
-    """With which it says it has scanned its files; None where it says nothing."""
+    """Number of threads that scanned the files, according to the server's log; None if the log does not say so."""
     around: Around | None = None
     timeline: Timeline | None = None
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Which files of the tested tables a traced start opened, until its first answer."""
+    """The files of the tested tables that a traced start opened until its first answer."""
 
     opened: int
-    """Distinct files."""
+    """Number of distinct files."""
     opens: int
     modified: int
-    """Files that had been modified since the last checkpoint before the start."""
+    """Number of files modified since the last checkpoint before the start."""
     opened_unmodified: int
     read: int
-    """Files whose contents were read."""
+    """Number of files of which contents were read."""
     read_unmodified: int
     means: str
-    """`fanotify` or `inotify`."""
+    """Method of tracing: `fanotify` or `inotify`."""
     resident_after_bytes: int | None
-    """Of the data directory, in the page cache after the start."""
+    """Bytes of the data directory in the page cache after the start."""
 
 
 @dataclass(frozen=True)
 class ColdProof:
-    """How the cache was emptied, and what was found left in it."""
+    """How the page cache was emptied, and what remained in it."""
 
     means: str
-    """`drop_caches` (the whole host's), or `fadvise` (file by file; inodes and names stay warm)."""
+    """`drop_caches` (for the whole host), or `fadvise` (file by file; inodes and names stay cached)."""
     resident_bytes: int | None
-    """Bytes of the data directory still resident after the first drop; None where the host cannot tell."""
+    """Bytes of the data directory still resident after the first drop; None if the host does not provide that."""
     seconds: float
 
 
 @dataclass(frozen=True)
 class WarmProof:
-    """What was in the page cache before a warm start. Shares are of the tables' files, counted where any page of a file
-    is in the cache; None where the host cannot tell."""
+    """What was in the page cache before a warm start. Shares are of the tables' files; a file counts if any of its
+    pages is in the cache. None if the host does not provide them."""
 
     warmups: int
-    """Starts before it that are not counted."""
+    """Number of starts before it that are not counted."""
     resident_share: float | None = None
     resident_share_after: float | None = None
-    """After the start: the files that such a start has in the cache."""
+    """The share after the start: the files that such a start leaves in the cache."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """What the storage allows over the same files, cold, under the same limits."""
+    """The least time that the storage needs for the same files, cold and under the same limits."""
 
     version: str
-    """Of the server whose files were read."""
+    """Version of the server that the files belong to."""
     variants: tuple[str, ...]
-    """Those that were measured over these files."""
+    """The variants that were measured over these files."""
     files: int
-    """How many there were."""
+    """Number of files."""
     one_thread_s: float
-    """To read the first page of each."""
+    """Time for one thread to read the first page of each file."""
     many_threads_s: float
-    """The same by many threads."""
+    """Time for many threads to do the same."""
     threads: int
-    """How many they were in the reading by many."""
+    """Number of threads in the reading by many."""
     open_s: float
-    """Merely to open each, by one thread."""
+    """Time for one thread to open each file without reading it."""
     times: int = 1
-    """So often was each of the three measured; the shortest is told."""
+    """How often each of the three times was measured; the shortest is stored."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One figure of a server at work, look by look."""
+    """One figure of a server under load, with a value for each sample."""
 
     name: str
-    """As in `quantities.py`: `qps`, `table_open_cache_misses_per_s`."""
+    """Its name, as in `measures`: `qps`, `table_open_cache_misses_per_s`."""
     values: tuple[float | None, ...]
-    """One for each look; a counter's is its growth a second since the look before. None was not taken."""
+    """One value for each sample; for a counter, its growth per second since the previous sample. None if not taken."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Looks at a server at work, every second or so, columns of one length."""
+    """Samples of a server under load, taken about every second: columns of equal length."""
 
     at_s: tuple[float, ...]
-    """When each look was taken, since the measuring began; the warm-up lies before 0."""
+    """Time of each sample since the measurement began; the warm-up is before 0."""
     series: tuple[Series, ...] = ()
-    """Those that a report draws; all that was looked at lies in the run's `raw`."""
+    """The figures that a report draws; all samples are in the file `raw` of the run."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """What threads of a server at work waited for, from the beginning of the measuring to its end."""
+    """What threads of a server under load waited for, from the beginning of the measurement to its end."""
 
     source: str
-    """Who told it: `innodb mutex` (SHOW ENGINE INNODB MUTEX), `performance schema`, or `status` (counters of locks)."""
+    """Source: `innodb mutex` (SHOW ENGINE INNODB MUTEX), `performance schema`, or `status` (counters of locks)."""
     name: str
-    """As the server calls it: `rwlock: btr0sea.cc:202`, `wait/synch/mutex/innodb/trx_sys_mutex`, `row locks`."""
+    """The server's name for it: `rwlock: btr0sea.cc:202`, `wait/synch/mutex/innodb/trx_sys_mutex`, `row locks`."""
     count: int
-    """How often; the Performance Schema counts every passage, also one that nobody held up."""
+    """Number of waits. The Performance Schema counts every acquisition, including those without a delay."""
     wait_s: float | None = None
-    """All of them together; None where the server keeps no time of it."""
+    """Time of all these waits together; None if the server does not record it."""
 
 
-# The nouns that are kept and shown: a run, the session it belongs to, and a report's tables. Frozen.
+# --- What is stored and reported: runs, their session, and tables of a report
 
 STARTUP = "startup_s"
-"""The figure of a session in which starts are timed."""
+"""The figure of a session that times starts."""
 
 
 class Verdict(StrEnum):
-    """VOID: not the server's doing, or not what was asked. SAMPLED: as asked, but somebody looked into the server while
-    it started or was at work. Neither is in a table's numbers."""
+    """Whether the figures of a run count. FAILED: the server did not come back, or lost something. VOID: the run
+    measured something other than was asked, or what happened was not caused by the server. SAMPLED: as asked, but the
+    server was sampled while it started or was under load. SAMPLED and VOID runs are in no numbers of a table."""
 
     MEASURED = "measured"
     SAMPLED = "sampled"
@@ -736,204 +754,205 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Run:
-    """One ended trial as it is stored and reported. A figure that was not taken is None, never 0."""
+    """One finished trial as it is stored and reported. A figure that was not taken is None, never 0."""
 
     number: int
-    """In the order of the session, from 1."""
+    """Position in the order of the session, from 1."""
     version: str
-    """Of the server, as in the session's `versions`."""
+    """Version of the server, as in the session's `versions`."""
     flavor: str
-    """`mysql`, `mariadb` or `percona`."""
+    """Flavor of the server: `mysql`, `mariadb` or `percona`."""
     variant: str
-    """As in the session's `variants`: `cold`, `warm`, or what was compared. A start that was to be warm, and is not
-    proved to be, is a `second start` in report.json, and under its planned name in runs/*.json."""
+    """As in the session's `variants`: `cold`, `warm`, or what was compared. A start that was planned as warm, but is
+    not proved to be warm, is a `second start` in report.json, and has its planned name in runs/*.json."""
     repeat: int
-    """Which of the runs of this version and variant, from 1."""
+    """Number among the runs of this version and variant, from 1."""
     verdict: Verdict
     """Whether its figures count."""
     reason: str | None = None
     """Why it is FAILED or VOID."""
     started_at: str | None = None
-    """Wall clock, UTC, ISO 8601."""
+    """Wall-clock time in UTC, ISO 8601."""
     startup_s: float | None = None
-    """From the exec of the server until its own ready line."""
+    """Time from the exec of the server until its own ready line."""
     first_query_s: float | None = None
-    """From the same moment until the first answered query."""
+    """Time from the exec of the server until the first answered query."""
     phases: tuple[Phase, ...] = ()
-    """Where the time went, in the order of the start, up to the first answered query."""
+    """The parts of the time until the first answered query, in their order."""
     beside: tuple[Phase, ...] = ()
-    """What went on in threads of the server's own meanwhile."""
+    """Work of the server's background threads during the start."""
     tables: int | None = None
-    """In the data directory, as the server counts them after the start."""
+    """Number of tables in the data directory, as the server counts them after the start."""
     tablespaces_opened: int | None = None
-    """Distinct files of the tested tables that the start opened; None where nothing was traced."""
+    """Number of distinct files of the tested tables that the start opened; None if nothing was traced."""
     tablespaces_modified: int | None = None
-    """Since the last checkpoint before the start."""
+    """Number of files of the tested tables modified since the last checkpoint before the start."""
     read_bytes: int | None = None
-    """Fetched from storage for the server, until the first answered query."""
+    """Bytes fetched from storage for the server, until the first answered query."""
     read_requests: int | None = None
-    """Reads that the device completed meanwhile, for whomever; under a limit on reads those of the server alone."""
+    """Reads that the device completed in that time for any process; under a limit on reads, only the server's."""
     cpu_s: float | None = None
     """CPU time of the server, user and system."""
     resident_before_bytes: int | None = None
-    """Of the data directory, found in the emptied page cache before the start."""
+    """Bytes of the data directory that were still in the emptied page cache before the start."""
     cache_grown_bytes: int | None = None
     """Growth of the host's page cache during the start."""
     cold_means: str | None = None
-    """How the page cache was emptied: `drop_caches` (the whole host's) or `fadvise` (file by file)."""
+    """How the page cache was emptied: `drop_caches` (for the whole host) or `fadvise` (file by file)."""
     warmups: int | None = None
-    """Uncounted starts before a warm one, until the bytes read settled."""
+    """Number of uncounted starts before a warm one, until the number of bytes read became stable."""
     resident_share: float | None = None
-    """Of the tables' files, the share of which any page was in the page cache before a warm start, from 0 to 1."""
+    """Share of the tables' files with any page in the page cache before a warm start, from 0 to 1."""
     resident_share_after: float | None = None
-    """The same after the start: how much of them such a start has in the cache."""
+    """The same share after the start: the files that such a start leaves in the cache."""
     crash_proof: str | None = None
     """The line of the log that proves a crash recovery."""
     rows_expected: int | None = None
-    """That the server had acknowledged before the crash."""
+    """Number of rows that the server had acknowledged before the crash."""
     rows_found: int | None = None
-    """Of those, counted after the start."""
+    """Number of those rows found after the start."""
     ready_lag_s: float | None = None
-    """Arrival of the ready line minus the server's own stamp on it."""
+    """Arrival of the ready line minus the server's own timestamp on it."""
     start_error_s: float | None = None
-    """By how much later than assumed the exec may have been; None where this tool itself called it."""
+    """How much later than assumed the exec may have happened; None if this tool itself called exec."""
     engine_overhead_s: float | None = None
-    """Which the engine took before the exec, in no other figure; None where there is no engine."""
+    """Time that the container engine took before the exec, included in no other figure; None without an engine."""
     exit_signal: str | None = None
-    """How the server before this start had died: `signal 9` in a crash trial, `exit 0` in a clean start."""
+    """How the server had ended before this start: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
     reads_per_s: float | None = None
-    """`read_requests` over the time in which they were counted, from exec to the first answered query."""
+    """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
     group_memory_bytes: int | None = None
-    """What the server's control group held at the first answered query, page cache included; None without limits."""
+    """Memory of the server's control group at the first answered query, page cache included; None without limits."""
     log_held_s: float | None = None
-    """How long the server kept lines of its log to itself, so that its own stamps bound the phases; None where not."""
+    """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
+    With such a delay the phases are taken from the server's timestamps."""
     tablespace_opens: int | None = None
     """How often files of the tested tables were opened, repeats included."""
     opened_unmodified: int | None = None
-    """Tablespaces that were opened though nothing in them had been modified since the checkpoint."""
+    """Number of files that were opened although nothing in them had been modified since the checkpoint."""
     tablespaces_read: int | None = None
-    """Distinct files of which contents were read."""
+    """Number of distinct files of which contents were read."""
     read_unmodified: int | None = None
-    """Those of which contents were read, too."""
+    """Number of files of which contents were read although nothing in them had been modified since the checkpoint."""
     traced_by: str | None = None
-    """`fanotify` or `inotify`; None where nothing was traced."""
+    """`fanotify` or `inotify`; None if nothing was traced."""
     resident_after_bytes: int | None = None
-    """Of the data directory, in the page cache after a traced start."""
+    """Bytes of the data directory in the page cache after a traced start."""
     scan_threads: int | None = None
-    """With which the server says it has scanned its files."""
+    """Number of threads that scanned the files, according to the server's log."""
     sampled_by: str | None = None
-    """The program that took the stacks: `eu-stack` or `perf`; old sessions have `gdb`, too."""
+    """The program that took the stack traces: `eu-stack` or `perf`; old sessions also have `gdb`."""
     samples: int | None = None
-    """How often it looked."""
+    """Number of samples taken."""
     chains: tuple[Chain, ...] = ()
-    """Those seen most, phase by phase."""
+    """The most frequent chains of calls, phase by phase."""
     hottest: tuple[Hot, ...] = ()
-    """The functions most often on top of these stacks."""
+    """The functions most often on top of these stack traces."""
     stacks: str | None = None
-    """All of them, folded, relative to the session's folder."""
+    """File with all stack traces, folded, relative to the session's folder."""
     around: Around | None = None
-    """What else the host did meanwhile."""
+    """What else happened on the host during the run."""
     timeline: Timeline | None = None
-    """How the start went on, look by look."""
+    """The course of the start, sample by sample."""
     measures: dict[str, float] = field(default_factory=dict, hash=False)
-    """Figures of a server that was put to work, by name, units at their ends: `qps`, `latency_p99_ms`, `elapsed_s`."""
+    """Figures of a server under load by name, with units at the end of names: `qps`, `latency_p99_ms`, `elapsed_s`."""
     watched: Watched | None = None
-    """How that work went on, look by look."""
+    """The course of the load, sample by sample."""
     waits: tuple[Wait, ...] = ()
-    """What its threads waited for meanwhile: the ten largest of each source."""
+    """What the server's threads waited for under load: the ten largest waits of each source."""
     raw: str | None = None
-    """All that was looked at, as CSV, relative to the session's folder."""
+    """CSV file with all samples of a server under load, relative to the session's folder."""
     clients: dict[str, str] = field(default_factory=dict, hash=False)
-    """The programs that put it to work, and the exact command of each."""
+    """The programs that put load on the server, with the exact command of each."""
     told: dict[str, str] = field(default_factory=dict, hash=False)
-    """What a server did and said whose files were damaged, in words, by what was looked at."""
+    """How a server with damaged files behaved and what it reported, as text, by what was examined."""
     measure_again: bool = False
-    """VOID since the storage failed, or since something that was timed stood still: neither the server's doing nor
-    that of what was asked, so that it need not come again. Going on with the session measures it again."""
+    """VOID because the storage failed, or because something that was timed was paused. Neither was caused by the
+    server or by the request, so it may not happen again. Resuming the session measures the run again."""
 
     @property
     def counted_waits(self) -> bool:
-        """It is one of those extra runs in which nothing else is done than to count what its threads waited for."""
+        """Whether this is one of the additional runs that only count what the server's threads waited for."""
         return self.verdict is Verdict.SAMPLED and self.sampled_by is None
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Something by which variants differ from each other."""
+    """A property by which variants differ from each other."""
 
     name: str
     """`threads`, or an option of the server: `table_open_cache_instances`."""
     values: tuple[str, ...]
-    """In the order of the report."""
+    """Its values, in the order of the report."""
     base: str | None = None
-    """The value that others are held against; None where nothing is held against another along this axis."""
+    """The value that the others are compared with; None if values of this axis are not compared."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A doubt about a figure, and what to do about it."""
+    """A warning about a figure, and what to do about it."""
 
     about: str
-    """What it is about, in a word or two: `5.7.22 cold`, or `host`."""
+    """The subject, in a word or two: `5.7.22 cold`, or `host`."""
     text: str
     """What is doubtful, with the figures that show it."""
     hint: str
     """What to do about it."""
     kind: str = ""
-    """Its name among the findings: `slow-first-run`."""
+    """Name of this kind of finding: `slow-first-run`."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """Everything a report is made of. `settings` holds what was asked; `servers` what each server said of itself."""
+    """All data of a report. `settings` holds what was requested; `servers` what each server reported about itself."""
 
     scenario: str
-    """Its name: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start` or `scale`."""
+    """Name of the scenario: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start`, `scale` …"""
     question: str
-    """Which it answers, in words."""
+    """The question that the session answers, as text."""
     command: str
     """The exact command that repeats it."""
     started_at: str
-    """Wall clock, UTC, ISO 8601."""
+    """Wall-clock time in UTC, ISO 8601."""
     environment: dict[str, str | int | float | None]
-    """Facts of the host, by name; units are at the ends of names."""
+    """Facts about the host by name, with units at the end of names."""
     settings: dict[str, str | int | float | bool | None]
-    """What was asked, by name."""
+    """What was requested, by name."""
     versions: tuple[str, ...]
-    """Of the servers, in the order of the report; the first is the baseline unless the settings name another."""
+    """Versions of the servers, in the order of the report. The first is the baseline, unless the settings name one."""
     variants: tuple[str, ...]
-    """That were measured of each version."""
+    """The variants that were measured for each version."""
     planned_runs: int
-    """How many there are when the session has come to its end."""
+    """Number of runs of the complete session."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By version, and by the variant's name where settings are compared: source, fingerprint, options given, and the
-    effective values asked from the server."""
+    """Facts about each server, by version, and by the variant's name if settings are compared: source, fingerprint,
+    given options, and the effective values reported by the server."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, in words."""
+    """What a reader should know, as text."""
     runs: tuple[Run, ...] = ()
-    """All that have ended, in their order."""
+    """All finished runs, in their order."""
     floors: tuple[Floor, ...] = ()
-    """One for each data directory, where they were asked for."""
+    """One for each data directory, if floors were requested."""
     tool_version: str = ""
-    """Of the tool that measured."""
+    """Version of the tool that measured."""
     title: str = "Startup after SIGKILL"
-    """What was timed, in words."""
+    """What was timed, as text."""
     status: str = "running"
-    """running, finished, interrupted, or aborted (with the reason in the notes)."""
+    """`running`, `finished`, `interrupted`, or `aborted` (with the reason in the notes)."""
     figure: str = STARTUP
-    """What it is about: `startup_s` of a run, or one of its `measures`."""
+    """The figure that is measured: `startup_s` of a run, or one of its `measures`."""
     axes: tuple[Axis, ...] = ()
-    """By what the variants differ, where it is not the cache alone."""
+    """The axes on which the variants differ, unless they differ only in the cache."""
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of each variant its value on every axis; one that an axis does not concern has none there."""
+    """The values of each variant by axis. An axis that does not apply to a variant is missing."""
     figures: dict[str, str] = field(default_factory=dict)
-    """Of the variants that are about another figure than the session: its name among their `measures`."""
+    """For variants that measure another figure than the session, the name of that figure among their `measures`."""
 
     @property
     def done(self) -> frozenset[int]:
-        """Numbers of the runs that going on with it leaves as they are."""
+        """The numbers of the runs that are kept when the session is resumed."""
         return frozenset(run.number for run in self.runs if not run.measure_again)
 
     def figure_of(self, variant: str) -> str:
@@ -941,11 +960,11 @@ class Session:
 
     @cached_property
     def differing_axes(self) -> tuple[Axis, ...]:
-        """The axes by which its variants differ."""
+        """The axes on which the session's variants differ."""
         return self.differing_among(self.variants)
 
     def differing_among(self, variants: Sequence[str]) -> tuple[Axis, ...]:
-        """The axes on which these have more than one value; what one lacks is none."""
+        """Returns the axes on which these variants have more than one value. A missing value does not count as one."""
         found = []
         for axis in self.axes:
             had = {self.cells.get(variant, {}).get(axis.name) for variant in variants} - {None}
@@ -957,19 +976,19 @@ class Session:
 
 
 MOST_RUNS = 10_000
-"""Of a session, or it takes a report very long."""
+"""Maximum number of runs of a session. With more of them a report takes very long."""
 MOST_VERSIONS = 100
-"""Of a session."""
+"""Maximum number of versions of a session."""
 MOST_CELLS = 2_000
-"""Of a session: its versions times its variants."""
+"""Maximum number of versions times variants of a session."""
 
 
 MOST_NAMES = 1_000
-"""Of phases and figures, in a session."""
+"""Maximum number of names of phases and figures in a session."""
 
 
 def more_than_a_report_shows(*, runs: int, versions: int, variants: int, names: int = 0) -> str | None:
-    """Returns what a session has too much of, in words, or None."""
+    """Returns the first limit that a session exceeds, as text, or None if it exceeds none."""
     counts = (
         (runs, MOST_RUNS, "runs"),
         (versions, MOST_VERSIONS, "versions"),
@@ -981,7 +1000,7 @@ def more_than_a_report_shows(*, runs: int, versions: int, variants: int, names: 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text for a renderer; numbers are right-aligned where `numeric` says so."""
+    """Rows of text for a renderer. Columns are right-aligned where `numeric` is true."""
 
     title: str
     headers: tuple[str, ...]
@@ -989,27 +1008,27 @@ class Table:
     numeric: tuple[bool, ...]
     notes: tuple[str, ...] = ()
     keys: int = 1
-    """So many first columns say which row it is: they come again where a table is split."""
+    """Number of leading columns that identify a row. They are repeated where a table is split."""
 
 
-# What are the figures of a server at work called, in which unit, and is more of it better?
+# --- Names, titles and units of figures, and whether more is better
 
 
 @dataclass(frozen=True)
 class Quantity:
     name: str
     title: str
-    """As a column is headed."""
+    """Column heading."""
     unit: str
-    """As it stands behind a figure; empty for a plain number."""
+    """Printed after a value; empty for a plain number."""
     more_is_better: bool | None = None
-    """None where it is neither."""
+    """None if neither more nor less is better."""
     told: str = ""
-    """What it is, in words for below a table."""
+    """Explanation to print below a table."""
 
 
 RECOVERY = "recovery_s"
-"""The figure of crashes at moments of chance."""
+"""The figure of a session that crashes servers at random moments."""
 QUANTITIES: dict[str, Quantity] = {
     one.name: one
     for one in (
@@ -1099,10 +1118,11 @@ QUANTITIES: dict[str, Quantity] = {
 
 
 _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
-"""At the ends of names."""
+"""Unit by the end of a figure's name."""
 
 
 def quantity(name: str) -> Quantity:
-    """Of any figure: what is not known here is called as it is stored, and counted in what its name ends with."""
+    """Returns the quantity of a figure. An unknown figure is titled by its name, and its unit is derived from the end
+    of that name."""
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
     return QUANTITIES.get(name) or Quantity(name, name.replace("_", " "), unit)

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.measure import commands
-from recovery.cli.options import FROM_ENVIRONMENT, OPTIONS
+from recovery.cli.commands import MeasuringCommand
 from recovery.cli.parse import make_request
 from recovery.errors import UsageError
-from recovery.experiments import find_scenario
+from recovery.experiments import EXPERIMENTS, find_scenario
 from recovery.model import NO_LIMITS, Build, Extra, parse_version
 from recovery.session.plan import make_plan
 from recovery.session.prepare import prepare
@@ -263,29 +262,24 @@ def test_foreign_keys_need_tables() -> None:
     assert "has no room for 20 foreign keys" in refused("interference", tables="39").message
 
 
-def test_every_option_of_an_experiment_can_come_from_the_environment() -> None:
-    for command in commands():
-        for parameter in command.params:
-            if parameter.envvar is not None:
-                assert str(parameter.envvar).removeprefix("RECOVERY_") in FROM_ENVIRONMENT
-
-
 def test_experiments_take_what_all_take_and_nothing_of_starts() -> None:
-    taken = {command.name: {str(parameter.name) for parameter in command.params} for command in commands()}
+    taken = {name: {str(parameter.name) for parameter in MeasuringCommand(name).params} for name in EXPERIMENTS}
     assert taken["table-cache"] & {"trace", "inserts", "floor", "as_published"} == set()
     assert {"read_iops", "versions", "runs", "settings", "variants"} <= taken["table-cache"]
     assert "seconds" not in taken["cold-recovery"]
-    assert len(taken["cold-recovery"]) == len(OPTIONS)
     assert "pollers" not in taken["table-cache"]
     assert "pollers" in taken["interference"]
 
 
-HELP = {command.name: {one.name: getattr(one, "help", None) for one in command.params} for command in commands()}
+def help_of(name: str) -> dict[str, str]:
+    command = MeasuringCommand(name)
+    command.describe()
+    return {str(one.name): str(getattr(one, "help", None)) for one in command.params}
 
 
 @pytest.mark.parametrize("name", ["metadata", "interference", "table-cache", "write-scaling"])
 def test_the_help_tells_what_holds_without_a_word(name: str) -> None:
-    request, told = asked(name), HELP[name]
+    request, told = asked(name), help_of(name)
     assert request.work is not None
     usual = {
         "tables": request.schema.tables, "schemas": request.schema.databases, "rows": request.schema.rows,
@@ -299,14 +293,14 @@ def test_the_help_tells_what_holds_without_a_word(name: str) -> None:
 
 
 def test_the_help_of_starts_is_theirs() -> None:
-    assert "[default: 200000]" in str(HELP["cold-recovery"]["tables"])
-    assert "[default: 1000 10000 50000 200000]" in str(HELP["scale"]["tables"])
-    assert "[default: 5]" in str(HELP["cold-recovery"]["runs"])
-    assert str(HELP["interference"]["threads"]).endswith(
+    assert "[default: 200000]" in help_of("cold-recovery")["tables"]
+    assert "[default: 1000 10000 50000 200000]" in help_of("scale")["tables"]
+    assert "[default: 5]" in help_of("cold-recovery")["runs"]
+    assert help_of("interference")["threads"].endswith(
         f" [default: {dict(asked('interference').works[0].axes)['threads']}]"
     )
-    assert "[default: 1 2 4 … 4 times the CPUs]" in str(HELP["table-cache"]["threads"])
-    assert "[default: it fits; 4 for larger-than-memory and compression]" in str(HELP["write-scaling"]["memory_ratio"])
+    assert "[default: 1 2 4 … 4 times the CPUs]" in help_of("table-cache")["threads"]
+    assert "[default: it fits; 4 for larger-than-memory and compression]" in help_of("write-scaling")["memory_ratio"]
 
 
 def test_limits_scale_the_experiment() -> None:

@@ -42,6 +42,13 @@ def test_every_trial_and_every_build_that_is_not_there() -> None:
     assert ahead_of(REQUEST, plan, [stage(place, whole=True)]).builds == ()
 
 
+def test_a_resumed_session_needs_no_directory_of_finished_trials() -> None:
+    plan = plan_of(100, 1000)
+    ahead = ahead_of(REQUEST, plan, [stage(plan.places[-1])])
+    assert ahead.trials == plan.trials
+    assert [title for title, _ in ahead.builds] == ["5.7.22: 1,000 tables"]
+
+
 def test_what_grows_has_only_the_rest_to_be_built() -> None:
     plan = plan_of(100, 1000)
     ahead = ahead_of(REQUEST, plan, [stage(place) for place in plan.places])

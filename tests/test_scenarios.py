@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from recovery.errors import TrialVoidError, UsageError
-from recovery.experiments import SCENARIOS, clean_start, crash_recovery, find_scenario
+from recovery.experiments import EXPERIMENTS, clean_start, crash_recovery, find_scenario
 from recovery.experiments.bench import Bench
 from recovery.experiments.crash_recovery import MOST_WARMUPS, settled, start_warm
 from recovery.experiments.experiment import Outcome
@@ -86,7 +86,7 @@ def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
 
 
 def test_the_list_of_scenarios() -> None:
-    assert [scenario.name for scenario in SCENARIOS] == [
+    assert [find_scenario(name).name for name in EXPERIMENTS] == [
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
         "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "damage",
     ]  # fmt: skip

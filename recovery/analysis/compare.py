@@ -1,5 +1,7 @@
-"""Is one side slower, or worse, than the other, significantly, and were both measured alike? A side is one session or
-several. Pure."""
+"""Compares two sides, each of one or several sessions: significant ratios, and differences in how they were measured.
+
+It also decides whether a result is worse than an allowed limit.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,16 @@ from recovery.model import STARTUP, Session, is_second_start, quantity
 _PASSING = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
 )
-"""Facts of a host that differ from one session to the next and say nothing of it. So do the figures of its probe."""
+"""Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 _PROBED = "probe_"
 _NOT_ASKED_OF_THE_SERVER = frozenset(
     {"version", "data", "runs", "order", "baseline", "fail_over", "note", "mysqld", "image", "archive", "registry"}
 )
-"""Settings in which two sessions may differ and still be held against each other: the servers are the question."""
+"""Settings that may differ between compared sessions, because the servers are what is compared."""
 _OWN_NAMES = frozenset(
     {"options", "data_bytes", "source", "sha256", "image", "warnings", "@version", "@version_comment"}
 )
-"""What is known of a server and differs from one build to the next."""
+"""Facts about a server that differ from one build to the next."""
 _UNASKED = (None, False, "")
 _NOT_ASKED, _EMPTY = "-", "(empty)"
 
@@ -41,7 +43,7 @@ Facts = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Difference:
-    """In what two sessions were not alike."""
+    """A setting, or a fact about host or server, in which two sessions differ."""
 
     what: str
     one: str
@@ -50,10 +52,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class OfSession:
-    """What one session of a side came to."""
+    """The result of one session of a side."""
 
     place: int
-    """Of the session in its side, from 0."""
+    """Index of the session in its side, from 0."""
     mean: float | None
     interval: float | None
     count: int
@@ -61,8 +63,8 @@ class OfSession:
 
 @dataclass(frozen=True)
 class Pair(Compared):
-    """The same variant on both sides, the second compared with the first. With several sessions on a side its mean and
-    interval are those of the sessions' means, and the rest is of all their runs."""
+    """The same variant on both sides, the second compared with the first. If a side has several sessions, its mean and
+    interval are those of the sessions' means, and all other values are of all their runs."""
 
     variant: str
     one: Summary | Middle
@@ -72,7 +74,7 @@ class Pair(Compared):
 
     @property
     def figure(self) -> str:
-        """What both came to."""
+        """Name of the figure that both sides measure."""
         return self.one.name if isinstance(self.one, Middle) else STARTUP
 
 
@@ -83,7 +85,7 @@ class Comparison:
 
 
 Side = Sequence[Session]
-"""Its sessions are of the same figure and scenario."""
+"""Sessions of the same figure and scenario."""
 
 
 def compare(one: Side, other: Side) -> Comparison:
@@ -93,7 +95,8 @@ def compare(one: Side, other: Side) -> Comparison:
 
 
 def _pairs(one: Side, other: Side) -> Iterator[Pair]:
-    """The same version on both; where each side has but one, these two, whatever they are."""
+    """Yields pairs of the same version on both sides. If each side has a single version, these two are paired even if
+    they differ."""
     first, second = one[0], other[0]
     if first.figure != second.figure:
         return
@@ -104,7 +107,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
         others = sides[1].get((version, variant))
         if not others or is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
             continue
-        # Runs of one session share what that session met: between several sessions their means are the sample.
+        # Runs of one session share that session's conditions, so the sample across sessions is the sessions' means.
         values = [[found.mean for found in side] if several else side[0].values for side in (ones, others)]
         known = [[value for value in side if value is not None] for side in values]
         of_sessions = [tuple(map(_of_session, side)) for side in (ones, others)]
@@ -134,7 +137,7 @@ def _of_session(found: _Found) -> OfSession:
 
 
 def _measured(side: Side, *, alone: bool) -> dict[tuple[str, str], list[_Found]]:
-    """By version and variant what each session has of it."""
+    """Returns the results of each session by version and variant."""
     found: dict[tuple[str, str], list[_Found]] = {}
     for place, session in enumerate(side):
         times = {(version, variant): figures_taken(session, runs) for version, variant, runs in measured_by(session)}
@@ -144,7 +147,7 @@ def _measured(side: Side, *, alone: bool) -> dict[tuple[str, str], list[_Found]]
 
 
 def _joined(found: Sequence[_Found]) -> Summary | Middle:
-    """Of several sessions: all runs, but for mean, deviation and interval, which are those of the sessions' means."""
+    """Summarises all runs of several sessions. Mean, deviation and interval are those of the sessions' means."""
     first = found[0].summary
     if len(found) == 1:
         return first
@@ -192,7 +195,8 @@ def _said(server: Facts) -> Facts:
 
 
 def _asked_differently(one: Facts, other: Facts) -> Iterator[Difference]:
-    """What was not asked is a value, and so is what an older tool could not be asked."""
+    """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
+    not have it."""
     for name in dict.fromkeys((*one, *other)):
         values = [_NOT_ASKED if asked.get(name) in _UNASKED else str(asked[name]) for asked in (one, other)]
         if values[0] != values[1]:
@@ -200,7 +204,7 @@ def _asked_differently(one: Facts, other: Facts) -> Iterator[Difference]:
 
 
 def _differing(prefix: str, one: Facts, other: Facts) -> Iterator[Difference]:
-    """What only one of them knows was not told to the other's tool, and is no difference that could be told."""
+    """Yields the facts that differ. A fact that only one session has is skipped: the other tool did not record it."""
     for name in one:
         if name in other and one[name] != other[name] and None not in (one[name], other[name]):
             yield Difference(prefix + _words(name), str(one[name]) or _EMPTY, str(other[name]) or _EMPTY)
@@ -211,13 +215,15 @@ def _words(name: str) -> str:
 
 
 def not_measured(session: Session) -> str | None:
-    """Why this session cannot pass for a good one, however fast the runs that it has."""
+    """Returns why the session is incomplete, as text, regardless of how fast its runs are. None if it is complete."""
     lacking = session.planned_runs - sum(run.verdict.as_asked for run in session.runs)
     return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
 
 
 def worse(figure: str, found: Compared, allowed: float) -> bool:
-    """By more than is allowed, and significantly. Where neither more nor less is better nothing can be worse."""
+    """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the figure
+    is better, nothing is worse. Without a ratio, which is the case if a mean is zero, any significant difference in the
+    wrong direction is worse."""
     more_is_better = False if figure == STARTUP else quantity(figure).more_is_better
     if not found.differs or more_is_better is None:
         return False
@@ -227,7 +233,7 @@ def worse(figure: str, found: Compared, allowed: float) -> bool:
 
 
 def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
-    """In words, for who has set a limit."""
+    """Returns a text for each result that is worse than the baseline by more than allowed."""
     base = baseline_of(session)
     return tuple(
         too_slow(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=figure)
@@ -238,7 +244,8 @@ def slower_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
 
 
 def not_compared(session: Session) -> tuple[str, ...]:
-    """What a limit cannot be judged by: second starts, and versions without an interval beside the baseline."""
+    """Returns the cells that a limit cannot be applied to: those without an interval of their ratio to the baseline,
+    including warm cells with second starts on either side."""
     base = baseline_of(session)
     second = {each.version for each in _middles(session).values() if is_second_start(each.variant)}
     return tuple(

@@ -1,4 +1,5 @@
-"""Which options are in effect with another value than was asked for, and which two experiments are one? Pure."""
+"""Compares the options that were given to servers with those in effect, and detects cells that ran with the same
+options although different ones were requested."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from dataclasses import dataclass
 from recovery.model import Session
 
 Known = Mapping[str, str]
-"""What is known of a server, as a session stores it: the `options` given to it, and under `@name` what is in effect."""
+"""Facts about a server as stored in a session: the `options` given to it, and under `@name` the effective values."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _WORDS = {"on": "1", "true": "1", "off": "0", "false": "0"}
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """Servers lower what their host does not allow, round what is no multiple, and raise what is too little."""
+    """An option with an effective value other than the requested one. Servers lower values that their host does not
+    allow, round those that are not a multiple, and raise those that are too small."""
 
     option: str
     asked: str
@@ -26,17 +28,18 @@ class Lowered:
 
 
 def given(known: Known) -> dict[str, str]:
+    """Returns the options that were given to the server, without the prefix `loose_`."""
     pairs = (pair.partition("=")[::2] for pair in known.get("options", "").split())
     return {name.removeprefix("loose_"): value for name, value in pairs}
 
 
 def same(one: str, other: str) -> bool:
-    """`16k` and 16384 are the same, and so are ON and 1."""
+    """Returns whether two values of an option are equal: `16k` equals 16384, and ON equals 1."""
     return one == other or _plain(one) == _plain(other)
 
 
 def lowered(known: Known) -> Iterator[Lowered]:
-    """Of what was given, as far as the server tells it."""
+    """Yields the given options that have another effective value, if the server reports it."""
     for option, asked in given(known).items():
         effective = known.get(f"@{option}")
         if effective is not None and not same(asked, effective):
@@ -44,8 +47,9 @@ def lowered(known: Known) -> Iterator[Lowered]:
 
 
 def one_experiment(one: Known, other: Known) -> tuple[Lowered, ...]:
-    """Where other values were asked for, and the same are in effect for all of them; none where they differ. Who says
-    nothing of an option is another: he may well ask for something else of a server at its default."""
+    """Returns the options that were requested with different values and have the same value in effect on both servers.
+    Empty if any option differs in effect, or if only one of the servers was given it: the default of the other one may
+    be another value."""
     asked, others = given(one), given(other)
     found = []
     for name in asked | others:
@@ -61,7 +65,8 @@ def one_experiment(one: Known, other: Known) -> tuple[Lowered, ...]:
 
 
 def server_of_cell(session: Session, version: str, variant: str) -> Known:
-    """What was said by the server of this cell: of those whose options agree with it the one that has most of them."""
+    """Returns the facts about the server of this cell: among the servers with options that agree with the cell, the one
+    with the most options of its axes."""
     cell = session.cells.get(variant, {})
     axes = {axis.name for axis in session.axes}
     best: tuple[int, Known] = (-1, {})
@@ -77,7 +82,7 @@ def server_of_cell(session: Session, version: str, variant: str) -> Known:
 
 
 def are_one(session: Session, version: str, variants: tuple[str, str]) -> bool:
-    """Two cells in which other values were asked for of options that have the same in effect."""
+    """Returns whether two cells differ only in requested options that have the same value in effect."""
     one, other = (server_of_cell(session, version, variant) for variant in variants)
     return bool(one_experiment(one, other))
 

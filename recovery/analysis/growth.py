@@ -1,4 +1,4 @@
-"""Which measured runs make a curve over the number of tables, what goes through it, and does it predict? Pure."""
+"""Curves of the startup against the number of tables, their fits, and the test whether a fit predicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recovery.analysis.summary import mean, measured_by
 from recovery.model import Run, Session
 
 MOST_OFF = 0.25
-"""Of the largest point from its prediction, if more tables are to be predicted."""
+"""Largest relative deviation of the largest point from its prediction for which predictions are used."""
 TEST_NEEDS = (
     f"the test of a prediction needs at least {LEAST_POINTS} smaller numbers of tables and {LEAST_RUNS_FOR_A_FIT} runs"
 )
@@ -19,37 +19,37 @@ TEST_NEEDS = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Of one version under one variant, over all numbers of tables."""
+    """The measured starts of one version in one variant, for all numbers of tables."""
 
     version: str
     variant: str
     points: Points
-    """Numbers of tables as the server counted them, and the runs at each."""
+    """Numbers of tables as counted by the server, and the runs at each."""
     fit: Fit | None
 
     @property
     def held_out(self) -> HeldOut | None:
-        """The largest point against the smaller ones; None where these are too few."""
+        """The largest point compared with its prediction by the smaller ones; None if those are too few."""
         (tables, runs), smaller = self.points[-1], self.points[:-1]
         found = _fit_of(smaller)
         return None if found is None else HeldOut(tables, runs, found.form, found.predict(tables))
 
     @property
     def predicts(self) -> bool | None:
-        """Whether a prediction for more tables is used: the same way has to predict the largest point. None where that
-        cannot be tested."""
+        """Whether a prediction for more tables is used, which requires that the largest point is predicted well by the
+        smaller ones. None if that cannot be tested."""
         found = self.held_out
         return None if found is None else found.off is not None and abs(found.off) <= MOST_OFF
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The largest point, and what is predicted for it without knowing it."""
+    """The largest point, and its prediction by the other points."""
 
     tables: int
     runs: tuple[Run, ...]
     form: str
-    """By which the smaller points predict it."""
+    """The form by which the smaller points predict it: `straight line` or `piecewise`."""
     predicted: Prediction
 
     @property
@@ -58,12 +58,12 @@ class HeldOut:
 
     @property
     def off(self) -> float | None:
-        """By what share more was measured than predicted; None where less than no time was predicted."""
+        """By what share the measured time exceeds the predicted one. None unless the prediction is positive."""
         return self.measured_s / self.predicted.seconds - 1 if self.predicted.seconds > 0 else None
 
     @property
     def inside(self) -> int | None:
-        """Runs within the prediction's interval; None where it has none."""
+        """Number of runs within the prediction's interval; None without an interval."""
         if self.predicted.interval is None:
             return None
         low_s, high_s = self.predicted.interval
@@ -81,7 +81,7 @@ def _fit_of(points: Points) -> Fit | None:
 
 
 def curves(session: Session) -> tuple[Curve, ...]:
-    """Empty unless several numbers of tables were asked for."""
+    """Returns the curves of a session; none unless several numbers of tables were requested."""
     asked = frozenset(str(session.settings.get("points") or "").split())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for version, variant, runs in measured_by(session):
@@ -94,13 +94,13 @@ def curves(session: Session) -> tuple[Curve, ...]:
 
 
 def predicted_at(session: Session) -> int | None:
-    """The number of tables that a prediction was asked for."""
+    """Returns the number of tables for which a prediction was requested, or None."""
     asked = session.settings.get("predict")
     return asked if isinstance(asked, int) else None
 
 
 def stored_fits(session: Session) -> list[dict[str, Any]]:
-    """As in report.json."""
+    """Returns the fits as they are stored in report.json."""
     return [
         {
             "version": curve.version,

@@ -1,4 +1,4 @@
-"""What are the phases of a start called, in which order do they come, and how much of a start has a name?"""
+"""Names of the phases of a start, their order, and the durations of phases by name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BINLOG_RECOVERY = "binlog recovery"
 REST = "rest to ready"
 UNNAMED = "unnamed"
 FIRST_QUERY = "first query"
-# Beside the others, in threads of the server's own.
+# Phases of the server's background threads, concurrent with the others.
 ROLLBACK = "rollback"
 BUFFER_POOL_LOAD = "buffer pool load"
 
 JOIN = " + "
-"""Between names that no line parts."""
+"""Joins the names of phases that no log line separates."""
 
 ORDER = (
     PROCESS_START, BUFFER_POOL, DISCOVERY, SYSTEM_FILES, REDO_SCAN, REDO_APPLY, VALIDATION, UNDO_AND_TEMP, DICTIONARY,
@@ -34,13 +34,14 @@ ORDER = (
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, as a start comes by them; joined ones beside their first."""
+    """Returns the distinct names in the order of a start. A joined name is sorted by its first part."""
     known = {name: number for number, name in enumerate(ORDER)}
     return tuple(sorted(set(names), key=lambda name: (known.get(name.split(JOIN)[0], len(ORDER)), len(name), name)))
 
 
 def seconds_by_name(phases: Iterable[Phase]) -> dict[str, float]:
-    """A phase can come several times: redo is scanned and applied in turns."""
+    """Returns the total duration of each phase. A phase can occur several times: redo is scanned and applied in
+    turns."""
     found: dict[str, float] = {}
     for phase in phases:
         found[phase.name] = found.get(phase.name, 0.0) + phase.end_s - phase.start_s
@@ -48,7 +49,7 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, float]:
 
 
 def named_share(phases: Iterable[Phase]) -> float | None:
-    """How much of the startup has a name, from 0 to 1; None where nothing took time."""
+    """Returns the share of the startup that belongs to named phases, from 0 to 1, or None if no phase took time."""
     startup = {name: seconds for name, seconds in seconds_by_name(phases).items() if name != FIRST_QUERY}
     whole = sum(startup.values())
     return 1 - startup.get(UNNAMED, 0.0) / whole if whole > 0 else None

@@ -1,5 +1,4 @@
-"""How often was each chain of calls seen, and which functions were on top? As a counter, and as flame graph programs
-read it."""
+"""Counts folded stack traces, in the format that flame graph programs read, and finds the hottest functions."""
 
 from __future__ import annotations
 
@@ -15,26 +14,27 @@ _WAITS = re.compile(
 )
 _CONTENDS = re.compile(r"lll_lock|mutex_(?:timed)?lock")
 _INNERMOST = 3
-"""Frames in which a waiting thread's call to the kernel lies."""
+"""Number of innermost frames that contain the system call of a waiting thread."""
 _COUNT = re.compile(r"[0-9]{1,15}")
 MOST_FRAMES = 300
-"""The programs that take stacks end at fewer."""
+"""More frames than the programs that take stack traces record."""
 MOST_HOT = 15
-"""Functions of a run."""
+"""Number of functions that are stored for a run."""
 LEAST_SAMPLES = 20
-"""Of fewer no share is told."""
+"""With fewer samples no percentage is shown."""
 
 Folded = Counter[tuple[str, ...]]
-"""By phase, thread, and functions from the outermost on."""
+"""Keys are phase, thread, and functions from the outermost to the innermost."""
 
 
 def written(folded: Folded) -> str:
-    """Names joined by semicolons, and how often."""
+    """Returns one line for each stack: names joined by semicolons, and its count."""
     return "".join(f"{';'.join(names)} {count}\n" for names, count in sorted(folded.items()))
 
 
 def read(text: str) -> Folded:
-    """What is no such line is left out, and of a stack that goes round in circles its inside."""
+    """Parses folded stacks. Other lines are skipped, and a stack with too many frames (endless recursion) loses its
+    innermost ones."""
     folded: Folded = Counter()
     for line in text.split("\n"):
         names, _, count = line.rpartition(" ")
@@ -44,18 +44,19 @@ def read(text: str) -> Folded:
 
 
 def waits(frames: Sequence[str]) -> bool:
-    """For another thread, for work, or for a time. To wait for a mutex is to work: others hold it, and that is told."""
+    """Returns whether a thread waits for another thread, for work, or for a time. Waiting for a mutex does not count as
+    waiting, because other threads hold it, and the contention is to be reported."""
     innermost = frames[-_INNERMOST:]
     return any(map(_WAITS.search, innermost)) and not any(map(_CONTENDS.search, innermost))
 
 
 def share(count: int, of: int, *, decimals: int = 1) -> str:
-    """In percent; of too few samples `7 of 12`."""
+    """Formats the share as a percentage, or as `7 of 12` if there are too few samples."""
     return f"{100 * count / of:.{decimals}f} %" if of >= LEAST_SAMPLES else f"{count} of {of}"
 
 
 def hottest(folded: Folded) -> tuple[Hot, ...]:
-    """The functions most often on top, of threads that did not wait."""
+    """Returns the functions most often on top of the stacks of threads that were not waiting."""
     on_top: Counter[str] = Counter()
     within: Counter[str] = Counter()
     for names, count in folded.items():

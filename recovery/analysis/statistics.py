@@ -1,4 +1,9 @@
-"""Intervals and significance: Student's t for means, and for the ratio or the difference of two means (Welch)."""
+"""Statistics without other dependencies: confidence intervals, comparison of two means, a line fit, and Holm's
+correction.
+
+Intervals use Student's t, and Welch's degrees of freedom for the ratio or the difference of two means. The module has
+only pure functions on numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,13 @@ from itertools import pairwise
 from typing import Any
 
 LEAST_RUNS = 3
-"""With fewer no interval is given: the t of two runs is 12.7, and their spread a matter of chance."""
+"""With fewer runs no interval is given: the t of two runs is 12.7, and their spread is mostly chance."""
 _LEVEL = 0.95
 
 
 @lru_cache(maxsize=1 << 14)
 def t975(degrees: float) -> float:
-    """Returns the t that bounds 95 % on both sides, by bisection; degrees of freedom need not be whole."""
+    """Returns the t that bounds 95 % on both sides, by bisection. Degrees of freedom need not be whole numbers."""
     low, high = 0.0, 1.0
     while both_tails(high, degrees) > 1 - _LEVEL:
         low, high = high, 2 * high
@@ -28,7 +33,7 @@ def t975(degrees: float) -> float:
 
 
 def both_tails(t: float, degrees: float) -> float:
-    """Returns the probability that Student's t is as far from 0, on either side."""
+    """Returns the probability that Student's t is at least as far from 0, on either side."""
     return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
@@ -74,14 +79,14 @@ def half_interval_95(values: Sequence[float]) -> float:
 
 
 def described(values: Sequence[float], unit: str = "") -> dict[str, Any]:
-    """Returns mean, median, min, max, stdev and interval (half of the mean's 95 %), each None where values are too few.
-    `unit` ends each name."""
+    """Returns mean, median, min, max, stdev and interval (half of the mean's 95 % interval); each is None if there are
+    too few values. `unit` is appended to each name."""
     found = {
         "mean": statistics.fmean(values) if values else None,
         "median": statistics.median(values) if values else None,
         "min": min(values, default=None),
         "max": max(values, default=None),
-        # Of a sample, not of a population: five runs stand for all the runs one could make.
+        # Standard deviation of a sample, not of a population: five runs represent all possible runs.
         "stdev": statistics.stdev(values) if len(values) > 1 else None,
         "interval": half_interval_95(values) if len(values) >= LEAST_RUNS else None,
     }
@@ -90,57 +95,57 @@ def described(values: Sequence[float], unit: str = "") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Effect:
-    """The mean of one side compared with that of another: their ratio, or their difference where one mean is zero."""
+    """The mean of one side compared with that of another: their ratio, or their difference if a mean is zero."""
 
     value: float
     low: float | None = None
-    """The lower end of its 95 % interval; None where either side has too few runs."""
+    """The lower end of its 95 % interval; None if either side has too few runs."""
     high: float | None = None
     """The upper end."""
     luck: float | None = None
-    """The probability of an effect as large where there is none; None without an interval."""
+    """Probability of an effect at least as large if there is none; None without an interval."""
     is_ratio: bool = True
 
     @property
     def differs(self) -> bool | None:
-        """Significant: no effect lies outside the interval. None where that is not known."""
+        """Whether it is significant: the value of no effect is outside the interval. None without an interval."""
         if self.low is None or self.high is None:
             return None
         return not self.low <= self.none <= self.high
 
     @property
     def none(self) -> float:
-        """The value of no effect."""
+        """The value that means no effect."""
         return 1.0 if self.is_ratio else 0.0
 
     @property
     def error(self) -> float | None:
-        """Half the width of the interval."""
+        """Half the width of the interval, or None without one."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """The keys that are stored of an effect. Those of a ratio are None where a mean is zero."""
+    """The fields that are stored of an effect. Those of a ratio are None if a mean is zero."""
 
     ratio: float | None = None
-    """Mean over the mean of what it is compared with."""
+    """The mean divided by the mean that it is compared with."""
     ratio_low: float | None = None
-    """The lower end of its 95 % interval; None for the baseline itself, and under three runs of either."""
+    """The lower end of its 95 % interval; None for the baseline itself, and with fewer than three runs of either."""
     ratio_high: float | None = None
-    """The upper end."""
+    """The upper end of its 95 % interval."""
     ratio_error: float | None = None
     """Half the width of that interval."""
     difference: float | None = None
-    """Mean less the mean of what it is compared with, where one of the two is zero: then there is no ratio."""
+    """The mean minus the mean that it is compared with, if one of the two is zero and there is no ratio."""
     difference_error: float | None = None
-    """Half the width of its 95 % interval; None under three runs of either."""
+    """Half the width of its 95 % interval; None with fewer than three runs of either."""
     differs: bool | None = None
-    """Significant: no effect (a ratio of 1, a difference of 0) lies outside the interval. None where there is none."""
+    """Significant: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an interval."""
 
 
 def stored_effect(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
-    """Returns the keys of `Compared`; of the baseline, which is compared with itself, its ratio of 1 alone."""
+    """Returns the fields of `Compared`. For the baseline, which is compared with itself, only its ratio of 1."""
     if found is None:
         return {}
     if is_base:
@@ -152,11 +157,11 @@ def stored_effect(found: Effect | None, *, is_base: bool = False) -> dict[str, A
 
 
 def effect_95(values: Sequence[float], to: Sequence[float]) -> Effect | None:
-    """Compares the means of two sides. None where one has no value.
+    """Compares the means of two sides. Returns None if one side has no value.
 
-    A ratio's interval is taken on its logarithm: the relative standard errors of both means add up as squares (delta
-    method), with the degrees of freedom of Welch and Satterthwaite. So it is asymmetric, never below 0, and the verdict
-    is the same when the sides are exchanged."""
+    The interval of a ratio is computed on its logarithm: the relative standard errors of both means are added as
+    squares (delta method), with the degrees of freedom of Welch and Satterthwaite. It is therefore asymmetric and never
+    below 0, and exchanging the sides does not change whether the effect is significant."""
     if not values or not to:
         return None
     means = (statistics.fmean(values), statistics.fmean(to))
@@ -196,17 +201,18 @@ def _error(values: Sequence[float]) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def _spread(values: tuple[float, ...]) -> float:
-    """Kept: it is exact and slow, and a report asks for the same one many times, of each of its pairs and formats."""
+    """Returns the standard deviation. It is cached, because it is exact and slow, and a report needs the same one many
+    times, for each of its pairs and formats."""
     return statistics.stdev(values)
 
 
-# Startup against the number of tables: a straight line where it fits, otherwise piecewise between the points. Pure.
+# --- Startup against the number of tables: a straight line if it fits, otherwise piecewise between the points
 #
 # A start of a minute varies by seconds and one of a second by hundredths, so the line is fitted to relative errors:
-# each run weighs as the square of one over the mean of its point.
+# the weight of each run is one over the square of the mean of its point.
 #
-# Why piecewise: where the line is clearly rejected in the kept sessions (5.7.22), the largest point lies 36 % above
-# the line through the smaller ones, and 6 % above the last slope.
+# Why piecewise: where the kept sessions clearly reject the line (5.7.22), the largest point is 36 % above the line
+# through the smaller ones, and 6 % above the last slope.
 
 LEAST_POINTS = 2
 LEAST_RUNS_FOR_A_FIT = 4
@@ -215,17 +221,19 @@ LACK_OF_FIT_NEEDS = "the test of its fit needs at least 3 numbers of tables, one
 LINE, PIECEWISE = "straight line", "piecewise"
 _SIGNIFICANT = 0.05
 _ROUNDING = 1e-18
-"""Of a squared relative error."""
+"""Rounding error of a squared relative error."""
 
 
 @dataclass(frozen=True)
 class Prediction:
+    """The predicted startup for a number of tables."""
+
     seconds: float
-    """That one more run is expected to take."""
+    """Expected duration of one more run."""
     low_s: float | None = None
-    """The lower end of its 95 % interval; None where no straight line fits."""
+    """The lower end of its 95 % interval; None if no straight line fits."""
     high_s: float | None = None
-    """The upper end."""
+    """The upper end of its 95 % interval."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -234,31 +242,31 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Fit:
-    """A straight line: seconds = fixed + per table x tables; and what is used in its place where it does not fit."""
+    """A straight line (seconds = fixed + per table x tables), and the piecewise form used if the line does not fit."""
 
     fixed_s: float
-    """Of a start without any table, by the straight line."""
+    """Duration of a start without any table, by the straight line."""
     fixed_error_s: float
     """Half of its 95 % interval, if the straight line fits."""
     per_table_s: float
-    """That each table adds, by the straight line."""
+    """Duration that each table adds, by the straight line."""
     per_table_error_s: float
     """Half of its 95 % interval, if the straight line fits."""
     relative_error: float
-    """Standard deviation of a run about the straight line, as a share of it."""
+    """Standard deviation of a run from the straight line, relative to the mean of its point."""
     runs: int
-    """That the line is fitted to."""
+    """Number of runs that the line is fitted to."""
     weight: float
-    """Sum of the runs' weights, each the square of one over the mean of its point."""
+    """Sum of the runs' weights. Each weight is one over the square of the mean of its point."""
     center: float
-    """Mean of the tables, weighed."""
+    """Weighted mean of the numbers of tables."""
     spread: float
-    """Of the tables, weighed: what a prediction's interval is made of."""
+    """Weighted sum of squared deviations of the numbers of tables from `center`, for the interval of a prediction."""
     lack_of_fit_p: float | None = None
-    """How likely runs that follow a straight line are to have means as far from it: an F test against the spread of
-    repeated runs. None where that needs more points or runs."""
+    """Probability that runs on a straight line have means at least this far from it, by an F test against the spread of
+    repeated runs. None if there are too few points or runs for the test."""
     means: tuple[tuple[float, float], ...] = ()
-    """Tables and mean seconds of each point, from the fewest tables on."""
+    """Number of tables and mean seconds of each point, in ascending order of tables."""
 
     @property
     def form(self) -> str:
@@ -267,21 +275,22 @@ class Fit:
 
     @property
     def last_slope_s(self) -> float:
-        """That each table adds between the two largest points."""
+        """Duration that each table adds between the two largest points."""
         return _slope(self.means[-2], self.means[-1])
 
     def line_at(self, tables: float) -> float:
         return self.fixed_s + self.per_table_s * tables
 
     def at(self, tables: float) -> float:
-        """Seconds by the form that fits. Piecewise, the outer slopes go on beyond the outer points."""
+        """Returns the seconds by the form that fits. In the piecewise form, the outer slopes extend beyond the outer
+        points."""
         if self.form == LINE:
             return self.line_at(tables)
         start, end = next((pair for pair in pairwise(self.means) if tables <= pair[1][0]), self.means[-2:])
         return start[1] + _slope(start, end) * (tables - start[0])
 
     def drawn(self, most: float) -> tuple[tuple[float, float], ...]:
-        """The corners of its curve (tables, seconds), from no table to so many."""
+        """Returns the corners of its curve (tables, seconds), from zero tables to `most`."""
         corners = [tables for tables, _ in self.means if tables < most] if self.form == PIECEWISE else []
         return tuple((tables, max(0.0, self.at(tables))) for tables in (0.0, *corners, most))
 
@@ -295,7 +304,7 @@ class Fit:
 
 
 def fit(points: Iterable[tuple[int, float]]) -> Fit | None:
-    """Of (tables, seconds) of every run; None where they are too few to tell."""
+    """Fits a line to (tables, seconds) of every run. Returns None if there are too few points or runs."""
     runs = tuple(points)
     by_tables: dict[float, list[float]] = {}
     for tables, seconds in runs:
@@ -334,7 +343,8 @@ def _fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float]) -> Fit
 
 
 def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> float | None:
-    """Of the squared errors about the line and about the points' own means."""
+    """Returns the p-value of the F test for lack of fit, from the weighted squared errors about the line (`rest`) and
+    about the means of the points (`repeated`)."""
     over, under = points - 2, runs - points
     if over < 1 or under < 1:
         return None
@@ -348,15 +358,15 @@ def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
     return (end[1] - start[1]) / (end[0] - start[0])
 
 
-# Which of several comparisons differ by more than the luck of so many explains? Holm's correction. Pure.
+# --- Holm's correction: which of several comparisons are significant when they are taken together
 
 LUCK = 0.05
-"""Of so many comparisons an interval of 95 % leaves out the truth."""
+"""Share of comparisons without an effect that are significant by chance: 95 % intervals miss this share."""
 
 
 def holm(found: Sequence[float]) -> tuple[float, ...]:
-    """For each probability, in their order, how likely luck is to bring one as small among all of them. Holm (1979):
-    the smallest counts as often as there are, the next as often as are left, and none less than one before it."""
+    """Returns the adjusted p-values in the given order, by the method of Holm (1979): the smallest is multiplied by the
+    number of all p-values, the next by the number that remain, and none is less than the one before it."""
     corrected = [0.0] * len(found)
     before = 0.0
     for rank, place in enumerate(sorted(range(len(found)), key=found.__getitem__)):
@@ -366,12 +376,12 @@ def holm(found: Sequence[float]) -> tuple[float, ...]:
 
 
 def stand_out(found: Sequence[float | None]) -> tuple[bool | None, ...]:
-    """Which do so all taken together; None stays what it is, and is counted with none."""
+    """Returns which p-values are significant when all are taken together. None stays None and is not counted."""
     known = iter(holm([one for one in found if one is not None]))
     return tuple(None if one is None else next(known) <= LUCK for one in found)
 
 
 def by_luck(count: int) -> str:
-    """How many of so many would differ though nothing does."""
+    """Returns how many comparisons out of `count` would be significant by chance alone, as text."""
     many = round(LUCK * count)
     return f"about {many:,}" if many else "less than one"

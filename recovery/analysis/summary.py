@@ -1,4 +1,7 @@
-"""What do the measured runs come to: mean with its interval, median, spread, and the ratio to the baseline?"""
+"""Summarises the measured runs of a session: means, intervals and ratios, for starts and for servers under load.
+
+It also groups and names the variants by the axes on which they differ.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +19,30 @@ from recovery.model import QUANTITIES, STARTUP, Axis, Run, Session, Verdict, is_
 
 @dataclass(frozen=True)
 class Summary(Compared):
+    """The startups of one version in one variant."""
+
     version: str
-    """As in the session's `versions`."""
+    """Version of the server, as in the session's `versions`."""
     variant: str
-    """As in its `variants`."""
+    """As in the session's `variants`."""
     count: int
-    """Of the runs that were measured; what follows is of their startups."""
+    """Number of measured runs; the following values are of their startups."""
     mean_s: float | None
-    """Of all of them; None where there are none."""
+    """Mean of all of them; None if there are none."""
     median_s: float | None
-    """The middle one."""
+    """Median of all of them."""
     min_s: float | None
-    """The shortest."""
+    """The shortest startup."""
     max_s: float | None
-    """The longest."""
+    """The longest startup."""
     stdev_s: float | None
-    """Standard deviation of a sample; None under two runs."""
+    """Standard deviation of a sample; None with fewer than two runs."""
     interval_s: float | None = None
-    """Half of the mean's 95 % interval, by Student's t; None under three runs."""
+    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
     failed: int = 0
-    """Runs in which the server did not come back, or lost something."""
+    """Number of runs in which the server did not come back, or lost something."""
     void: int = 0
-    """Runs that measured something else than was asked."""
+    """Number of runs that measured something other than was asked."""
 
 
 def summarised(session: Session) -> tuple[Summary, ...]:
@@ -45,7 +50,7 @@ def summarised(session: Session) -> tuple[Summary, ...]:
 
 
 def baseline_of(session: Session) -> str:
-    """What ratios are taken to: the version that was named, or else the first."""
+    """Returns the version that ratios refer to: the one named in the settings, or else the first."""
     named = session.settings.get("baseline")
     return str(named) if named in session.versions else session.versions[0]
 
@@ -53,8 +58,9 @@ def baseline_of(session: Session) -> str:
 def summarise(
     runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
 ) -> tuple[Summary, ...]:
-    """One summary for each version in each variant, in the order given; failed and void runs are only counted. A
-    version has second starts only where there are any, and no ratio of them: they were cold to different degrees."""
+    """Returns one summary for each version in each variant, in the given order. Failed and void runs are only counted.
+    A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
+    different degrees."""
     every = cells_of(runs, versions, variants)
     cells = {key: cell for key, cell in every.items() if cell or not is_second_start(key[1])}
     times = {key: _times(cell) for key, cell in cells.items()}
@@ -68,14 +74,14 @@ def summarise(
 
 
 def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
-    """Version, variant, and the runs that count, in the order of the report; without those that have none."""
+    """Returns version, variant and measured runs of each cell with such runs, in the order of the report."""
     measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
     cells = cells_of(measured, session.versions, session.variants)
     return tuple((*key, runs) for key, runs in cells.items() if runs)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of the values that were taken; None where there are none."""
+    """Returns the mean of the values that are not None, or None if there are none."""
     taken = [value for value in values if value is not None]
     return statistics.fmean(taken) if taken else None
 
@@ -107,14 +113,14 @@ def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
     )
 
 
-# By what do a session's variants differ from each other, and how is one of them called? Pure.
+# --- Variants: the axes on which they differ, their groups and their names
 
 _SWITCH = frozenset({"on", "off", "true", "false", "yes", "no"})
 _SIZE = re.compile(r"\d+(\.\d+)?[kmgKMG]?B?")
 _MOST_TOGETHER = 12
-"""Variants in one table or picture; more are told apart by their first axis."""
+"""Variants in one table or chart; more of them are grouped by their first axis."""
 LEAST_TO_SCALE = 3
-"""Values that a line is drawn through."""
+"""Least number of values on an axis for a line chart."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +128,16 @@ class Group:
     """Variants that are shown together."""
 
     name: str
-    """What all of them have, and no other group; empty where all variants are in one."""
+    """The value that all of them have, and no other group; empty if all variants are in one group."""
     variants: tuple[str, ...]
     axes: tuple[Axis, ...]
-    """By which these differ, with the values that they have."""
+    """The axes on which these variants differ, with the values that occur."""
     figure: str
-    """What all of them are about."""
+    """Name of the figure that all of them measure."""
 
 
 def is_switch(axis: Axis) -> bool:
-    """On or off, and nothing between."""
+    """Returns whether all values of the axis are words for on or off."""
     return bool(axis.values) and all(value.lower() in _SWITCH for value in axis.values)
 
 
@@ -144,14 +150,15 @@ def number(value: str) -> float | None:
 
 
 def says_itself(axis: Axis) -> bool:
-    """`point-select` needs no name before it, 8 and off do."""
+    """Returns whether the values are clear without the axis' name: `point-select` is, 8 and `off` are not."""
     return bool(axis.values) and not any(
         value.lower() in _SWITCH or _SIZE.fullmatch(value) is not None for value in axis.values
     )
 
 
 def groups(session: Session) -> tuple[Group, ...]:
-    """By the first axis, where it says by itself what is measured and its values are each a matter of their own."""
+    """Groups the variants by the first axis if its values are clear by themselves, and either the groups differ in
+    figure or axes, or there are too many variants for one table. Otherwise returns one group."""
     whole = session.differing_axes
     first = whole[0] if whole else None
     if first is not None and says_itself(first):
@@ -170,26 +177,27 @@ def _part(session: Session, axis: Axis, value: str) -> Group:
 
 
 def are_told_apart(session: Session, group: Group) -> bool:
-    """By the values that they have on the group's axes alone."""
+    """Returns whether the variants of the group differ in their values on its axes."""
     cells = [tuple(session.cells.get(variant, {}).get(axis.name) for axis in group.axes) for variant in group.variants]
     return len(set(cells)) == len(cells)
 
 
 def scale_of(group: Group) -> Axis | None:
-    """The axis against which the figure is drawn: of numbers, and rather one along which nothing is a base."""
+    """Returns the numeric axis for the chart of the figure, preferably one without a base value, or None."""
     able = [axis for axis in group.axes if _is_scale(axis)]
     return min(able, key=lambda axis: (axis.base is not None, -len(axis.values)), default=None)
 
 
 def _is_scale(axis: Axis) -> bool:
-    """Numbers that are held against a base need not be amounts: 1, 2 and 0 may be names, and are in no order then."""
+    """Returns whether the axis is numeric with enough values. With a base value they must also be in ascending order,
+    because 1, 2 and 0 may be mere names."""
     values = [number(value) or 0.0 for value in axis.values]
     in_order = axis.base is None or values == sorted(values)
     return is_numeric(axis) and len(values) >= LEAST_TO_SCALE and in_order
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
-    """`point-select, threads 8, poll=on`: by what it differs from others; its name where nothing says it."""
+    """Returns the variant's values on the axes, `point-select, threads 8, poll=on`, or its name if there are none."""
     axes = [axis for axis in session.differing_axes if axis.name not in without]
     cell = session.cells.get(variant, {})
     told = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
@@ -197,7 +205,7 @@ def cell_words(session: Session, variant: str, *, without: Collection[str] = ())
 
 
 def words_in(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
-    """As `cell_words`, among those of a group: what all of them have is left out."""
+    """Like `cell_words`, but leaves out what all variants of the group have in common."""
     cell = session.cells.get(variant, {})
     told = [value_words(axis, cell[axis.name]) for axis in group.axes if axis.name in cell and axis.name not in without]
     return ", ".join(told)
@@ -209,7 +217,7 @@ def value_words(axis: Axis, value: str) -> str:
     return f"{axis.name} {value}" if axis.name.isalpha() and not is_switch(axis) else f"{axis.name}={value}"
 
 
-# What do the figures of servers at work come to: middles, ratios of versions, and along what variants differ by?
+# --- Servers under load: means, ratios of versions, and ratios of variants
 
 
 @dataclass(frozen=True)
@@ -217,74 +225,74 @@ class Middle(Compared):
     """One figure of one version in one variant."""
 
     version: str
-    """As in the session's `versions`."""
+    """Version of the server, as in the session's `versions`."""
     variant: str
-    """As in its `variants`."""
+    """As in the session's `variants`."""
     name: str
-    """Of the figure, as in the `measures` of a run."""
+    """Name of the figure, as in the `measures` of a run."""
     unit: str
-    """As it stands behind a figure; empty for a plain number."""
+    """Printed after a value; empty for a plain number."""
     count: int
-    """Of the measured runs in which it was taken; what follows is of those."""
+    """Number of measured runs that have the figure; the following values are of those."""
     mean: float | None
-    """Of all of them; None where there are none."""
+    """Mean of all of them; None if there are none."""
     median: float | None
-    """The middle one."""
+    """Median of all of them."""
     min: float | None
-    """The smallest."""
+    """The smallest value."""
     max: float | None
-    """The largest."""
+    """The largest value."""
     stdev: float | None
-    """Standard deviation of a sample; None under two runs."""
+    """Standard deviation of a sample; None with fewer than two runs."""
     interval: float | None = None
-    """Half of the mean's 95 % interval, by Student's t; None under three runs."""
+    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
     failed: int = 0
-    """Runs that failed."""
+    """Number of runs that failed."""
     void: int = 0
-    """Runs that measured something else than was asked."""
+    """Number of runs that measured something other than was asked."""
 
 
 @dataclass(frozen=True)
 class Held(Compared):
-    """The figure of one variant over that of another, which differs along one axis alone."""
+    """The figure of one variant divided by that of another variant, which differs on one axis only."""
 
     axis: str
-    """As in the session's `axes`."""
+    """Name of the axis, as in the session's `axes`."""
     version: str
-    """Of both, as in the session's `versions`."""
+    """Version of both, as in the session's `versions`."""
     variant: str
-    """As in its `variants`."""
+    """As in the session's `variants`."""
     base_variant: str
-    """The one that has the axis' base value."""
+    """The variant that has the axis' base value."""
     luck: float | None = None
-    """The probability of an effect as large where there is none; None under three runs of either."""
+    """Probability of an effect at least as large if there is none; None with fewer than three runs of either."""
     stands_out: bool | None = None
-    """Significant also when all comparisons along this axis are taken together: Holm's correction, 5 % in all."""
+    """Significant even when all comparisons along this axis are taken together: Holm's correction, 5 % in total."""
 
 
 @dataclass(frozen=True)
 class Between(Compared):
-    """The figure of one version over that of another, in the same variant."""
+    """The figure of one version divided by that of another version in the same variant."""
 
     version: str
-    """As in the session's `versions`."""
+    """Version of the server, as in the session's `versions`."""
     base_version: str
-    """The one that it is held against: rather an earlier one in the order of the report."""
+    """The version that it is compared with, which comes earlier in the order of the report."""
     variant: str
-    """Of both, as in its `variants`."""
+    """Variant of both, as in the session's `variants`."""
 
 
 LEAST_TO_PAIR = 3
-"""Versions, for ratios of more than one pair."""
+"""Number of versions from which on the last is also compared with the first."""
 _DERIVED = {
     "device_reads_per_query": ("device_reads_per_s", ("qps",)),
     "errors_per_transaction": ("client_errors", ("tps", "elapsed_s")),
 }
-"""Figures of a run that others make: of what, over the product of what."""
+"""Figures of a run that are derived from others: a dividend, and the divisors."""
 
 
 def is_work(session: Session) -> bool:
-    """About a server that is put to work, not about its start."""
+    """Returns whether the session is about servers under load rather than starts."""
     return session.figure != STARTUP
 
 
@@ -299,29 +307,30 @@ def value_of(run: Run, name: str) -> float | None:
 
 
 def figure_value(session: Session, run: Run) -> float | None:
-    """Of what its variant is about."""
+    """Returns the run's value of the figure that its variant measures."""
     return value_of(run, session.figure_of(run.variant))
 
 
 def figures_about(session: Session) -> tuple[str, ...]:
-    """What its variants are about, each once; most often one."""
+    """Returns the distinct figures that the variants measure; usually one."""
     found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
     return tuple(found) or (session.figure,)
 
 
 def figures_taken(session: Session, runs: Sequence[Run]) -> list[float]:
-    """Of the runs of one cell that count, what the cell is about."""
+    """Returns the values of the figure that a cell measures, of its measured runs."""
     return taken(runs, session.figure_of(runs[0].variant)) if runs else []
 
 
 def taken(runs: Iterable[Run], name: str) -> list[float]:
-    """Of the runs that count."""
+    """Returns the values of this figure of all measured runs that have it."""
     values = (value_of(run, name) for run in runs if run.verdict is Verdict.MEASURED)
     return [value for value in values if value is not None]
 
 
 def names_taken(session: Session) -> tuple[str, ...]:
-    """Those that the session is about first, then as in `quantities.py`, then what is not known there."""
+    """Returns the names of all figures that were taken: first those that the session measures, then those in the order
+    of `QUANTITIES`, then the others."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
     found |= {name for name in _DERIVED if taken(session.runs, name)}
     order = (*figures_about(session), *QUANTITIES, *sorted(found))
@@ -329,8 +338,8 @@ def names_taken(session: Session) -> tuple[str, ...]:
 
 
 def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
-    """Of what each variant is about, or of another figure; one for each version in each variant, in the order of the
-    report."""
+    """Returns the summary of one figure for each version in each variant, in the order of the report. By default it is
+    the figure that the variant measures."""
     base = baseline_of(session)
     cells = by_cell(session)
     called = {variant: name or session.figure_of(variant) for variant in session.variants}
@@ -343,25 +352,25 @@ def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
 
 
 def means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
-    """Of one figure, where that is all that is told of it."""
+    """Returns the mean of one figure for each version in each variant, for uses that need nothing else."""
     return {key: mean(taken(runs, name)) for key, runs in by_cell(session).items()}
 
 
 def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
-    """All runs by version and variant, counted or not."""
+    """Returns all runs by version and variant, including those that are not measured."""
     return cells_of(session.runs, session.versions, session.variants)
 
 
 def against_baseline(session: Session, name: str | None = None) -> tuple[Middle, ...]:
-    """Of every version but the baseline, where both have figures."""
+    """Returns the summaries of all versions but the baseline, where both have values."""
     base = baseline_of(session)
     found = (one for one in middles(session, name) if one.version != base)
     return tuple(one for one in found if one.ratio is not None or one.difference is not None)
 
 
 def along(session: Session, axis: Axis) -> tuple[Held, ...]:
-    """Each variant over the one that has the axis' base, and is alike on all others; none where there is no base,
-    nor where the server made no difference between them."""
+    """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
+    There is none without a base value, nor if the server ran both with the same effective options."""
     pairs = _pairs(session, axis)
     cells = by_cell(session)
     found = []
@@ -377,18 +386,19 @@ def along(session: Session, axis: Axis) -> tuple[Held, ...]:
 
 
 def contrasts(session: Session) -> tuple[Held, ...]:
-    """Along every axis that has a base."""
+    """Returns the ratios along all axes that have a base value; none for a session about starts."""
     return tuple(held for axis in session.axes for held in along(session, axis)) if is_work(session) else ()
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The later over the earlier: neighbours, and the last over the first. Of three versions these are all pairs."""
+    """Returns pairs of a later and an earlier version: neighbours, and the last with the first. For three versions
+    these are all pairs."""
     ends = [(versions[-1], versions[0])] if len(versions) >= LEAST_TO_PAIR else []
     return (*((later, earlier) for earlier, later in pairwise(versions)), *ends)
 
 
 def between(session: Session) -> tuple[Between, ...]:
-    """Each pair of versions in each variant, where both were measured."""
+    """Returns the ratios of all version pairs in each variant that both have values in."""
     if not is_work(session):
         return ()
     cells = by_cell(session)
@@ -402,7 +412,8 @@ def between(session: Session) -> tuple[Between, ...]:
 
 
 def stored_measures(session: Session) -> tuple[Middle, ...]:
-    """All figures that were taken, as in report.json; none of a session about starts, which has summaries."""
+    """Returns the summaries of all figures for report.json. There are none for a session about starts, which has
+    `summaries`."""
     if not is_work(session):
         return ()
     found = (one for name in names_taken(session) for one in middles(session, name))

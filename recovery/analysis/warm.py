@@ -1,8 +1,8 @@
-"""Which warm starts are proved to be warm? The others are called second starts, and are in no figure of warm starts.
+"""Decides which warm starts are proved to be warm. All others are called second starts and excluded from warm figures.
 
-A start that reads as much as the cold ones did is not warm, even when a third one would read no less. The proof is what
-was in the page cache before it, and what it read. Where the first is not known, as in sessions of older tools, only a
-start that read little is proved.
+A start that reads as much as the cold ones did is not warm, even if a third start would not read less. The proof is the
+content of the page cache before the start, together with the bytes it read. If that content is not known, as in
+sessions of older tools, only a start that read little is proved.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from dataclasses import dataclass, replace
 from recovery.analysis.warnings import number, server_of
 from recovery.model import SECOND_START, STARTUP, Cache, Run, Session, Verdict, is_second_start
 
-# Not a share of bytes, nor of first pages: a start reads the beginning of each file, 8.0 takes the first page out of
-# the cache again, and MariaDB from 10.3 on reads only the files that its redo log names. Before warm starts over 3,000
-# tables, all that they need in the cache, 5.7.22, 8.0.31 and MariaDB 10.11.5 had 100, 86 and 3 % of the bytes there,
-# and the first page of 100, 3 and 3 % of the files. Some page was there of 100, 100 and 3 % of the files, and after
-# the starts of just as many: so files before are compared with files after. Where memory is too small for the data,
-# both are few, and the bytes read tell. What is evicted during a start is seen by its bytes alone, too.
+# The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
+# the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm
+# starts over 3,000 tables with everything they need in the cache, 5.7.22, 8.0.31 and MariaDB 10.11.5 had 100, 86 and
+# 3 % of the bytes in the cache, and the first page of 100, 3 and 3 % of the files. 100, 100 and 3 % of the files had
+# some page in the cache, and just as many after the starts: so files before are compared with files after. If memory
+# is too small for the data, both are few, and the bytes read decide. Eviction during a start also shows only in the
+# bytes read.
 _RESIDENT = 0.9
-"""Of the files that are in the cache after a start: so many must have been there before it."""
+"""Least ratio of the files in the cache before a start to those in the cache after it."""
 _READ = 0.5
-"""Of what the cold starts read: a warm start reads less."""
+"""A warm start reads less than this share of what the cold starts read."""
 _READ_ALONE = 0.15
-"""The same, where nothing else is known: 8.0 and later read more of their files even where all are in the cache."""
+"""The same limit if nothing else is known. 8.0 and later read more of their files even if all are in the cache."""
 _FEW_BYTES = 16 * 1024 * 1024
 _SMALL_SHARE = 0.01
 _SERVERS_OWN_BYTES = 128 * 1024 * 1024
-"""That a start may read of what is no table's file: dictionary, undo and redo, which 9.x reads past the cache."""
+"""Bytes that a start may read of files other than tables: dictionary, undo and redo, which 9.x reads past the cache."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a start that was to be warm."""
+    """What is known about a start that was planned as warm."""
 
     run: Run
     cold_bytes: float | None
-    """Read by the cold starts of the same version, on average; None where there are none."""
+    """Mean bytes read by the cold starts of the same version; None if there are none."""
     data_bytes: float | None
-    """Of the data directory."""
+    """Size of the data directory."""
 
     @property
     def shares(self) -> tuple[float, float] | None:
-        """Of the tables' files in the cache, before and after the start; None where the host does not tell."""
+        """Shares of the tables' files in the cache, before and after the start; None if the host does not provide
+        them."""
         before, after = self.run.resident_share, self.run.resident_share_after
         return None if before is None or after is None else (before, after)
 
@@ -74,13 +76,13 @@ class Evidence:
 
 
 def next_to_nothing(read_bytes: int, data_bytes: float | None) -> bool:
-    """What a start reads for other reasons than its tables' files."""
+    """Returns whether a start read so little that it may be for other reasons than its tables' files."""
     return read_bytes <= max(_FEW_BYTES, _SMALL_SHARE * (data_bytes or 0))
 
 
 def with_second_starts(session: Session) -> Session:
-    """Returns the session with each start that was to be warm, and is not proved to be, under the name of a second
-    start. All are judged anew: a session that has been here before may come again, with more runs."""
+    """Returns the session with all starts that were planned as warm, but are not proved to be warm, named as second
+    starts. It judges all of them again, because a session may be passed repeatedly, with more runs each time."""
     if session.figure != STARTUP or not any(map(_was_to_be_warm, session.variants)):
         return session
     is_warm = {found.run.number: found.is_warm for found in evidence(session)}
@@ -97,7 +99,7 @@ def with_second_starts(session: Session) -> Session:
 
 
 def evidence(session: Session) -> Iterator[Evidence]:
-    """Of each run that was to be warm and went as asked."""
+    """Yields the evidence for each run that was planned as warm and went as asked."""
     cold: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
         if run.verdict is Verdict.MEASURED and Cache.COLD.begins(run.variant) and run.read_bytes is not None:

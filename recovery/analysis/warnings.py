@@ -1,4 +1,8 @@
-"""Was cold cold, and can the cache hold the data?"""
+"""Checks a session for figures that may be misleading, and yields a finding with advice for each.
+
+A check reads only what is stored in the session. There are checks of the runs' spread, the page cache, the host, the
+server, predictions, and servers under load. `findings()` runs those that apply to a session.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +31,15 @@ from recovery.analysis.summary import (
 )
 from recovery.model import LEAST_PROBED_BLOCKS, RECOVERY, Around, Cache, Finding, Run, Session, Timeline, quantity
 
-# What is a doubt made of, and over which runs is it looked for?
+# --- What all checks use
 
 Check = Callable[[Session], Iterator[Finding]]
-"""Looks at what is stored, and at nothing else."""
+"""Yields findings from what is stored in a session."""
 
 MIB = 1 << 20
 _MOST_APIECE, _MOST_NAMED = 3, 4
 _MOST = 1e30
-"""What is beyond, or no number, measures nothing."""
+"""A larger absolute value, or one smaller than its inverse, is not a measured figure."""
 
 
 def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
@@ -43,13 +47,13 @@ def doubt(kind: str, about: str, text: str, hint: str) -> Finding:
 
 
 def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
-    """The runs that count, by what they are called in the report: `5.7.22 cold`."""
+    """Yields the measured runs of each cell, with the cell's name in the report: `5.7.22 cold`."""
     for version, variant, runs in measured_by(session):
         yield f"{version} {cell_words(session, variant)}", runs
 
 
 def gathered(found: Iterable[Finding]) -> Iterator[Finding]:
-    """What holds for many cells is said once: of the first, and where else."""
+    """Merges findings of the same kind and hint that concern many cells into one: the first, with the other cells."""
     kinds: dict[tuple[str, str], list[Finding]] = {}
     for one in found:
         kinds.setdefault((one.kind, one.hint), []).append(one)
@@ -69,23 +73,23 @@ def is_cold(run: Run) -> bool:
 
 
 def numbered(runs: tuple[Run, ...] | list[Run]) -> str:
-    """`run 1, 4`"""
+    """Returns the runs' numbers as text: `runs 1, 4`."""
     return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
 
 
 def beyond(runs: Iterable[Run], figure: Callable[[Run], float | None], limit: float) -> dict[Run, float]:
-    """The runs whose figure, where they have it, is more than this."""
+    """Returns the runs with a figure above this limit, with that figure. Runs without it are left out."""
     return {run: value for run in runs if (value := figure(run)) is not None and value > limit}
 
 
 def server_of(session: Session, version: str) -> Mapping[str, str]:
-    """What is known of the server, under whichever settings it was asked first."""
+    """Returns the facts about a server of this version, under the first of its settings in the session."""
     named = (known for name, known in session.servers.items() if name == version or name.startswith(f"{version} "))
     return next(named, {})
 
 
 def number(value: object) -> float | None:
-    """A stored fact as a figure; None where it is none."""
+    """Returns a stored fact as a number, or None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -95,15 +99,18 @@ def number(value: object) -> float | None:
     return found if found == 0 or 1 / _MOST < abs(found) < _MOST else None
 
 
+# --- Page cache: whether cold starts were cold, and whether the cache can hold the data
+
 _LESS = 0.8
-"""A cold start that reads less than so much of what the others read found files in the cache."""
+"""A cold start that reads less than this share of what the others read found files in the cache."""
 
 
 _TIMES_FASTER = 2.0
 
 
 def cold_was_not(session: Session) -> Iterator[Finding]:
-    """A start that found files in the cache all the same; one whose cache was not empty is void already."""
+    """Finds starts that found files in the cache after it was emptied. A start without an empty cache is void
+    already."""
     for about, runs in cells(session):
         if not is_cold(runs[0]) or len(runs) < 2:
             continue
@@ -129,7 +136,8 @@ def cached_below(session: Session) -> Iterator[Finding]:
 
 
 def told_cached_below(environment: Mapping[str, object]) -> str | None:
-    """By the facts of the read probe; None where it has seen no cache, or could read too few blocks to see one."""
+    """Returns what the read probe of the host found, as text. None if it found no cache below this machine, or could
+    read too few blocks to find one."""
     times, blocks = (number(environment.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
     if times is None or blocks is None or times < _TIMES_FASTER or blocks < LEAST_PROBED_BLOCKS:
         return None
@@ -196,7 +204,7 @@ def _reads(runs: Sequence[Run]) -> list[int]:
 CACHE_CHECKS: tuple[Check, ...] = (cold_was_not, cached_below, cold_not_proved, larger_than_memory)
 
 
-# Do the smaller numbers of tables predict the largest one?
+# --- Predictions: whether the smaller numbers of tables predict the largest one
 
 
 def not_predicted(session: Session) -> Iterator[Finding]:
@@ -215,21 +223,21 @@ def not_predicted(session: Session) -> Iterator[Finding]:
 GROWTH_CHECKS: tuple[Check, ...] = (not_predicted,)
 
 
-# Did the host leave the server alone, and give it what it has?
+# --- Host: whether it left the server undisturbed, and gave it all its resources
 
 _OTHERS_BUSY_CPUS = 0.1
-"""CPUs that others kept busy on average."""
+"""CPUs kept busy by other processes, on average."""
 _STOLEN = 0.02
 _HELD_BACK = 0.01
-"""Of the startup."""
+"""Share of the startup."""
 _TICKS_S = 0.1
-"""The host counts CPU in ticks of ten milliseconds: of a few of them nothing is said."""
+"""The host counts CPU time in ticks of 10 ms; less than this is too few ticks for a finding."""
 _PROGRAM = 0.05
-"""Of the startup, for the start of the process."""
+"""Least share of the startup for the phase in which the process starts."""
 _OTHERS_IO = 0.05
-"""Of what the server read."""
+"""Share of what the server read."""
 _FEW_BYTES = 64 * MIB
-"""A server that was killed leaves some megabytes in the cache, which are written while the next one starts."""
+"""A killed server leaves some megabytes in the page cache that are written while the next server starts."""
 _SLOWER = 0.8
 _EBS = "Amazon Elastic Block Store"
 _BURSTING = ("t2.", "t3.", "t3a.", "t4g.")
@@ -253,7 +261,7 @@ def other_load(session: Session) -> Iterator[Finding]:
 
 
 def _own_volume(session: Session) -> str:
-    """Advised where the data shares its device with this tool."""
+    """Returns additional advice if the data shares its device with this tool."""
     tool, data = session.environment.get("tool_device"), session.environment.get("device")
     return "; or give the data its own volume (DATA=)." if tool == data else "."
 
@@ -272,7 +280,7 @@ def stolen(session: Session) -> Iterator[Finding]:
 
 
 def held_back(session: Session) -> Iterator[Finding]:
-    """Not where the user asked for it."""
+    """Finds runs that a control group throttled, unless the user limited the CPUs."""
     if session.settings.get("cpus"):
         return
     yield from _by_share(
@@ -304,7 +312,7 @@ def _share(around: Around | None, seconds: Callable[[Around], float | None]) -> 
 
 
 def spent_credits(session: Session) -> Iterator[Finding]:
-    """A suspicion: credits are not told to who uses them."""
+    """Finds falling rates of reads. This is only a suspicion, because a machine cannot see its burst credits."""
     kind = str(session.environment.get("ec2_instance_type") or "")
     volume = session.environment.get("ebs_volume")
     for about, runs in cells(session):
@@ -321,7 +329,8 @@ def spent_credits(session: Session) -> Iterator[Finding]:
 
 
 def snapshot(session: Session) -> Iterator[Finding]:
-    """A suspicion: a volume does not tell where its blocks are."""
+    """Finds first runs with slow reads. This is only a suspicion, because a volume does not show where its blocks
+    are."""
     if not session.environment.get("ebs_volume") and session.environment.get("device_model") != _EBS:
         return
     for about, runs in cells(session):
@@ -359,27 +368,28 @@ def _start_share(runs: Sequence[Run]) -> float:
 HOST_CHECKS: tuple[Check, ...] = (other_load, stolen, held_back, spent_credits, snapshot, filesystems)
 
 
-# Was it the server that was measured while it worked, on a quiet host, for long enough, and as was asked?
+# --- Load: whether the server was the bottleneck, on a quiet host, for long enough, and as requested
 
 _BUSY_CLIENTS_SHARE = 0.85
-"""Of the CPUs that clients may use, from where on they may have been what was waited for."""
+"""Share of the CPUs available to the clients, above which the clients may have been the bottleneck."""
 _SHARE = 0.3
-"""Of the host's CPUs, for clients that leave none idle."""
+"""Share of the host's CPUs used by the clients, for a host without idle CPUs."""
 _IDLE = 0.05
-"""Of the host's CPUs: less is none."""
+"""Share of the host's CPUs; with less than this idle, none counts as idle."""
 _OTHERS = 0.1
-"""CPUs that others kept busy on average."""
+"""CPUs kept busy by other processes, on average."""
 _THIRDS = 0.1
 _LEAST_LOOKS = 9
 _SECONDS = 60
 _WIDE_LOAD_INTERVAL = 0.1
-"""Half of the mean's interval, over the mean."""
+"""Half of the mean's interval, divided by the mean."""
 _ERRORS = 0.001
 _OTHERS_READ, _OTHERS_WRITTEN = 0.1, 1.0
-"""Of what the server did itself: to write, a file system has more to do than what it was given."""
+"""Ratio to what the server read or wrote itself. It is larger for writes, because a file system writes more than it is
+given."""
 _POLLS = "polls_per_s"
 _DUMP = "dump"
-"""Among the clients of a run."""
+"""Name of the dump program among the clients of a run."""
 
 
 def busy_clients(session: Session) -> Iterator[Finding]:
@@ -407,8 +417,8 @@ def busy_clients(session: Session) -> Iterator[Finding]:
 
 
 def _client_cpus(session: Session, runs: Sequence[Run]) -> float | None:
-    """What they may use at once: a CPU a thread, and no more than they are pinned to. A dump is one thread, and pinned
-    nowhere."""
+    """Returns how many CPUs the clients can use at once: one for each thread, and no more than they are pinned to. A
+    dump has one thread, which is not pinned."""
     if any(_DUMP in run.clients for run in runs):
         return 1.0
     if quantity(session.figure).unit != "/s":
@@ -420,7 +430,7 @@ def _client_cpus(session: Session, runs: Sequence[Run]) -> float | None:
 
 
 def _pinned(told: str | float | bool | None) -> float | None:
-    """A number of CPUs, or which they are: `2-3,6`."""
+    """Returns how many CPUs a setting names, either as a number or as a list: `2-3,6`."""
     if not isinstance(told, str):
         return number(told)
     ends = [part.split("-") for part in told.split(",")]
@@ -430,13 +440,13 @@ def _pinned(told: str | float | bool | None) -> float | None:
 
 
 def _of_server(runs: Sequence[Run]) -> float:
-    """CPUs that it used; clients at work usually use a third of that. No end where nobody told."""
+    """Returns the CPUs that the server used, or infinity if unknown. Clients usually use a third as many."""
     used = mean(run.measures.get("server_cpus") for run in runs)
     return math.inf if used is None else used
 
 
 def _idle(runs: Sequence[Run], cpus: float) -> float:
-    """CPUs of the host that nobody used."""
+    """Returns how many CPUs of the host were idle."""
     names = ("server_cpus", "client_cpus", "others_cpus")
     return cpus - sum(mean(run.measures.get(name) for run in runs) or 0.0 for name in names)
 
@@ -455,12 +465,13 @@ def never_warm(session: Session) -> Iterator[Finding]:
 
 
 def _rate_change(run: Run) -> float | None:
-    """From the first to the last third of what was measured; None where there are too few looks."""
+    """Returns the change of the rate from the first third of the measured time to the last, or None if there are too
+    few samples."""
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == "qps"), ())
     looks = zip(run.watched.at_s, series, strict=False)
-    # The first look is of the warm-up's last second.
+    # The first sample covers the last second of the warm-up.
     values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
     third = len(values) // 3
     if len(values) < _LEAST_LOOKS or not fmean(values[:third]):
@@ -469,7 +480,8 @@ def _rate_change(run: Run) -> float | None:
 
 
 def short_run(session: Session) -> Iterator[Finding]:
-    """Of loads, which go on as long as they are told to; how many runs there are is asked of every session."""
+    """Finds loads that were measured for a short time. The duration of a load is a setting. The number of runs is
+    checked in every session."""
     seconds = number(session.settings.get("seconds"))
     if seconds is not None and 0 < seconds < _SECONDS and quantity(session.figure).unit == "/s":
         yield doubt(
@@ -480,7 +492,7 @@ def short_run(session: Session) -> Iterator[Finding]:
 
 
 def wide_spread(session: Session) -> Iterator[Finding]:
-    """Not of kills at other moments each: that their recoveries differ is what was asked for."""
+    """Finds means with a wide interval. Kills at random moments are left out: their recoveries are meant to differ."""
     if session.figure == RECOVERY:
         return
     for one in middles(session):
@@ -494,7 +506,7 @@ def wide_spread(session: Session) -> Iterator[Finding]:
 
 
 def no_polls(session: Session) -> Iterator[Finding]:
-    """Where something was to be asked beside the load, and nothing was."""
+    """Finds loads with polling in which no poll was answered."""
     polled = {axis.name for axis in session.axes if axis.name == "poll" and is_switch(axis)}
     for about, runs in cells(session):
         cell = session.cells.get(runs[0].variant, {})
@@ -546,7 +558,8 @@ def others(session: Session) -> Iterator[Finding]:
 
 
 def _others_cpus(run: Run) -> float:
-    """As the sampler tells it, which knows the clients; else from both ends."""
+    """Returns the CPUs used by others, from the sampler, which knows the clients, or else from the counters at both
+    ends of the run."""
     told = run.measures.get("others_cpus")
     if told is not None:
         return told
@@ -555,7 +568,7 @@ def _others_cpus(run: Run) -> float:
 
 
 def _unexplained_bytes(run: Run) -> float:
-    """Beyond what the server did itself; 0 where it is not much."""
+    """Returns the bytes that others read and wrote, in addition to the server's own; 0 if they are few."""
     around = run.around
     if around is None:
         return 0.0
@@ -571,7 +584,7 @@ def _unexplained_bytes(run: Run) -> float:
 
 
 def _in_full(value: float | None) -> str:
-    """Four digits, or all before the point."""
+    """Formats a number with four significant digits, or with all digits before the decimal point if there are more."""
     if value is None:
         return "?"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -582,23 +595,23 @@ LOAD_CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 
-# Did the buffer pool hold what was to be in memory?
+# --- Memory: whether the buffer pool held the data
 
 _POOL = "innodb_buffer_pool_size"
 _LARGER = frozenset({"larger-than-memory", "compression"})
-"""Questions that are about data which the buffer pool does not hold."""
+"""Questions about data that does not fit into the buffer pool."""
 _READS = 0.01
-"""Pages that were not in the pool, for each query."""
+"""Pages read for each query because they were not in the buffer pool."""
 _FEW = 20.0
-"""Pages a second that hold up nobody: a server that has just been started reads some of its own, however few queries
+"""Pages per second that delay nothing: a server that was just started reads some pages for itself, however few queries
 there are."""
 _PAGE_BYTES = 16 << 10
 _NO_TABLES_BYTES = 512 * MIB
-"""Of a data directory: the logs and the server's own tables."""
+"""Part of a data directory for the logs and the server's own tables."""
 
 
 def not_in_memory(session: Session) -> Iterator[Finding]:
-    """A load that reads from the device measures the device, unless that was asked for."""
+    """Finds loads that read from the device, which then measure the device, unless that was requested."""
     if quantity(session.figure).unit != "/s" or (number(session.settings.get("memory_ratio")) or 0) > 1:
         return
     for about, runs in cells(session):
@@ -630,7 +643,7 @@ def not_in_memory(session: Session) -> Iterator[Finding]:
 
 def _read_share(run: Run) -> float | None:
     if "polls_per_s" in run.measures:
-        return None  # pages were read for who asks beside it, too: the load alone tells of itself
+        return None  # the pages include those read for polls; only a load without polls shows its own
     qps, pages = run.measures.get("qps"), run.measures.get("buffer_pool_reads_per_s")
     if pages is None and (read := run.measures.get("read_bytes_per_s")) is not None:
         pages = read / _PAGE_BYTES
@@ -640,7 +653,7 @@ def _read_share(run: Run) -> float | None:
 
 
 def _used_data_bytes(known: Known, cell: Mapping[str, str]) -> float | None:
-    """Of the tables that the load uses, by their share of all."""
+    """Returns the bytes of the tables that the load uses, estimated from their share of all tables."""
     data, tables, used = number(known.get("data_bytes")), number(known.get("tables")), number(cell.get("tables"))
     if data is None:
         return None
@@ -651,17 +664,18 @@ def _used_data_bytes(known: Known, cell: Mapping[str, str]) -> float | None:
 MEMORY_CHECKS: tuple[Check, ...] = (not_in_memory,)
 
 
-# Did a load that writes go on until its redo log was full, and had to be flushed for?
+# --- Redo log: whether a write load continued until the log was full and had to be flushed
 
 _AGE = "checkpoint_age_bytes"
 _RISE = 0.05
-"""Of the most there had been before."""
+"""Least rise of the checkpoint age, as a share of its largest value before."""
 _FEW_LOG_BYTES = MIB
-"""Somebody else's writing: of statistics, or of old rows that go."""
+"""A smaller rise can come from other writing: of statistics, or by the purge of old rows."""
 
 
 def still_filling(session: Session) -> Iterator[Finding]:
-    """Nothing is said of servers that do not tell how much there is in the log."""
+    """Finds loads during which the redo log was still filling. Servers that do not report how much redo is in the log
+    are not checked."""
     for about, runs in cells(session):
         grown = {run: age for run in runs if (age := _grown_to(run)) is not None}
         if grown:
@@ -676,12 +690,13 @@ def still_filling(session: Session) -> Iterator[Finding]:
 
 
 def _grown_to(run: Run) -> float | None:
-    """In its last third. None where it was not beyond all there had been before: waves go up, too, and down again."""
+    """Returns the largest checkpoint age in the last third of the run. None if it did not exceed all earlier ones,
+    because waves rise and fall."""
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == _AGE), ())
     looks = zip(run.watched.at_s, series, strict=False)
-    # The first look is of the warm-up's end.
+    # The first sample is from the end of the warm-up.
     values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
     if len(values) < _LEAST_LOOKS:
         return None
@@ -691,12 +706,12 @@ def _grown_to(run: Run) -> float | None:
 
 
 def _of_all(session: Session, run: Run) -> str:
-    """Of how large a log, where the server had told."""
+    """Returns the size of the redo log as text, if the server reported it."""
     known = server_of_cell(session, run.version, run.variant)
     capacity = number(known.get("@innodb_redo_log_capacity"))
     if capacity is None:
         size, files = (number(known.get(f"@innodb_log_{name}")) for name in ("file_size", "files_in_group"))
-        # MariaDB has one since 10.5, and later no option for their number.
+        # MariaDB has a single file since 10.5, and later also no option for the number of files.
         capacity = None if size is None else size * (files or 1)
     return f" of {capacity / 1e6:,.0f} MB" if capacity else ""
 
@@ -704,17 +719,17 @@ def _of_all(session: Session, run: Run) -> str:
 REDO_LOG_CHECKS: tuple[Check, ...] = (still_filling,)
 
 
-# Is the server, or the tool beside it, one that should be timed?
+# --- Server and tool: whether the build, its settings and this tool are fit for timing
 
 _TALKATIVE = {"@log_error_verbosity": 3.0, "@log_warnings": 2.0}
-"""From where on the server says in its log what it does."""
+"""Values from which on the server logs what it does."""
 _NAMED = 0.9
 _TOOL_BUSY_CPUS = 0.5
-"""CPUs that this tool used itself during a start."""
+"""CPUs that this tool itself used during a start."""
 _LATE_S, _LATE = 0.1, 0.01
 _OUTSIDE_INNODB = frozenset({PROCESS_START, REST})
 _OUTSIDE_S, _OUTSIDE = 1.0, 0.5
-"""CPU time there, and its share of the startup."""
+"""CPU time outside InnoDB, and its share of the startup."""
 
 
 def debug_build(session: Session) -> Iterator[Finding]:
@@ -746,7 +761,7 @@ def verbosity(session: Session) -> Iterator[Finding]:
 
 
 def busy_client(session: Session) -> Iterator[Finding]:
-    """Whoever measures must not be what is waited for."""
+    """Finds starts during which this tool was so busy that it may have been the bottleneck."""
     for about, runs in cells(session):
         busy = [
             run for run in runs if run.around and (run.around.tool_cpu_s or 0) > _TOOL_BUSY_CPUS * run.around.seconds
@@ -771,7 +786,7 @@ def busy_client(session: Session) -> Iterator[Finding]:
 
 
 def cpu_outside_innodb(session: Session) -> Iterator[Finding]:
-    """Most of such a start says nothing of recovery, nor of the storage."""
+    """Finds starts that were mostly CPU time outside InnoDB. Such a start says little about recovery or storage."""
     for about, runs in cells(session):
         spent = beyond(runs, _cpu_outside_innodb_s, _OUTSIDE_S)
         most = {run: seconds for run, seconds in spent.items() if seconds > _OUTSIDE * (run.startup_s or 0)}
@@ -786,7 +801,7 @@ def cpu_outside_innodb(session: Session) -> Iterator[Finding]:
 
 
 def _cpu_outside_innodb_s(run: Run) -> float | None:
-    """From exec to InnoDB's first line, and from its last to ready; None where no looks were taken."""
+    """Returns the CPU time from exec to InnoDB's first line, and from its last line to ready. None without samples."""
     timeline = run.timeline
     if timeline is None or not timeline.cpu_s:
         return None
@@ -798,7 +813,7 @@ def _cpu_outside_innodb_s(run: Run) -> float | None:
 
 
 def _cpu_s_until(timeline: Timeline, at_s: float) -> float:
-    """Between two looks it is taken to grow evenly."""
+    """Returns the CPU time until this moment, interpolated linearly between samples."""
     looks = [(0.0, 0.0), *zip(timeline.at_s, timeline.cpu_s, strict=False)]
     for (one_s, one_cpu_s), (next_s, next_cpu_s) in pairwise(looks):
         if one_s <= at_s < next_s:
@@ -807,7 +822,8 @@ def _cpu_s_until(timeline: Timeline, at_s: float) -> float:
 
 
 def options_not_in_effect(session: Session) -> Iterator[Finding]:
-    """Of those that are compared; what holds for all cells alike is told with the server."""
+    """Finds options of an axis that are in effect with another value. Options that are the same for all cells are
+    reported with the server."""
     wished = {axis.name for axis in session.axes}
     told: dict[tuple[str, Lowered], Finding] = {}
     for name, known in session.servers.items():
@@ -825,7 +841,7 @@ def options_not_in_effect(session: Session) -> Iterator[Finding]:
 
 
 def _as_in(session: Session, version: str, one: Lowered) -> str:
-    """Other values of the same option that came to the same."""
+    """Names other requested values of the same option that resulted in the same effective value."""
     here = [known for name, known in session.servers.items() if name.partition(" ")[0] == version]
     others = {
         given(known)[one.option] for known in here
@@ -839,24 +855,24 @@ def _as_in(session: Session, version: str, one: Lowered) -> str:
 SERVER_CHECKS: tuple[Check, ...] = (debug_build, verbosity, busy_client, cpu_outside_innodb, options_not_in_effect)
 
 
-# Do the runs agree among themselves, and enough for what is said of them?
+# --- Spread: whether the runs agree, and well enough for the conclusions
 
 _SLOW = 1.3
-"""The first run over the slowest of the others, from which on it is doubted."""
+"""Ratio of the first run to the slowest of the others, above which it is suspicious."""
 _OFF = 0.15
 _DEVIATIONS = 3.5
-"""An outlier lies so many robust deviations from the median, and at least so large a share of it."""
+"""An outlier is at least this many robust deviations from the median, and at least the share `_OFF` of it."""
 _ROBUST = 1.4826
-"""The median distance from the median, times this, is the standard deviation of what has none."""
+"""Factor from the median absolute deviation to the standard deviation, for a normal distribution."""
 _LEAST_TO_TELL = 5
-"""Runs from which on an outlier or a drift can be told from chance."""
+"""Number of runs from which on an outlier or a drift can be distinguished from chance."""
 _DRIFTED = 0.1
 _SURE = 2.2
-"""Of Kendall's S in its deviations: five runs that rise one after the other give 2.2."""
+"""Least value of Kendall's S in standard deviations. Five runs in ascending order give 2.2."""
 _WIDE_START_INTERVAL = 0.15
-"""Half of the interval over the mean, from which on a mean says little."""
+"""Half of the interval, divided by the mean, above which a mean says little."""
 _WORTH = 0.05
-"""A ratio nearer to 1 claims no difference."""
+"""A ratio closer to 1 claims no difference."""
 _AGAIN = "The mean includes it. Measure again over the same data directory"
 
 
@@ -874,7 +890,7 @@ def _first_is_slow(times: Sequence[float]) -> bool:
 
 
 def slow_first_run(session: Session) -> Iterator[Finding]:
-    """Something was not yet as it was for the others."""
+    """Finds a slow first run, for which conditions differed from those of the other runs."""
     for about, runs in cells(session):
         first, *others = times = [run.startup_s or 0.0 for run in runs]
         if _first_is_slow(times):
@@ -923,7 +939,7 @@ def drift(session: Session) -> Iterator[Finding]:
 
 
 def too_wide(session: Session) -> Iterator[Finding]:
-    """A difference is claimed by whoever reads two means side by side."""
+    """Finds ratios that are not significant, and wide intervals. Two means next to each other suggest a difference."""
     more = more_runs(session)
     for summary in summarised(session):
         about = f"{summary.version} {summary.variant}"
@@ -956,7 +972,8 @@ def _time_change(times: Sequence[float]) -> float:
 
 
 def _trend(times: Sequence[float]) -> float:
-    """Kendall's S over its standard deviation: how sure does one run lie above (or below) those before it?"""
+    """Returns the absolute value of Kendall's S in standard deviations: how consistently each run is above (or below)
+    the runs before it."""
     rising = 0
     before: list[float] = []
     for one in times:
@@ -969,15 +986,15 @@ def _trend(times: Sequence[float]) -> float:
 SPREAD_CHECKS: tuple[Check, ...] = (few_runs, slow_first_run, outliers, drift, too_wide)
 
 
-# Which figures of this session may not mean what they seem to? Every doubt, and what to do about it.
+# --- All checks
 
 CHECKS = (*SPREAD_CHECKS, *CACHE_CHECKS, *HOST_CHECKS, *SERVER_CHECKS, *GROWTH_CHECKS)
-"""Of a session about starts."""
+"""Checks of a session about starts."""
 WORK_CHECKS = (
     *LOAD_CHECKS, *REDO_LOG_CHECKS, *MEMORY_CHECKS, few_runs, cached_below, cold_not_proved,
     stolen, held_back, debug_build, options_not_in_effect,
 )  # fmt: skip
-"""Of one about servers at work: what holds for both, and what only they can suffer from."""
+"""Checks of a session about servers under load: those that apply to both kinds, and those that apply only here."""
 
 
 def checks_of(session: Session) -> tuple[Check, ...]:
@@ -990,7 +1007,7 @@ def findings(session: Session) -> tuple[Finding, ...]:
 
 
 def not_looked_at(session: Session) -> str | None:
-    """What could not be doubted, since this session does not tell it: older ones do not."""
+    """Returns what could not be checked because the session does not contain it, as text. Older sessions do not."""
     if any(run.around is not None for run in session.runs) or not session.runs:
         return None
     return f"what else went on beside these {'runs' if is_work(session) else 'starts'} is not known"

@@ -1,1 +1,1 @@
-"""Where a server comes from."""
+"""Finds, fetches and unpacks the servers to test, and makes images of them."""

@@ -1,4 +1,4 @@
-"""Which servers are pinned, and where does each come from? One row of catalog.toml each."""
+"""Lists the pinned servers of catalog.toml, and the possible addresses of a MySQL version's tarball."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from importlib import resources
 
 from recovery.model import Version, parse_version
 
-# Under which names and addresses does the vendor keep the Linux tarball of a MySQL version?
+# --- Names and addresses of the vendor's Linux tarballs
 
 VENDOR = ("https://cdn.mysql.com/Downloads", "https://cdn.mysql.com/archives", "https://downloads.mysql.com/archives")
 
-# From these releases on the tarballs are built for glibc 2.12 instead of 2.5.
+# From these releases of each series on, the tarballs are built for glibc 2.12 instead of 2.5.
 _GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
 
 
 def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
-    """Candidates of the version's era, the likeliest and smallest first."""
+    """Returns the file names that the Linux tarball of a version may have, by the era of the version: the most likely
+    and smallest first."""
     numbers = version.numbers
     if numbers < (8, 0, 0):
         forms = _five(numbers)
@@ -49,12 +50,13 @@ def _eight(numbers: tuple[int, int, int]) -> list[str]:
 
 
 def candidates(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
-    """Addresses in the order in which they are tried. A mirror takes the place of the vendor's hosts."""
+    """Returns the addresses of a version's tarball in the order in which they are tried. A mirror replaces the vendor's
+    hosts."""
     series = ".".join(map(str, version.numbers[:2]))
     if mirror is None:
         cdn_new, cdn_old, archives = VENDOR
         folders = [f"{cdn_old}/mysql-{series}", f"{archives}/get/p/23/file"]
-        # Of the 5.x series no release is the newest any more.
+        # No release of a 5.x series is the newest any more, so the folder of the newest comes second for them.
         folders.insert(0 if version.numbers >= (8, 0, 0) else 1, f"{cdn_new}/MySQL-{series}")
     else:
         base = mirror.rstrip("/")
@@ -63,6 +65,8 @@ def candidates(version: Version, mirror: str | None, machine: str) -> tuple[str,
     names = tarball_names(version, machine)
     return tuple(f"{folder}/{name}" for name in names for folder in folders)
 
+
+# --- Pinned servers, one row of catalog.toml each
 
 DEFAULT_VERSION = "5.7.22"
 
@@ -93,7 +97,7 @@ class Row:
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Those that this host's CPU can run."""
+    """Returns the pinned servers that this host's CPU can run."""
     text = resources.files(__package__).joinpath("catalog.toml").read_text(encoding="utf-8")
     every = (_row(entry) for entry in tomllib.loads(text)["server"])
     return tuple(row for row in every if row.cpu == platform.machine())

@@ -1,4 +1,4 @@
-"""What lies at this address? Asking, reading a small text, and streaming a large file, over http and https only."""
+"""Fetches files over HTTP and HTTPS or by client programs (mvn, npm), and verifies checksums."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from recovery.builds.catalog import Row
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import made_readable, parse_json, sweep_drafts, write_atomically
 
-# Is this file the one that was meant? SHA-256 of files, remembered where computing it again would cost a second.
+# --- Checksums of files, stored if computing them again would take a second
 
 NAMES = {"sha256": "SHA-256", "md5": "MD5"}
 
@@ -35,7 +35,8 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
 
 
 def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -> None:
-    """A file with another sum is removed: nobody shall take it for the right one later."""
+    """Compares the checksum of a file with the expected one. If it differs, the file is removed, so that nobody takes
+    it for the right one later, and HostUnfitError is raised."""
     found = digest(path, algorithm)
     if found != expected.lower():
         path.unlink()
@@ -45,17 +46,18 @@ def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -
 
 
 def remembered(path: Path, memo: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of all files below a folder. `memo` keeps it for as long as their
-    sizes, times and inodes stay what they are: who sets a file's time back still changes when its inode was changed."""
+    """Returns the SHA-256 of a file, or of the names and contents of all files below a folder. `memo` stores it for as
+    long as the sizes, times and inodes of the files stay the same. The times include that of the last inode change,
+    because setting a file's modification time back changes it."""
     key = [_state(path, file) for file in _files(path)]
     try:
         known = parse_json(memo.read_bytes())
         if known["file"] == key:
             return str(known["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no memo, or a damaged one: it is made again
+        pass  # no stored checksum, or a damaged one: compute it again
     sha256 = _digest_below(path) if path.is_dir() else digest(path)
-    with suppress(OSError):  # a cache of root's, which others may read
+    with suppress(OSError):  # the cache may belong to root, and be only readable for this user
         made_readable(memo.parent)
         sweep_drafts(memo.parent)
         write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
@@ -64,7 +66,7 @@ def remembered(path: Path, memo: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or all that lies below the folder and is none itself."""
+    """Returns the file itself, or all files and links below the folder."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.is_symlink() or not file.is_dir())
@@ -85,14 +87,13 @@ def _digest_below(folder: Path) -> str:
     return whole.hexdigest()
 
 
-# How is a client program run that fetches something, and what was its reason if it failed? What does a program answer
-# that nobody here knows?
+# --- Running programs: clients that fetch something, and unknown programs that must answer within limits
 
 _LIMIT_S = 3600
 _ANSWER_LIMIT_S = 30
 _LONGEST_ANSWER = 64 << 10
 
-# Advice that the clients print after the reason, and notes that are none.
+# Advice that the clients print after the reason, and notices that are not the reason.
 _BOILERPLATE = re.compile(
     r"^(\[ERROR\]\s*)?(\[Help \d|Re-run Maven|To see the full|For more information|After correcting)"
     r"|complete log of this run|_logs/|^npm (notice|warn)|^[WN]: |^\s*$|^\[ERROR\]\s*$|^npm (ERR!|error)\s*$",
@@ -105,10 +106,11 @@ _PREFIX = re.compile(r"^(\[ERROR\]|npm (ERR!|error)|E:)\s*")
 
 
 class ClientFailedError(RecoveryError):
-    """The message is the program's own reason."""
+    """Raised if a client program failed; the message is the program's own reason."""
 
 
 def run(*command: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    """Runs a client program. Raises ClientFailedError if it fails or takes too long."""
     try:
         done = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False,
@@ -122,7 +124,7 @@ def run(*command: str, folder: Path, environment: Mapping[str, str] | None = Non
 
 
 class NoAnswerError(RecoveryError):
-    """The message is what the program does instead."""
+    """Raised if a program gives no proper answer; the message is what it does instead."""
 
 
 def answer(
@@ -132,9 +134,9 @@ def answer(
     longest: int = _LONGEST_ANSWER,
     errors: int = subprocess.STDOUT,
 ) -> str:
-    """Return what the program prints until it ends, with its errors where these go to standard output.
+    """Returns what the program prints until it ends, with its errors if they are directed to standard output.
 
-    NoAnswerError where it takes too long or prints too much. Nothing of its process group is left running."""
+    Raises NoAnswerError if it takes too long or prints too much. No process of its process group is left running."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment,
         start_new_session=True, cwd=folder,
@@ -143,13 +145,14 @@ def answer(
         try:
             return _printed(process, longest).decode(errors="replace").strip()
         finally:
-            # It is not waited for before: until then nobody else gets its number.
+            # The process has not been waited for yet, so no other process can have its PID.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
 def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
-    """Ends with the process, too: one that it started may hold the pipe open."""
+    """Reads the program's output until the pipe is closed or the process ends: a process that it started may hold the
+    pipe open."""
     assert process.stdout is not None
     pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
     try:
@@ -163,7 +166,7 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
             ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
             if not ready or time.monotonic() > give_up:
                 raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
-            if pipe not in ready:  # the process has ended: what it printed last may have come since
+            if pipe not in ready:  # the process has ended: its last output may have arrived since
                 ready = dict(pipe_alone.poll(0))
             piece = os.read(pipe, 64 << 10) if pipe in ready else b""
             if not piece:
@@ -175,7 +178,8 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
 
 
 def reason(output: str) -> str:
-    """The last line that says something, without the names of hosts: they are the client's business."""
+    """Returns the last line of a client's output that gives a reason. The names of hosts are replaced, because the
+    choice of hosts is up to the client."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     lines = [line.strip() for line in plain.splitlines() if not _BOILERPLATE.search(line.strip())]
     if not lines:
@@ -186,11 +190,11 @@ def reason(output: str) -> str:
     return line if len(line) <= 200 else line[:199] + "…"
 
 
-# How is a pinned artifact fetched? Through mvn and npm, so that the user's own mirrors and proxies count.
+# --- Pinned artifacts, fetched by mvn and npm so that the user's own mirrors and proxies are used
 
 
 class UnobtainableError(HostUnfitError):
-    """The client is missing, or could not fetch it."""
+    """Raised if the client is missing or could not fetch the artifact."""
 
 
 _PROGRAMS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm")}
@@ -198,7 +202,8 @@ _HINT = "check the network and the client's own mirror settings; `recovery versi
 
 
 def fetch_artifact(row: Row, folder: Path) -> Path:
-    """The artifact as a file in `folder`, which must be empty; not yet checked."""
+    """Fetches the artifact into `folder`, which must be empty, and returns the file. Its checksum is not verified
+    yet."""
     client, package = _PROGRAMS[row.client]
     if shutil.which(client) is None:
         raise UnobtainableError(
@@ -224,6 +229,8 @@ def _command(row: Row, folder: Path) -> tuple[str, ...]:
     return ("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={row.artifact}", f"-DoutputDirectory={folder}")
 
 
+# --- HTTP and HTTPS
+
 _CONNECT_S = 15
 _SILENCE_S = 60
 _TELL_EVERY_S = 5.0
@@ -234,11 +241,12 @@ _ASK_WITH = {"User-Agent": "mysql-recovery-tester"}
 
 
 class UnreachableError(RecoveryError):
-    """The host did not answer as a web server does: asking it for another name is of no use."""
+    """Raised if the host did not answer as a web server does, so that asking it for another name is of no use."""
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Within the web, and never from https to what anybody on the way can change."""
+    """Follows redirects to web addresses, but never from https to http, where anybody on the way can change the
+    content."""
 
     def redirect_request(self, *given: Any) -> urllib.request.Request | None:
         request, url = given[0], given[-1]
@@ -248,13 +256,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def check_address(url: str, variable: str) -> None:
+    """Raises UsageError unless the URL is an http or https address."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{variable}={url} is no web address", "it starts with http:// or https://")
 
 
 def exists(url: str) -> bool:
-    """A page of HTML is not the file: some mirrors excuse themselves with one, and the status 200."""
+    """Returns whether there is a file at the URL. An HTML page is not the file: some mirrors answer with an error page
+    and the status 200."""
     try:
         with _open(url, "HEAD", _CONNECT_S) as answer:
             return answer.headers.get_content_type() != "text/html"
@@ -267,7 +277,7 @@ def exists(url: str) -> bool:
 
 
 def small_text(url: str, *, limit_bytes: int = 4096) -> str | None:
-    """The start of a small file, None where there is none."""
+    """Returns the start of a small file; None if there is no such file."""
     try:
         with _open(url, "GET", _CONNECT_S) as answer, _reading(url):
             return answer.read(limit_bytes).decode("ascii", errors="replace")
@@ -278,7 +288,8 @@ def small_text(url: str, *, limit_bytes: int = 4096) -> str | None:
 
 
 def download(url: str, target: Path, say: Callable[[str], None]) -> None:
-    """Stream to `target`, and say now and then how far it is."""
+    """Downloads a file to `target`, and reports the progress every few seconds. Raises HostUnfitError if the download
+    ends early."""
     try:
         with _open(url, "GET", _SILENCE_S) as answer, target.open("wb") as file, _reading(url):
             told = answer.headers.get("Content-Length")
@@ -318,7 +329,8 @@ def _open(url: str, method: str, timeout_s: float) -> Iterator[http.client.HTTPR
 
 @contextmanager
 def _reading(url: str) -> Iterator[None]:
-    """Whatever goes wrong on the wire, in one line; a status is left to those who know what they asked."""
+    """Turns every network error into an UnreachableError of one line. An HTTP status is passed on, because its meaning
+    depends on the request."""
     try:
         yield
     except urllib.error.HTTPError:
@@ -336,7 +348,8 @@ def _refused(url: str, error: urllib.error.HTTPError) -> RecoveryError:
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    """Only the web's own handlers, no files and no FTP; a mirror on loopback is never asked through a proxy."""
+    """Returns an opener with handlers for HTTP and HTTPS only, not for files or FTP. A mirror on loopback is never
+    accessed through a proxy."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler({} if _is_loopback(urlsplit(url).hostname) else None),

@@ -1,4 +1,5 @@
-"""Is this file a mysqld that can run here, and which one is it?"""
+"""Inspects a mysqld on this host: where it is, whether it can run here, its version and options, and the libraries it
+lacks."""
 
 from __future__ import annotations
 
@@ -27,11 +28,12 @@ _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
 _VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
 _OPTION = re.compile(r"^  (?:-., )?--([\w-]+)", re.MULTILINE)
 MOST_LISTED = 4 << 20
-"""Bytes of a server's list of options: 200 kB are usual."""
+"""Most bytes of a server's list of options; 200 kB are usual."""
 
 
 def find_mysqld(folder: Path) -> Path:
-    """In an unpacked tarball: at its usual places, or one folder further down."""
+    """Returns the executable in an unpacked tarball: at one of its usual places, or one folder further down. Raises
+    UsageError if there is none."""
     inner = sorted(path for path in folder.iterdir() if path.is_dir())
     for base in (folder, *inner):
         for place in _PLACES:
@@ -46,25 +48,27 @@ _SHARES = ("share", "share/mysql", "share/mariadb")
 
 
 def basedir_of(mysqld: Path) -> Path:
-    """The folder whose share/ holds the server's messages."""
+    """Returns the folder that has the server's messages in its share/; the folder above the executable's if none
+    has."""
     above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
     return next((base for base in (above, mysqld.parent, mysqld.parent.parent) if messages_in(base)), above)
 
 
 def messages_in(basedir: Path) -> Path | None:
-    """The folder that holds english/errmsg.sys."""
+    """Returns the folder that holds english/errmsg.sys; None if there is none."""
     folders = (basedir / share for share in _SHARES)
     return next((folder for folder in folders if (folder / "english" / "errmsg.sys").is_file()), None)
 
 
 def scripts_in(basedir: Path) -> tuple[Path, ...]:
-    """Folders that hold statements for a new data directory."""
+    """Returns the folders that hold SQL statements for a new data directory."""
     folders = (basedir / share for share in (*_SHARES, "scripts"))
     return tuple(folder for folder in folders if next(folder.glob("*.sql"), None) is not None)
 
 
 def check_elf(path: Path) -> None:
-    """Read the header before anything runs it: a script, a text or a foreign CPU's program gives an obscure error."""
+    """Raises an error unless the file is an executable program for this host's CPU. The header is read before anything
+    runs the file, because a script, a text or a program for another CPU gives an obscure error."""
     with path.open("rb") as file:
         header = file.read(20)
     if len(header) < 20 or header[:4] != b"\x7fELF":
@@ -87,7 +91,7 @@ _GIVE = "give the server's own executable, its unpacked folder or its tarball"
 
 
 def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
-    """What the server says of itself."""
+    """Returns the version that the server prints. Raises UsageError if the file is not a server."""
     try:
         said = answer(mysqld, "--no-defaults", "--version", environment=environment(library_dirs))
     except NoAnswerError as error:
@@ -100,7 +104,8 @@ def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
 
 
 def version_said(text: str) -> Version | None:
-    """From the answer to --version: `mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)`."""
+    """Parses the output of --version, such as
+    `mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)`. Returns None if it holds no version."""
     match = _VERSION.search(text)
     if match is None:
         return None
@@ -112,7 +117,7 @@ def version_said(text: str) -> Version | None:
 
 
 def ask_options(build: Build) -> frozenset[str]:
-    """The names of all options that the server lists; none if it does not answer."""
+    """Returns the names of all options that the server lists; empty if it does not answer."""
     try:
         with files.folder() as folder:
             words, known = (*listing_command(build), f"--datadir={folder}"), environment(build.library_dirs)
@@ -124,20 +129,22 @@ def ask_options(build: Build) -> frozenset[str]:
 
 
 def listing_command(build: Build) -> tuple[str, ...]:
-    """What makes a server list its options and exit. MariaDB 10.2 does not answer without its messages."""
+    """Returns the command that makes a server list its options and exit. MariaDB 10.2 does not answer without its
+    messages."""
     messages = () if build.messages is None else (f"--lc-messages-dir={build.messages}",)
     return (str(build.mysqld), "--no-defaults", "--user=root", *messages, "--verbose", "--help")
 
 
 def options_said(said: str) -> frozenset[str]:
-    """The names of options from the answer to --verbose --help, with underscores; none if the answer is cut off. A
-    line of dashes ends them; the values of variables come after it."""
+    """Returns the names of the options in the output of --verbose --help, with underscores; empty if the output is cut
+    off. A line of dashes ends the options; the values of variables follow it."""
     options, line, _ = said.partition("\n-----")
     return frozenset(name.replace("-", "_").lower() for name in _OPTION.findall(options)) if line else frozenset()
 
 
 def _is_server(path: Path) -> bool:
-    """The clients answer with the same words; only the server knows its system tablespace."""
+    """Returns whether the program contains the name of the system tablespace. The clients print the same words for
+    --version, but only the server has this name."""
     with path.open("rb") as file:
         tail = b""
         while chunk := file.read(1 << 22):
@@ -148,26 +155,27 @@ def _is_server(path: Path) -> bool:
 
 
 def environment(library_dirs: Iterable[Path]) -> dict[str, str]:
-    """The caller's environment with English messages, and for the loader these folders alone: a library that only the
-    caller's own LD_LIBRARY_PATH finds would be missing when the server is started."""
+    """Returns the caller's environment with English messages, and with these folders alone for the loader. A library
+    that is found only by the caller's own LD_LIBRARY_PATH would be missing when the server is started."""
     known = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     if folders := ":".join(map(str, library_dirs)):
         known["LD_LIBRARY_PATH"] = folders
     return known | {"LC_ALL": "C"}
 
 
-# Which shared libraries does this mysqld lack on this host, and where are they?
+# --- Shared libraries that the server needs and this host lacks
 
 _MISSING = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
 _TOO_OLD = re.compile(r"version `([^']+)' not found")
 _OWN_FOLDERS = ("", "lib", "lib/private", "libs", "lib64", "lib/mysql/private", "lib64/mysql/private")
 _HOST_FOLDERS = tuple(map(Path, ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib")))
 _ROUNDS = 8
-"""A fetched library can lack another one; no server needs that many in a chain."""
+"""A fetched library can lack another one; no server needs a chain of this length."""
 
 
 def provide(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], None]) -> tuple[Path, ...]:
-    """Folders that together hold every library that the host lacks; fetched where they must be."""
+    """Returns folders that together hold every library that the host lacks, and fetches libraries if necessary. Raises
+    HostUnfitError if one cannot be obtained."""
     folders: list[Path] = []
     for _ in range(_ROUNDS):
         missing = lacking(mysqld, folders)
@@ -181,7 +189,7 @@ def provide(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], 
 
 
 def lacking(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
-    """Names such as libaio.so.1 that the loader does not find."""
+    """Returns the names of the libraries that the loader does not find, such as libaio.so.1."""
     try:
         said = answer("ldd", mysqld, environment=environment(folders))
     except NoAnswerError as error:
@@ -201,7 +209,8 @@ def lacking(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
 
 
 def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | None:
-    """Without a network: beside the server, fetched earlier, or the host's own under its new name."""
+    """Returns a folder that has the library without network access; None if there is none. The library may be near the
+    executable or in the basedir, fetched earlier, or the host's own under its new name."""
     for base in (mysqld.parent, basedir):
         for place in _OWN_FOLDERS:
             if (base / place / name).is_file() and base / place not in tried:
@@ -215,7 +224,8 @@ def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | 
 
 
 def _alias(name: str, library: Path) -> Path:
-    """Newer distributions renamed libaio.so.1 to libaio.so.1t64; on 64 bits it is the same library."""
+    """Links the library under its old name and returns the folder of the link. Newer distributions renamed libaio.so.1
+    to libaio.so.1t64; on 64 bits it is the same library."""
     folder = made_readable(libraries_dir() / "renamed")
     if any(map(why_not_trusted, (folder, *folder.iterdir()))):
         shutil.rmtree(folder)
@@ -228,6 +238,7 @@ def _alias(name: str, library: Path) -> Path:
 
 
 def _fetched(name: str, missing: tuple[str, ...], *, offline: bool, say: Callable[[str], None]) -> Path:
+    """Returns the folder of a library fetched from the first package that has it."""
     if offline:
         raise _unfit(missing, "nothing may be fetched while offline")
     failures = []
@@ -252,12 +263,14 @@ def _unfit(missing: tuple[str, ...], why: str) -> HostUnfitError:
 
 
 def eatmydata() -> Path | None:
-    """The library that makes fsync free while a throw-away data directory is built; None if it can't be had."""
+    """Returns the library that makes fsync free while a temporary data directory is built; None if it cannot be
+    obtained."""
     return fetch_package_file("libeatmydata1", "libeatmydata.so")
 
 
 def fetch_package_file(package: str, filename: str) -> Path | None:
-    """From the host where it is installed, else from the package, fetched; None if neither can be."""
+    """Returns a file of a package, from the host if it is installed there, else from the fetched package; None if
+    neither is possible."""
     found = _on_host(filename) or packages.held(package, filename)
     if found is not None:
         return found

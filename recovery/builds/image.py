@@ -1,4 +1,5 @@
-"""Which image runs the server that a VERSION, an IMAGE, an ARCHIVE or a MYSQLD means? Found, pulled, or built."""
+"""Resolves VERSION, IMAGE, ARCHIVE and MYSQLD to an image that runs the server: found on this host, pulled, or
+built."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ Say = Callable[[str], None]
 
 
 def resolve_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
-    """A server in an image of this host's engine; each step is told in one line."""
+    """Returns the requested server in an image of this host's engine, and reports each step in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
     wanted = None if version is None else known_wanted(version)
@@ -40,7 +41,7 @@ def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.Doc
     if sources.image is not None:
         return _own_image(wanted, sources, say, client)
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
-        # Where the server comes from was said: no registry is asked.
+        # The user has chosen the source of the server, so no registry is asked.
         local = resolve(None if wanted is None else wanted.text, sources, say)
         return image_build.of_server(client, local, sources, say)
     if wanted is None:
@@ -69,6 +70,7 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
 
 
 def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
+    """Returns the server in the image, with a warning if the name does not pin the image."""
     found = client.images.get(image)
     build = image_inspect.build_of(found) or look(client, image, f"image {name}")
     by_id = str(found.id).removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
@@ -110,13 +112,13 @@ def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerCl
         else:
             return image_build.of_server(client, server, sources, say)
     if pulled is not None and isinstance(problem, UsageError):
-        # The registry may well have it: nothing is wrong with the request.
+        # The registry may have the server, so this is not a usage error.
         problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
     return _from_debian(wanted, sources, say, client, problem)
 
 
 def _release(wanted: Wanted) -> str | None:
-    """Of a series the newest that is pinned."""
+    """Returns the requested release or, for a series, the newest release that is pinned; None if there is none."""
     if wanted.release is not None:
         return wanted.text
     pinned = [row.version for row in catalog.rows() if wanted.debian is None and wanted.fits(row.version)]
@@ -124,7 +126,8 @@ def _release(wanted: Wanted) -> str | None:
 
 
 def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | NotPulledError | None:
-    """The error is that of a registry that answers nobody; None is a registry without it."""
+    """Returns the server in the first pulled image that fits. Returns the error if the registry is unreachable or
+    limits the pulls, and None if it does not have the server."""
     for name in registry_names(wanted, sources.registry):
         try:
             image = pull(client, name, say)
@@ -148,7 +151,9 @@ _AHEAD = "an image from the server's own archive is next"
 def _from_debian(
     wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
 ) -> Build:
-    """What no registry and no archive has may be what Debian carries just now."""
+    """Returns the server that Debian currently carries, for a version that no registry and no archive has. Raises
+    `problem` if no suite can have it or if nothing may be fetched, and UsageError if the suite carries another version
+    now."""
     name = wanted.debian or _suite_for(wanted)
     if name is None or sources.offline:
         raise problem

@@ -1,4 +1,6 @@
-"""How does one image come into being, whole or not at all, and by one process at a time?"""
+"""Builds images of servers, from unpacked servers and from Debian packages.
+
+An image gets its name only when it is complete, and only one process at a time makes it."""
 
 from __future__ import annotations
 
@@ -46,14 +48,15 @@ _BETWEEN_SWEEPS_S = 0.2
 
 @contextmanager
 def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
-    """Nobody else makes this image meanwhile; parts of it that an attempt left behind are gone before and after."""
+    """Holds the lock on an image's name while the image is made. Parts that an attempt left behind are removed before
+    and after."""
     waiting = f"waiting for another process that makes {name}"
     with alone(images_dir() / f".lock-{plain(name)}", lambda: say(waiting)):
         _sweep(client, name)
         try:
             yield
         except KeyboardInterrupt:
-            # The engine ends the step that it is at, and keeps what came of it.
+            # The engine still completes its current step and keeps the result.
             for _ in range(_LATE_SWEEPS):
                 time.sleep(_BETWEEN_SWEEPS_S)
                 _sweep(client, name)
@@ -63,18 +66,19 @@ def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
 
 
 def plain(name: str) -> str:
-    """An image's name as part of a file's."""
+    """Returns an image's name in a form that can be part of a file name."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", name)
 
 
 def _sweep(client: docker.DockerClient, name: str) -> None:
+    """Removes the unnamed parts of an image."""
     for image in client.api.images(quiet=True, filters={"label": [f"{NAME}={name}"], "dangling": True}):
-        with suppress(APIError):  # a container uses it, or it has gone already
+        with suppress(APIError):  # a container uses it, or it was already removed
             client.images.remove(image)
 
 
 def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
-    """Run a Dockerfile; the new image's id. It has no name yet, and the label of a part."""
+    """Runs a Dockerfile and returns the id of the new image, which has no name yet and is labeled as a part."""
     context.seek(0)
     events = client.api.build(
         fileobj=context, custom_context=True, dockerfile=dockerfile, buildargs=dict(arguments), decode=True,
@@ -95,7 +99,7 @@ _BUILD_HINT = "see the engine's log and its space (`docker system df`)"
 
 
 def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
-    """A root filesystem becomes an image; its id."""
+    """Imports a root filesystem as an image and returns its id."""
     changes = [f"LABEL {MADE}=part {NAME}={name}", 'CMD ["/bin/sh"]']
     answer: Any = client.api.import_image_from_data(tar, changes=changes)
     found = re.search(r"sha256:[0-9a-f]{64}", str(answer))
@@ -105,8 +109,9 @@ def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
 
 
 def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
-    """Only now it gets its name, and the labels that say what it is: those of the container would stay otherwise, with
-    a mark of this process on all that is ever made of the image."""
+    """Gives a complete image its name and the labels that describe it, and returns the id of the result. All labels are
+    set again here: otherwise those of the temporary container would remain, and everything made from the image would
+    carry the process id of this process."""
     repository, _, tag = name.rpartition(":")
     all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
@@ -126,29 +131,31 @@ def scratch_file() -> IO[bytes]:
     return tempfile.TemporaryFile(dir=made_readable(images_dir()))
 
 
-# What goes into the image of a server: its own tree, and the libraries that the base would lack.
+# --- Content of a server image: the tree of the server, and the libraries that the base image lacks
 
 SERVER = PurePosixPath("/opt/mysqld")
 EXTRA = PurePosixPath("/opt/libraries")
 MYSQLD_FILE = "mysqld.Dockerfile"
 
-# A server that a distribution has put among everything else: of such a folder only these are its own.
+# A server that a distribution has installed into one of these shared folders: only these patterns belong to it.
 _SHARED = tuple(map(Path, ("/", "/usr", "/usr/local")))
 _OF_A_SERVER = ("share/mysql*", "share/mariadb*", "lib/mysql", "lib64/mysql", "lib/*/mariadb*", "lib/*/mysql*")
 
 
 def place_inside(build: Build, path: Path) -> PurePosixPath:
+    """Returns where a path of the server is in the image."""
     return SERVER / path.relative_to(build.basedir)
 
 
 def library_path(build: Build, *, with_hosts: bool) -> str:
-    """LD_LIBRARY_PATH of the image."""
+    """Returns the LD_LIBRARY_PATH of the image."""
     own = [str(place_inside(build, folder)) for folder in build.library_dirs if folder.is_relative_to(build.basedir)]
     return ":".join([*own, *([str(EXTRA)] if with_hosts else [])])
 
 
 def write_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
-    """A tar of the Dockerfile and of what it copies. `with_hosts`: also the libraries that this host fetched for it."""
+    """Writes a tar of the Dockerfile and the files that it copies. If `with_hosts` is set, it also contains the
+    libraries that this host fetched for the server."""
     with tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(docker_dir() / MYSQLD_FILE, MYSQLD_FILE)
         for path in _parts(build):
@@ -162,7 +169,7 @@ def _parts(build: Build) -> Iterator[Path]:
     if build.messages is not None and build.basedir not in _SHARED:
         yield build.basedir
         return
-    # Without messages beside it the folder is no server's: an executable right out of its build, among all else.
+    # A folder without messages does not belong to the server alone: the executable may be in its build folder.
     yield build.mysqld
     for pattern in _OF_A_SERVER:
         yield from build.basedir.glob(pattern)
@@ -175,7 +182,7 @@ def _host_libraries(build: Build) -> Iterator[Path]:
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Under the name that the loader asks for, whatever it is a link to."""
+    """Adds the content of a file under the name that the loader asks for, even if the path is a link."""
     content = path.read_bytes()
     member = tarfile.TarInfo(name)
     member.size, member.mode = len(content), 0o755
@@ -187,14 +194,14 @@ def _name(place: PurePosixPath) -> str:
 
 
 def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Readable for whichever user the server runs as."""
+    """Makes root the owner of the member, and makes it readable for any user that the server runs as."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode |= 0o444 | (0o111 if member.isdir() or member.mode & 0o100 else 0)
     return member
 
 
-# How does a suite of Debian become an image: from its own image, or where none can be pulled, by debootstrap?
+# --- Images of a Debian suite: from Debian's own image or, if that cannot be pulled, by debootstrap
 
 _FILE = "debian.Dockerfile"
 _HINT = "name a registry that has it (REGISTRY=), or run as root where debootstrap is installed, or take ENGINE=local"
@@ -202,14 +209,17 @@ _HINT = "name a registry that has it (REGISTRY=), or run as root where debootstr
 
 @dataclass(frozen=True)
 class Recipe:
+    """What an image of a Debian suite is made from."""
+
     name: str
-    """The image's."""
+    """Name of the image."""
     suite: str
     packages: tuple[str, ...]
 
 
 def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> tuple[str, str]:
-    """A part that is no image of ours yet, and where it came from. The caller holds the name (`making`)."""
+    """Makes an image that is still unnamed (a part), and returns its id and a description of its origin. The caller
+    holds the lock on the name (`making`)."""
     if sources.offline:
         raise UsageError(f"{recipe.name} is not on this host, and nothing is fetched while offline", "leave it out")
     name = f"{check_registry(sources.registry) if sources.registry else ''}debian:{recipe.suite}-slim"
@@ -221,17 +231,18 @@ def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: S
         return _installed(client, recipe, name), name
     except NotPulledError as error:
         why = error.message
-    except HostUnfitError as error:  # no network inside the build
+    except HostUnfitError as error:  # for example no network inside the build
         why = error.message
     say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
     return _bootstrapped(client, recipe, why), "debootstrap"
 
 
 def _installed(client: docker.DockerClient, recipe: Recipe, origin: str) -> str:
+    """Installs the packages into Debian's own image and returns the id of the result."""
     mirror = packages.mirror(recipe.suite) or ""
     arguments = {
         "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
-        # By https it would need certificates, which the image lacks.
+        # HTTPS would need certificates, which the image lacks.
         "MIRROR": mirror if mirror.startswith("http://") else "",
         **packages.proxies(),
     }  # fmt: skip
@@ -242,6 +253,7 @@ def _installed(client: docker.DockerClient, recipe: Recipe, origin: str) -> str:
 
 
 def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
+    """Makes the image by debootstrap and returns its id; `why` is the reason why Debian's own image is not used."""
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise HostUnfitError(f"{why}, and debootstrap, which could make it, is missing", _HINT)
@@ -250,7 +262,7 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
     if is_refused(RootStep.DEBOOTSTRAP):
         raise HostUnfitError(f"{why}, and debootstrap was {refusal(RootStep.DEBOOTSTRAP)}", _HINT)
     prefix = f".part-{plain(recipe.name)}-"
-    for leftover in images_dir().glob(f"{prefix}*"):  # nobody else works on this name: its owner was killed
+    for leftover in images_dir().glob(f"{prefix}*"):  # no other process uses this name: the owner was killed
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
         tree = Path(folder) / "tree"
@@ -261,7 +273,8 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
 
 
 def _debootstrap(program: str, recipe: Recipe, tree: Path) -> None:
-    """In namespaces of its own: whatever it mounts and starts is gone with it, also when it is interrupted."""
+    """Runs debootstrap in new mount and PID namespaces, so that everything it mounts and starts is gone when it ends,
+    also when it is interrupted."""
     command = [program, "--force-check-gpg", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
     alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
     mirror = packages.mirror(recipe.suite)
@@ -287,7 +300,8 @@ def _imported(client: docker.DockerClient, tree: Path, name: str) -> str:
 
 
 def package_versions(client: docker.DockerClient, image: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """As dpkg has them in the image; those that a package pulled in by name count with it (mysql-server-core-9.7)."""
+    """Returns the installed versions of these packages from dpkg's status file in the image. Only exact names are
+    found: not mysql-server-core-9.7, which is installed because mysql-server-core depends on it."""
     with throw_away(client, image, ["/bin/sh"]) as container:
         status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
     found = {}
@@ -298,10 +312,10 @@ def package_versions(client: docker.DockerClient, image: str, packages: tuple[st
     return found
 
 
-# From an unpacked server, or from Debian's packages, to an image that says what it holds.
+# --- Complete images of servers, with labels that describe the server
 
-# What servers of all ages are linked against; the last is what builds data directories fast. docker/recovery.Dockerfile
-# has the same.
+# The libraries that servers of all ages are linked against. The last one makes building data directories fast.
+# docker/recovery.Dockerfile has the same list.
 LIBRARIES = (
     "libaio1", "libnuma1", "libncurses5", "libncurses6", "libtinfo5", "libtinfo6", "libatomic1", "libssl3", "libcrypt1",
     "libstdc++6", "libgcc-s1", "liblz4-1", "libzstd1", "libsnappy1v5", "libsystemd0", "libpam0g", "libwrap0",
@@ -326,7 +340,7 @@ _DEBIAN = {
 
 
 def base(client: docker.DockerClient, sources: Sources, say: Say) -> str:
-    """One and the same below every server that is built here; made once."""
+    """Returns the name of the base image, which is made once and is the same for every server image built here."""
     with making(client, BASE, say):
         if image_inspect.id_of(client, BASE) is None:
             part, origin = obtain(client, _BASE, sources, say)
@@ -335,7 +349,7 @@ def base(client: docker.DockerClient, sources: Sources, say: Say) -> str:
 
 
 def of_server(client: docker.DockerClient, server: Build, sources: Sources, say: Say) -> Build:
-    """An image of a server that is unpacked on this host; the one made before, if there is one."""
+    """Returns the image of a server that is unpacked on this host; the existing image if there is one."""
     name = own_name(server.version, server.fingerprint)
     with making(client, name, say):
         if (image := image_inspect.id_of(client, name)) is None:
@@ -344,7 +358,7 @@ def of_server(client: docker.DockerClient, server: Build, sources: Sources, say:
             image = finish(client, part(client, server, name, below), name, _labels(server))
     built = image_inspect.build_of(client.images.get(image))
     assert built is not None
-    # The same executable may have come from elsewhere when the image was made.
+    # When the image was made, the same executable may have come from another source.
     return replace(built, source=server.source, warnings=server.warnings)
 
 
@@ -359,7 +373,8 @@ def _labels(server: Build) -> dict[str, str]:
 
 
 def part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
-    """With the libraries of the base; with those of this host beside them only where the base has not enough."""
+    """Builds an unnamed image of the server and returns its id. It uses the libraries of the base image; the libraries
+    of this host are added only if those are not enough."""
     mysqld = str(place_inside(server, server.mysqld))
     for with_hosts in (False, True):
         arguments = {"BASE": below, "NAME": name, "LIBRARIES": library_path(server, with_hosts=with_hosts)}
@@ -380,7 +395,7 @@ def part(client: docker.DockerClient, server: Build, name: str, below: str) -> s
 
 
 def of_debian(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
-    """What the suite carries today: made once, and kept until it is removed."""
+    """Returns the image of the server that the suite carries today. It is made once, and kept until it is removed."""
     recipe = _DEBIAN[name]
     with making(client, recipe.name, say):
         if (image := image_inspect.id_of(client, recipe.name)) is None:

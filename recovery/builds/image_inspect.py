@@ -1,4 +1,4 @@
-"""What is in an image: where is its mysqld, which version, and what is the SHA-256 of the executable?"""
+"""Inspects server images through the Docker engine, pulls them, and lists and removes the images made by this tool."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from recovery.linux.files import images_dir, made_readable, mark, parse_json, wr
 from recovery.linux.signals import held_back
 from recovery.model import Build, Version, can
 
-# Why was an image not pulled, and is there another way? Read from what the engines say, old and new. Pure.
+# --- Reasons why an image was not pulled, read from the messages of old and new engines (pure functions)
 
 
 class Why(StrEnum):
-    """Each says how the line goes on that tells it."""
+    """The reason why an image was not pulled. Each value completes a message that starts with the image's name."""
 
     OLD_FORMAT = "is in the format of 2015 (schema 1), which this engine does not pull"
     ABSENT = "is not in the registry"
@@ -47,9 +47,9 @@ class Why(StrEnum):
     OTHER = "could not be pulled"
 
 
-# The first that matches counts: an engine wraps several of these words into one line.
+# The first match counts: an engine wraps several of these phrases into one line.
 _SIGNS = (
-    # Docker 26 and 27; 28; containerd before and since 2.1
+    # Docker 26 and 27; Docker 28; containerd before 2.1 and since 2.1
     (Why.OLD_FORMAT, r"schema ?(version )?1\b|Image Format v1|manifest\.v1\+(prettyjws|json)|schemaVersion.? ?1\b"),
     (Why.LIMITED, r"toomanyrequests|rate limit|429 Too Many"),
     (Why.NO_SUCH_NAME, r"invalid reference format|invalid repository name|must be lowercase|invalid tag"),
@@ -68,28 +68,30 @@ _SIGNS = (
 
 
 def why_not_pulled(message: str) -> Why:
+    """Returns the reason that an engine's error message contains."""
     return next((why for why, sign in _SIGNS if re.search(sign, message, re.IGNORECASE)), Why.OTHER)
 
 
 GO_ON = frozenset({Why.OLD_FORMAT, Why.ABSENT, Why.REFUSED, Why.LIMITED, Why.UNREACHABLE})
-"""With these another way to the same server is tried."""
+"""After a pull that failed for one of these reasons, another source of the same server is tried."""
 
 
-# What lies at this path in an image? Read out of a container that is never started.
+# --- Reading files of an image through a container that is never started
 
 _GO_FOLDER_OR_LINK = 27
-"""Go's mode bits from this one on: links, and folders."""
+"""In a Go file mode, the bits for links and folders have this number or a higher one."""
 
 
 def labels_of_a_look() -> dict[str, str]:
-    """One whose owner was killed is found by them, and removed with the next run."""
+    """Returns the labels of a temporary container. If the process that owns it is killed, the next run finds the
+    container by these labels and removes it."""
     return {MADE: "look", OWNER: mark()}
 
 
 @contextmanager
 def throw_away(client: docker.DockerClient, image: str, command: list[str], **more: Any) -> Iterator[Container]:
-    """A container that is not started yet; it goes, with its volumes, whatever happens. The command takes the place of
-    the image's entrypoint, which would begin with a data directory of its own."""
+    """Creates a container that is not started yet, and removes it with its volumes on exit, also after an error. The
+    command replaces the image's entrypoint, which would begin by creating a data directory."""
     with ExitStack() as undo:
         with held_back():
             container = client.containers.create(
@@ -106,7 +108,7 @@ def _remove_container(container: Container) -> None:
 
 
 def real_path(container: Container, path: str) -> str | None:
-    """The file itself, past every link; None where there is none."""
+    """Returns the path of the file itself with links resolved; None if the path does not lead to a file."""
     status = status_of(container, path)
     if status is not None and status.get("linkTarget"):
         path = str(status["linkTarget"])
@@ -115,21 +117,23 @@ def real_path(container: Container, path: str) -> str | None:
 
 
 def status_of(container: Container, path: str) -> dict[str, Any] | None:
+    """Returns what the engine reports about a path in the container; None if it does not exist."""
     try:
-        _, status = container.get_archive(path)  # what it would stream is left unread
+        _, status = container.get_archive(path)  # the content is not read from the stream
     except NotFound:
         return None
     return status
 
 
 def read_file(container: Container, path: str) -> Iterator[bytes]:
-    """The content of one file, streamed."""
+    """Yields the content of one file in chunks."""
     for _, chunk in _members(container, path, ""):
         yield chunk
 
 
 def read_folder(container: Container, path: str, ending: str) -> dict[str, bytes]:
-    """The files right in it whose names end so; empty where there is no such folder."""
+    """Returns the content by name of those files directly in a folder that have this ending; empty if there is no such
+    folder."""
     found: dict[str, bytes] = {}
     with suppress(NotFound):
         for name, chunk in _members(container, path, ending):
@@ -140,6 +144,7 @@ def read_folder(container: Container, path: str, ending: str) -> dict[str, bytes
 
 
 def _members(container: Container, path: str, ending: str) -> Iterator[tuple[str, bytes]]:
+    """Yields name and content, in chunks, of the files below a path that have this ending."""
     chunks, _ = container.get_archive(path)
     with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks)), 1 << 20), mode="r|") as tar:
         for member in tar:
@@ -152,7 +157,7 @@ def _members(container: Container, path: str, ending: str) -> Iterator[tuple[str
 
 
 class _Stream(io.RawIOBase):
-    """What comes in chunks, read as a file."""
+    """A raw file object that reads from an iterator of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -169,6 +174,8 @@ class _Stream(io.RawIOBase):
         return count
 
 
+# --- Inspecting the server in an image
+
 _FOLDERS = ("/usr/sbin", "/usr/local/mysql/bin", "/usr/bin", "/usr/libexec", "/opt/mysqld/bin", "/opt/mysqld",
             "/opt/bitnami/mysql/bin", "/opt/bitnami/mariadb/sbin", "/usr/local/sbin", "/usr/local/bin")  # fmt: skip
 _PROGRAMS = ("mysqld", "mariadbd")
@@ -179,22 +186,22 @@ _OTHER = "take an image of this host's CPU that holds a MySQL, MariaDB or Percon
 
 @dataclass(frozen=True)
 class _Look:
-    """What is remembered of an image."""
+    """What is stored about an image, so that it is inspected only once."""
 
     mysqld: str
     basedir: str
     messages: str | None
     fingerprint: str
     said: str
-    """Its answer to --version."""
+    """The output of mysqld --version."""
 
 
 def look(client: docker.DockerClient, image: str, source: str) -> Build:
-    """The server in it. Looked at once: an image never changes under its id."""
+    """Returns the server in an image. The image is inspected only once, because an image never changes under its id."""
     memo = _memory(image).with_suffix(".json")
     try:
         found = _Look(**parse_json(memo.read_bytes()))
-    except (OSError, ValueError, TypeError):  # no memo, or a damaged one: it is made again
+    except (OSError, ValueError, TypeError):  # no stored result, or a damaged one: inspect again
         found = _look(client, image)
         made_readable(memo.parent)
         write_atomically(memo, json.dumps(asdict(found)).encode())
@@ -206,6 +213,7 @@ def look(client: docker.DockerClient, image: str, source: str) -> Build:
 
 
 def _memory(image: str) -> Path:
+    """Returns the path, without a suffix, of what is stored about an image."""
     return images_dir() / image.removeprefix("sha256:")
 
 
@@ -221,6 +229,8 @@ def _look(client: docker.DockerClient, image: str) -> _Look:
 
 
 def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> tuple[str, Version]:
+    """Returns what the server in an image prints for --version, and the version parsed from it. Raises HostUnfitError
+    if it cannot be run or prints no version."""
     with throw_away(client, image, [mysqld, "--no-defaults", "--version"]) as container:
         try:
             container.start()
@@ -236,7 +246,7 @@ def ask_version(client: docker.DockerClient, image: str, mysqld: str) -> tuple[s
 
 
 def ask_options(client: docker.DockerClient, build: Build) -> frozenset[str]:
-    """The names of all options that the server of an image lists; none if it does not answer."""
+    """Returns the names of all options that the server in an image lists; empty if it does not answer."""
     said = b""
     with (
         suppress(DockerException, requests.RequestException),
@@ -266,7 +276,8 @@ def _search_path(container: Container) -> list[str]:
 
 
 def _places(container: Container, mysqld: PurePosixPath, version: Version) -> tuple[str, str | None]:
-    """basedir, and the folder of the messages: as for a server of the host. The vendor's packages name it by series."""
+    """Returns the basedir and the folder of the error messages, searched for as for a server on the host. The vendor's
+    packages name that folder after the series."""
     above = mysqld.parent.parent if mysqld.parent.name in ("bin", "sbin", "libexec") else mysqld.parent
     series = "share/mysql-{}.{}".format(*version.numbers)
     for base in (above, mysqld.parent):
@@ -277,7 +288,8 @@ def _places(container: Container, mysqld: PurePosixPath, version: Version) -> tu
 
 
 def with_scripts(client: docker.DockerClient, build: Build) -> Build:
-    """A server that cannot initialise itself is fed from this side: its install scripts are copied out of the image."""
+    """Returns the build, with the install scripts copied out of the image if the server cannot initialize itself: the
+    host then passes the scripts to the server."""
     if can(build.version, "initialize"):
         return build
     assert build.image is not None
@@ -292,8 +304,9 @@ def with_scripts(client: docker.DockerClient, build: Build) -> Build:
 
 
 def with_eatmydata(client: docker.DockerClient, build: Build) -> Build:
-    """Looked for anew each time, which takes some hundredths of a second. Where the image has none, as those of the
-    vendors, the host's is shown to it, if the image's C library can load that."""
+    """Returns the build with a libeatmydata for its container; unchanged if there is none. The library is searched for
+    on every call, which takes some hundredths of a second. If the image has none, like the images of the vendors, the
+    host's library is mounted into the container, provided that the image's C library can load it."""
     assert build.image is not None
     with throw_away(client, build.image, ["/nothing"]) as container:
         places = (f"{folder}/libeatmydata.so" for folder in _LIBRARY_FOLDERS)
@@ -307,12 +320,13 @@ def with_eatmydata(client: docker.DockerClient, build: Build) -> Build:
 
 
 def _loads(client: docker.DockerClient, build: Build, library: Path) -> bool:
-    """The loader says so where it cannot: it ends, or goes on without."""
+    """Returns whether the server in the image runs with the host's library preloaded. If the loader cannot load it, it
+    either ends the program or prints a message and continues without the library."""
     mount = Mount(str(library), str(library), type="bind", read_only=True)
     command = [str(build.mysqld), "--no-defaults", "--version"]
     environment = {"LD_PRELOAD": str(library)}
     with (
-        suppress(APIError),  # an engine that sees no such file
+        suppress(APIError),  # an engine that cannot see this file of the host
         throw_away(client, str(build.image), command, environment=environment, mounts=[mount]) as container,
     ):
         container.start()
@@ -331,7 +345,7 @@ def _scripts(container: Container, build: Build) -> Iterator[tuple[str, bytes]]:
 
 
 def forget(image: str) -> None:
-    """What was remembered of an image that is removed."""
+    """Deletes what is stored about an image that was removed."""
     with suppress(OSError):
         _memory(image).with_suffix(".json").unlink()
     folder = _memory(image).with_suffix(".scripts")
@@ -342,28 +356,30 @@ def forget(image: str) -> None:
         folder.rmdir()
 
 
-# How does one image come into being, whole or not at all, and by one process at a time?
+# --- Images on this host
 
 
 def id_of(client: docker.DockerClient, name: str) -> str | None:
-    """Of an image on this host."""
+    """Returns the id of an image on this host; None if there is no image of that name."""
     try:
         return str(client.images.get(name).id)
     except ImageNotFound:
         return None
     except APIError as error:
-        if error.status_code == 400:  # no name of an image
+        if error.status_code == 400:  # not a valid image name
             return None
         raise
 
 
-# Which images on this host were made here, what do they hold, and how do they go again? Told by their labels alone.
+# Which images were made by this tool, and what they hold, is read from their labels alone.
 
 _SERVERS = ("mysql", "mariadb", "percona", "mariadb/server", "percona/percona-server", "mysql/mysql-server")
 
 
 @dataclass(frozen=True)
 class Listed:
+    """A row in the list of images."""
+
     name: str
     version: str
     bytes: int
@@ -373,11 +389,11 @@ class Listed:
 
 
 def labels_of(build: Build) -> dict[str, str]:
-    """What `build_of` makes the same build of again."""
+    """Returns the labels from which `build_of` restores the same build."""
     return {
         docker_engine.SERVER_VERSION: str(build.version),
         docker_engine.FLAVOR: str(build.version.flavor),
-        # with the words around it, as --version has them: flavor and numbers are read from those
+        # in the form of --version output, from which flavor and numbers are parsed
         docker_engine.SAID: f"Ver {build.version.text} ({build.version.flavor})",
         docker_engine.FINGERPRINT: build.fingerprint,
         docker_engine.MYSQLD: str(build.mysqld),
@@ -388,7 +404,7 @@ def labels_of(build: Build) -> dict[str, str]:
 
 
 def build_of(image: Image) -> Build | None:
-    """The server in an image of ours; None where it holds none (the base)."""
+    """Returns the server in an image made by this tool; None if the image holds none (the base image)."""
     labels = image.labels
     version = version_said(labels.get(docker_engine.SAID, ""))
     if version is None or docker_engine.FINGERPRINT not in labels:
@@ -409,7 +425,7 @@ def made_here(client: docker.DockerClient) -> list[Image]:
 
 
 def _images(client: docker.DockerClient, filters: dict[str, list[str]] | None = None) -> list[Image]:
-    """One that another process removes meanwhile is passed over."""
+    """Returns the images that match the filters, except those that another process removes meanwhile."""
     found = []
     for image in client.api.images(quiet=True, filters=filters):
         with suppress(ImageNotFound):
@@ -418,11 +434,12 @@ def _images(client: docker.DockerClient, filters: dict[str, list[str]] | None = 
 
 
 def find(client: docker.DockerClient, wanted: Wanted) -> tuple[str, Build] | None:
-    """The newest that fits. One made of a server of the user's own is never taken for the release of its number."""
+    """Returns name and build of the newest image made by this tool that fits; None if none does. An image of the user's
+    own server is never used for the release with the same number."""
     found: list[tuple[Version, bool, str, Build]] = []
     for image in made_here(client):
         build, name = build_of(image), image.labels.get(docker_engine.NAME, "")
-        # A registry's image may bear any label, but no name of ours.
+        # An image from a registry can have any label, but not a name of this tool.
         if (
             build is None
             or build.source.startswith("own ")
@@ -445,12 +462,13 @@ def debian_name(name: str) -> str:
 
 
 def every(client: docker.DockerClient) -> list[Listed]:
-    """Ours, that of this tool among them, and the servers' own official ones that a VERSION would find."""
+    """Returns the images made by this tool, the image of the tool itself, and the official images of the servers, which
+    a VERSION would find."""
     ours = {str(image.id) for image in made_here(client)}
     rows = []
     for image in _images(client):
         mine = str(image.id) in ours
-        # What the user has named anew is the user's.
+        # An image that the user has renamed belongs to the user.
         shown = [
             name for name in image.tags if (name == image.labels.get(docker_engine.NAME) if mine else _official(name))
         ]
@@ -462,7 +480,7 @@ def every(client: docker.DockerClient) -> list[Listed]:
 
 
 def _official(name: str) -> bool:
-    """With or without a mirror's name before it."""
+    """Returns whether this is the name of an official server image, with or without a mirror's name before it."""
     return any(f"/{name}".rpartition(":")[0].endswith(f"/{server}") for server in _SERVERS)
 
 
@@ -478,7 +496,8 @@ def _listed(image: Image, name: str, *, mine: bool) -> Listed:
 
 
 def remove(client: docker.DockerClient, name: str) -> str:
-    """By name, by VERSION as the list shows it, or by id: what it was called. Only what was made here."""
+    """Removes one image made by this tool and returns its name. The image is given by name, by VERSION as the list
+    shows it, or by id. Raises UsageError if no image or more than one matches."""
     ours = [row for row in every(client) if row.ours]
     image = id_of(client, name)
     chosen = [row for row in ours if name in (row.name, row.version) or row.image == image]
@@ -499,7 +518,7 @@ def _remove_image(client: docker.DockerClient, row: Listed) -> None:
         client.images.remove(name)
         forget(row.image)
     except ImageNotFound:
-        pass  # somebody else was faster
+        pass  # another process was faster
     except APIError as error:
         if error.status_code != 409:
             raise
@@ -507,7 +526,8 @@ def _remove_image(client: docker.DockerClient, row: Listed) -> None:
 
 
 def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
-    """Names of the removed, and of those that are in use; the base last, for the others stand on it."""
+    """Removes all images made by this tool; returns the names of the removed ones and of those in use. The base image
+    is removed last, because the others are built on it."""
     removed, left = [], []
     rows = [row for row in every(client) if row.ours]
     for row in sorted(rows, key=lambda row: row.version == "-"):
@@ -519,7 +539,7 @@ def remove_all(client: docker.DockerClient) -> tuple[list[str], list[str]]:
     return removed, left
 
 
-# How is an image pulled, with lines that say how far it is, and in words why it was not?
+# --- Pulling an image, with progress messages
 
 Say = Callable[[str], None]
 
@@ -527,6 +547,8 @@ _TELL_EVERY_S = 5.0
 
 
 class NotPulledError(RecoveryError):
+    """Raised if an image could not be pulled."""
+
     exit_code = 3
 
     def __init__(self, name: str, why: Why, said: str) -> None:
@@ -536,6 +558,7 @@ class NotPulledError(RecoveryError):
 
     @property
     def goes_on(self) -> bool:
+        """Whether another source of the same server may be tried."""
         return self.why in GO_ON
 
 
@@ -549,7 +572,8 @@ _HINTS = {
 
 
 def pull(client: docker.DockerClient, name: str, say: Say, *, clock: Callable[[], float] = time.monotonic) -> str:
-    """The image's id. A pull that is broken off leaves no name behind: the engine gives it at the very end."""
+    """Pulls an image and returns its id. An interrupted pull leaves no name behind, because the engine assigns the name
+    at the very end."""
     say(f"pulling {name}")
     try:
         stream = client.api.pull(name if _has_tag(name) else f"{name}:latest", stream=True, decode=True)
@@ -567,7 +591,7 @@ def _has_tag(name: str) -> bool:
 
 @dataclass
 class _Layers:
-    """What has come of each layer, by the engine's own progress."""
+    """Downloaded and total bytes of each layer, from the engine's progress events."""
 
     done: dict[str, int]
     total: dict[str, int]
@@ -581,11 +605,13 @@ class _Layers:
             self.done[layer] = self.total.get(layer, 0)
 
     def __str__(self) -> str:
-        # More layers may be waiting whose size nobody has told yet.
+        # A lower bound: the engine has not reported the size of the layers that are still waiting.
         return f"{sum(self.done.values()) >> 20} of at least {sum(self.total.values()) >> 20} MB"
 
 
 def _follow(name: str, stream: Iterable[dict[str, Any]], say: Say, clock: Callable[[], float]) -> None:
+    """Reads the engine's progress events and reports the progress every few seconds. Raises NotPulledError on an error
+    event."""
     layers, said_at = _Layers({}, {}), clock()
     for event in stream:
         if "error" in event:
@@ -598,5 +624,5 @@ def _follow(name: str, stream: Iterable[dict[str, Any]], say: Say, clock: Callab
 
 def _failed(name: str, message: str) -> NotPulledError:
     why = why_not_pulled(message)
-    # `Get "https://…": dial tcp: lookup …: no such host`: of a chain of causes the last one tells it.
+    # A chain of causes ends with the reason: `Get "https://…": dial tcp: lookup …: no such host`.
     return NotPulledError(name, why, reason(message.rpartition(": ")[2] if why is Why.UNREACHABLE else message))

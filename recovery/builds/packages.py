@@ -1,5 +1,6 @@
-"""How is a Debian or Ubuntu package had? One library of it without being root, by apt-get and dpkg-deb; or all of it,
-installed by root."""
+"""Gets Debian and Ubuntu packages: unpacks libraries of them without being root, and installs whole packages as root.
+
+It also provides the programs that experiments need in addition to a server."""
 
 from __future__ import annotations
 
@@ -22,22 +23,23 @@ from recovery.linux.packages import advice
 from recovery.linux.privileges import RootStep, is_refused, refusal
 from recovery.linux.storage import CACHE, Folder, blaming
 
-# Which mirror and which proxy has this host's apt been told to use?
+# --- Mirror and proxies in this host's apt settings
 
 _FORMAT = "$(REPO_URI)\t$(CODENAME)\t$(ORIGIN)\t$(COMPONENT)"
 
 
 def mirror(suite: str) -> str | None:
-    """Of Debian's main archive, for any suite of it; None where apt names none (debootstrap has a default)."""
+    """Returns apt's mirror of Debian's main archive, which has every suite; None if apt names none (debootstrap has a
+    default)."""
     rows = [line.split("\t") for line in _said("apt-get", "indextargets", "Created-By: Packages", "--format", _FORMAT)]
     main = [row for row in rows if len(row) == 4 and row[2] == "Debian" and row[3] == "main" and "-" not in row[1]]
-    # The suite itself first: a host with several suites may have several mirrors.
+    # The requested suite first: a host with several suites may have several mirrors.
     main.sort(key=lambda row: row[1] != suite)
     return main[0][0].rstrip("/") if main else None
 
 
 def proxies() -> dict[str, str]:
-    """As environment variables; those that are set already are taken as they are."""
+    """Returns the proxies that apt uses, as environment variables. Variables that are already set take precedence."""
     found = {}
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         value = os.environ.get(name) or os.environ.get(name.upper())
@@ -62,7 +64,9 @@ def _said(*command: str) -> list[str]:
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-# The packages that hold a library, older distributions' names first.
+# --- Single packages: fetched and unpacked, or installed
+
+# The packages that hold a library, with the names in older distributions first.
 _PACKAGES: dict[str, tuple[str, ...]] = {
     "libaio.so.1": ("libaio1", "libaio1t64"),
     "libnuma.so.1": ("libnuma1",),
@@ -94,7 +98,7 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
     "libsnappy.so.1": ("libsnappy1v5",),
     "libtirpc.so.3": ("libtirpc3", "libtirpc3t64"),
 }
-# What apt-get says when its lists are empty or older than the archive.
+# What apt-get prints if its lists are empty or older than the archive.
 _STALE = re.compile(r"Unable to locate|no candidate|Can't find a source|404", re.IGNORECASE)
 _LOCKED = re.compile(r"Unable to lock|Could not get lock", re.IGNORECASE)
 _LOCKED_AT_MOST_S = 600
@@ -106,17 +110,18 @@ def candidates(library: str) -> tuple[str, ...]:
 
 
 def why_not_installed() -> str | None:
-    """None where this process may install packages on this host."""
+    """Returns the reason why this process may not install packages on this host; None if it may."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("apt-get", "dpkg"))):
         return "only root has it installed, and only by apt-get"
     return refusal(RootStep.INSTALL) if is_refused(RootStep.INSTALL) else None
 
 
 def install(package: str) -> None:
-    """On this host, as root. ClientFailedError with apt-get's own reason."""
+    """Installs a package on this host, as root. Raises ClientFailedError with apt-get's own reason."""
     assert why_not_installed() is None
     root = _root()
-    # Ours wait for each other here, so that not each of them asks for fresh lists; for others' apt waits itself.
+    # Processes of this tool wait for each other here, so that only one of them refreshes the lists. For other programs,
+    # apt itself waits.
     with alone(root / ".lock"):
         _apt_get(
             "install", "--yes", "--no-install-recommends",
@@ -133,7 +138,8 @@ def _folder(package: str) -> Path:
 
 
 def held(package: str, filename: str) -> Path | None:
-    """Return the file of a package that was unpacked before; None where others could change what its folder holds."""
+    """Returns the file of a package that was unpacked before; None if there is none, or if other users could change
+    what its folder holds."""
     folder = _folder(package)
     found = (path for path in sorted(folder.rglob(filename)) if path.is_file())
     inside = (path for path in found if path.resolve().is_relative_to(folder.resolve()))
@@ -141,7 +147,8 @@ def held(package: str, filename: str) -> Path | None:
 
 
 def fetch(package: str, filename: str) -> Path:
-    """Download and unpack the package beside the servers; the file in it."""
+    """Downloads a package, unpacks it in the cache, and returns the file in it. Raises HostUnfitError if the package
+    does not hold the file."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
@@ -150,7 +157,7 @@ def fetch(package: str, filename: str) -> Path:
         if (found := held(package, filename)) is not None:  # another process was faster
             return found
         tree = Path(part) / "tree"
-        # A power cut must not leave the name of a library whose file is empty, nor a disk that takes no more.
+        # Neither a power cut nor a full or failing disk may leave an empty file under the name of a library.
         with blaming(Folder(CACHE, root)), on_the_disk(root):
             run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
             _under_old_name(tree, filename)
@@ -164,14 +171,16 @@ def fetch(package: str, filename: str) -> Path:
 
 
 def _part(root: Path) -> tempfile.TemporaryDirectory[str]:
-    """Nobody else works here: what lies there was left by one that was killed."""
+    """Creates a temporary folder. The caller holds the lock, so older ones were left by killed processes and are
+    removed."""
     for leftover in root.glob(".part-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     return tempfile.TemporaryDirectory(prefix=".part-", dir=root, ignore_cleanup_errors=True)
 
 
 def _under_old_name(tree: Path, filename: str) -> None:
-    """libaio1t64 calls its file libaio.so.1t64; on 64 bits it is what libaio.so.1 was."""
+    """Links a renamed library under its old name: libaio1t64 calls its file libaio.so.1t64, which on 64 bits is the
+    same as libaio.so.1."""
     for path in list(tree.rglob(f"{filename}t64")):
         path.with_name(filename).symlink_to(path.name)
 
@@ -185,7 +194,7 @@ def _download(package: str, folder: Path) -> Path:
 
 
 def _apt_get(*words: str, folder: Path) -> None:
-    """With fresh lists where the host's are empty, or older than the archive."""
+    """Runs apt-get, and again with fresh lists if the host's lists are empty or older than the archive."""
     try:
         run("apt-get", "-q", *words, folder=folder, environment=_UNASKED)
     except ClientFailedError as error:
@@ -196,10 +205,10 @@ def _apt_get(*words: str, folder: Path) -> None:
 
 @cache
 def _refreshed() -> tuple[str, ...]:
-    """Once in a process, options that name fresh lists: root refreshes the host's own, unless that was refused; anybody
-    else keeps private ones.
+    """Refreshes the package lists once per process, and returns the apt-get options that name them. Root refreshes the
+    host's own lists, unless that was refused; other users have private lists.
 
-    A machine that was just made has none at all."""
+    A newly created machine has no lists at all."""
     root = _root() / "apt"
     if os.geteuid() == 0 and not is_refused(RootStep.INSTALL):
         _update_own(root.parent)
@@ -212,7 +221,8 @@ def _refreshed() -> tuple[str, ...]:
 
 
 def _update_own(folder: Path) -> None:
-    """The time-out that apt has for its locks does not hold for that of its lists."""
+    """Refreshes the host's own lists, and retries while another process locks them: apt's time-out for its locks does
+    not apply to the lock of the lists."""
     give_up = time.monotonic() + _LOCKED_AT_MOST_S
     while True:
         try:
@@ -223,7 +233,7 @@ def _update_own(folder: Path) -> None:
         time.sleep(1)
 
 
-# Where are the programs that experiments need beside a server? On PATH; where one is missing, root installs it.
+# --- Programs that experiments need in addition to a server: found on PATH, or installed by root
 
 SYSBENCH, DUMP, PERF = "sysbench", "mariadb-dump", "perf"
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -231,32 +241,36 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     DUMP: ("mariadb-client",),
     PERF: ("linux-perf", "linux-tools-generic"),
 }
-"""That hold a program: Debian's name first, then Ubuntu's where it is another."""
+"""Packages that hold each program: Debian's name first, then Ubuntu's if it is different."""
 _MYSQLS_DUMP = "mysqldump"
-"""As MySQL calls its own, and MariaDB once called its."""
+"""Name of MySQL's dump client, and formerly of MariaDB's."""
 _PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
 _OF_MYSQL = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
 _SERIES_FOR_ALL = 8
-"""MySQL's own dump client of 8.x asks for statistics, and fails where a server has none, unless it is told not to. One
-before it does not know what newer servers have, and one since 9.0 cannot log in to old ones any more."""
+"""The one major version of MySQL's own dump client that can dump every server. It queries column statistics, and fails
+if a server has none, unless an option forbids it. Clients before 8 do not know what newer servers have, and clients
+from 9.0 on can no longer log in to old servers."""
 _WITHOUT_STATISTICS = "--column-statistics=0"
 _WITHOUT_TLS = "--skip-ssl"
-"""MariaDB's client wants TLS from 11.4 on, even over a socket, and fails where a server has none."""
+"""MariaDB's client requires TLS from 11.4 on, even over a socket, and fails if the server has none."""
 _ASK_LIMIT_S = 30
 
 
 @dataclass(frozen=True)
 class Tool:
+    """A program on this host that experiments need."""
+
     name: str
     path: Path
     version: str
-    """As it says it itself: `sysbench 1.0.20`."""
+    """As the program prints it: `sysbench 1.0.20`."""
     options: tuple[str, ...] = ()
-    """Without which it is of no use here."""
+    """Options that every call here needs."""
 
 
 def provide(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
-    """One of the names above. HostUnfitError, with the command that installs it, where it cannot be had."""
+    """Returns one of the programs named above, and installs it if it is missing. Raises HostUnfitError, with the
+    command that installs it, if that is not possible."""
     return _found(tool) or _installed(tool, offline=offline, say=say)
 
 
@@ -276,7 +290,8 @@ def _found(tool: str) -> Tool | None:
 
 
 def _mysqldump(path: Path) -> Tool | None:
-    """MariaDB's, which dumps servers of all flavors; or MySQL's own of the one series that does."""
+    """Returns mysqldump if it can dump all servers; None otherwise. MariaDB's dumps servers of all flavors; of MySQL's
+    own, one series does."""
     try:
         version = _version(path)
     except HostUnfitError:

@@ -1,4 +1,5 @@
-"""Which server is meant by a VERSION, an ARCHIVE and a MYSQLD, and is it ready to be started?"""
+"""Resolves VERSION, ARCHIVE and MYSQLD to a server that is ready to be started, and lists the servers that are
+available."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, Folder, blamed
 from recovery.model import Build, Flavor, Version, parse_version
 
-# What may a wanted server's image be called, here and in a registry? Pure.
+# --- Requested servers and the names of their images, on this host and in a registry (pure functions)
 
 OURS = "recovery-tester"
 SUITE = "bookworm"
@@ -27,7 +28,7 @@ _LIKE_DEBIAN = {
 DEBIAN_NAMES = tuple(_LIKE_DEBIAN)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
-# host[:port][/path], as an image's name begins
+# host[:port][/path], the start of an image's name
 _REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
 _REPOSITORIES = {
     Flavor.MYSQL: ("mysql",),
@@ -38,7 +39,8 @@ _REPOSITORIES = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """A release (5.7.22), the newest of a series (9.7), or what a Debian suite carries (debian-sid)."""
+    """A requested server: a release (5.7.22), the newest release of a series (9.7), or what a Debian suite carries
+    (debian-sid)."""
 
     text: str
     flavor: Flavor = Flavor.MYSQL
@@ -47,16 +49,17 @@ class Wanted:
     debian: str | None = None
 
     def fits(self, version: Version) -> bool:
+        """Returns whether a server of this version is what was requested."""
         if self.debian is not None:
             return True
         if self.series is not None:
             return (version.flavor, version.numbers[:2]) == (self.flavor, self.series)
-        # Debian spells 9.7.4-2 what is MySQL's 9.7.4: between MySQL and Percona the server knows best.
+        # Debian's 9.7.4-2 is MySQL's 9.7.4: between MySQL and Percona, the flavor that the server reports counts.
         return self.release is not None and version.numbers == self.release.numbers and self._same_house(version)
 
     @property
     def like(self) -> Version:
-        """A release like it, where only a rough estimate is made of it."""
+        """Returns a similar release, which is good enough for a rough estimate."""
         if self.release is not None:
             return self.release
         flavor, numbers = _LIKE_DEBIAN.get(self.debian or "", (self.flavor, self.series or (9, 7)))
@@ -67,6 +70,7 @@ class Wanted:
 
 
 def parse_wanted(text: str) -> Wanted:
+    """Parses a VERSION. Raises UsageError if it is invalid."""
     text = text.strip()
     if text in DEBIAN_NAMES:
         return Wanted(text, debian=text)
@@ -82,7 +86,7 @@ def parse_wanted(text: str) -> Wanted:
 
 
 def check_registry(registry: str) -> str:
-    """REGISTRY as it stands before an image's name."""
+    """Returns REGISTRY in the form that precedes an image's name. Raises UsageError if it is invalid."""
     plain = registry.strip().rstrip("/")
     if not _REGISTRY.fullmatch(plain):
         raise UsageError(
@@ -92,7 +96,8 @@ def check_registry(registry: str) -> str:
 
 
 def registry_names(wanted: Wanted, registry: str | None) -> tuple[str, ...]:
-    """`mysql:5.7.22`, behind a mirror's name where one was given."""
+    """Returns the names that the image may have in a registry, such as `mysql:5.7.22`, with the mirror's name before
+    them if one was given."""
     if wanted.debian is not None:
         return ()
     prefix = "" if registry is None else check_registry(registry)
@@ -108,27 +113,30 @@ def _tag(wanted: Wanted) -> str:
 
 
 def own_name(version: Version, fingerprint: str) -> str:
-    """Of an image that we make: two builds of one release have two names."""
+    """Returns the name of an image made by this tool. Two builds of one release have different names."""
     release = ".".join(map(str, version.numbers))
     return f"{OURS}/{version.flavor}:{release}-{fingerprint[:8]}"
 
 
-# Which servers can be had without asking anybody, from where, and which are in the cache?
+# --- Servers that are known without network access: the catalog and the cache
 
 OTHERS = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
 
 
 @dataclass(frozen=True)
 class Offer:
+    """A server in the catalog or in the cache."""
+
     version: str
     source: str
     cached: bool
     bytes: int | None
-    """What its download weighs, or weighed."""
+    """Size of its download in bytes."""
 
 
 def offers() -> tuple[Offer, ...]:
-    """The catalog in its own order, then what else lies in the cache."""
+    """Returns the servers that are known without network access: the catalog in its own order, then the others in the
+    cache."""
     pins = [
         Offer(str(row.version), row.source, server_sources.cached_pinned(row) is not None, row.bytes)
         for row in catalog.rows()
@@ -142,33 +150,36 @@ def offers() -> tuple[Offer, ...]:
 
 
 def can_be_had(*, cached_only: bool = False) -> str:
-    """For the hint of an error: `5.6.24, 5.7.22, …`."""
+    """Returns the versions in the catalog and the cache, for the hint of an error: `5.6.24, 5.7.22, …`."""
     names = dict.fromkeys(
         offer.version for offer in offers() if offer.version != "own" and (offer.cached or not cached_only)
     )
     return ", ".join(names) or "none"
 
 
+# --- From the request to a server that can be started
+
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a server may come from."""
+    """The sources that a server may come from."""
 
     archive: str | None = None
-    """A mirror in place of the vendor's hosts (ARCHIVE); it goes before the catalog."""
+    """A mirror that replaces the vendor's hosts (ARCHIVE); it takes precedence over the catalog."""
     offline: bool = False
     mysqld: str | None = None
-    """The user's own (MYSQLD): executable, folder, tarball, or URL of one."""
+    """The user's own server (MYSQLD): its executable, folder or tarball, or the URL of a tarball."""
     image: str | None = None
-    """The user's own image (IMAGE); only where containers run the servers."""
+    """The user's own image (IMAGE); used only if containers run the servers."""
     registry: str | None = None
-    """A mirror in place of the default registry (REGISTRY); likewise."""
+    """A mirror that replaces the default registry (REGISTRY); used only if containers run the servers."""
 
 
 def resolve(version: str | None, sources: Sources, say: Say) -> Build:
-    """A server that can be started: found or fetched, with the libraries that it lacks here."""
+    """Returns a server that can be started: found or fetched, with the libraries that this host lacks. Raises
+    HostUnfitError or UsageError if that is not possible."""
     try:
         if sources.archive is not None:
             download.check_address(sources.archive, "ARCHIVE")
@@ -187,7 +198,7 @@ def resolve(version: str | None, sources: Sources, say: Say) -> Build:
 
 
 def known_wanted(text: str) -> Wanted:
-    """Parsed; one that cannot be is answered with those that can be had."""
+    """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
         return parse_wanted(text)
     except UsageError as error:
@@ -195,7 +206,7 @@ def known_wanted(text: str) -> Wanted:
 
 
 def known_version(text: str) -> Version:
-    """One release, as a server of this host must be named."""
+    """Parses a VERSION that names one release, as servers on this host require. Raises UsageError otherwise."""
     wanted = known_wanted(text)
     if wanted.release is None:
         raise UsageError(
@@ -218,7 +229,8 @@ def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
 
 
 def _agree(wanted: Version, found: Version) -> bool:
-    """`9.7.4-2` can be Debian's spelling or Percona's: between those two the server knows best."""
+    """Returns whether the found version is the requested one. `9.7.4-2` can be Debian's spelling or Percona's: between
+    MySQL and Percona, the flavor that the server reports counts."""
     if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
         return wanted == found
     return wanted.numbers == found.numbers
@@ -238,7 +250,8 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
 
 
 def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say: Say) -> Installed:
-    """The vendor has these releases too: a host without the registry's client need not have one."""
+    """Returns the server from the catalog or, if its client is missing or fails, from the vendor's archive. MySQL's
+    releases in the catalog are in the archive too, so a host does not need the client."""
     try:
         return server_sources.obtain_pinned(row, say)
     except download.UnobtainableError as error:
@@ -293,7 +306,7 @@ def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Bui
     found = server_sources.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
     try:
         build = _assemble(found, offline=sources.offline, say=say)
-    except UsageError as error:  # of the user's own server, as its hint says
+    except UsageError as error:  # its hint is about the user's own server
         raise HostUnfitError(
             f"the server in the cache cannot be used: {error.message}",
             f"remove it, and it is fetched again: rm -r {server.folder}",

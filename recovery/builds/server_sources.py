@@ -1,4 +1,5 @@
-"""Which server does the user mean by MYSQLD: an executable, an unpacked folder, a tarball, or a tarball's URL?"""
+"""Gets a server from one of its sources: the catalog, the vendor's archive or a mirror of it, or the user's own
+MYSQLD."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import expanded, made_readable, refuse_untrusted, servers_dir, write_atomically
 from recovery.model import Version
 
-# How does a server of the catalog get into the cache?
+# --- Pinned servers of the catalog
 
 
 def cached_pinned(row: Row) -> Installed | None:
@@ -59,9 +60,9 @@ def _fetch_pinned(row: Row, folder: Path) -> Path:
     return fetched
 
 
-# How is a MySQL version had from the vendor's archive, or from a mirror of it?
+# --- MySQL versions from the vendor's archive, or from a mirror of it
 
-# The vendor's full tarballs hold ten times what a server needs.
+# Excluded, because the vendor's full tarballs hold ten times what a server needs.
 NEEDLESS = Selection(
     drop=(
         "*/mysql-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a", "*/bin/*-debug",
@@ -71,7 +72,8 @@ NEEDLESS = Selection(
 
 
 def cached_from_vendor(version: Version, mirror: str | None) -> Installed | None:
-    """With a mirror named, only what came from it."""
+    """Returns the server from the vendor's archive that is in the cache, or None. If a mirror is named, only a server
+    that came from this mirror counts."""
     return install.find(lambda origin: _fits(origin, version, mirror))
 
 
@@ -82,7 +84,8 @@ def _fits(origin: Origin, version: Version, mirror: str | None) -> bool:
 
 
 def locate_at_vendor(version: Version, mirror: str | None) -> str | None:
-    """The first candidate that is there; None if all hosts answered that they have none."""
+    """Returns the first candidate address that has the file; None if hosts answered and none of them has it. Raises
+    UnreachableError if no host answered."""
     unreachable: dict[str, RecoveryError] = {}
     answered = False
     for url in catalog.candidates(version, mirror, platform.machine()):
@@ -113,7 +116,8 @@ def obtain_from_vendor(version: Version, url: str, say: Callable[[str], None]) -
 
 
 def fetch_from_vendor(url: str, folder: Path, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
-    """The tarball, held against the published checksum or the one recorded earlier; and what to warn of."""
+    """Downloads a tarball and verifies it against the published checksum, or else against the one recorded earlier.
+    Returns the file and the warnings for the report."""
     file = folder / urlsplit(url).path.rpartition("/")[2]
     say(f"downloading {url}")
     download.download(url, file, say)
@@ -126,20 +130,23 @@ def fetch_from_vendor(url: str, folder: Path, say: Callable[[str], None]) -> tup
 
 
 def _not_pinned(url: str, algorithm: str) -> str:
-    """Who can change the tarball there can change the sum beside it."""
+    """Returns the warning about a published checksum: whoever can change the tarball on that host can also change the
+    checksum."""
     on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
     name = urlsplit(url).path.rpartition("/")[2]
     return f"{name} is not pinned by this tool: it equals the {NAMES[algorithm]} that lies beside it{on_the_way}"
 
 
 def _published(url: str, digits: int) -> str | None:
+    """Returns the checksum published at the URL; None if there is none."""
     text = download.small_text(url)
     found = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
     return found[0] if found else None
 
 
 def _against_record(url: str, file: Path) -> str:
-    """Without a published sum the first download that held a server is believed, and every later one must equal it."""
+    """Verifies the file against the recorded checksum if there is one, and returns the warning for the report. Without
+    a published checksum, the first download that held a server is trusted, and every later one must be equal to it."""
     recorded = _record(url)
     if recorded.is_file():
         hint = f"it is not what came from there before; if that is right, remove {recorded}"
@@ -148,12 +155,14 @@ def _against_record(url: str, file: Path) -> str:
 
 
 def _record(url: str) -> Path:
+    """Returns the file that records the checksum of a download."""
     name, key = urlsplit(url).path.rpartition("/")[2], hashlib.sha256(url.encode()).hexdigest()[:8]
     return servers_dir() / "recorded" / f"{name}-{key}.sha256"
 
 
 def record(url: str, sha256: str) -> None:
-    """Once it was unpacked: a download that was cut short must not become the measure of the next."""
+    """Records the checksum of a download. Called after the archive was unpacked: a truncated download must not become
+    the reference for the next."""
     path = _record(url)
     if not path.is_file():
         made_readable(path.parent)
@@ -161,12 +170,13 @@ def record(url: str, sha256: str) -> None:
 
 
 def forget(url: str) -> None:
-    """It held another server than its name says."""
+    """Deletes the recorded checksum of a download that held another server than its name says."""
     _record(url).unlink(missing_ok=True)
 
 
 def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
-    """The executable's place in the tree; the archive is removed, and a program of another CPU refused."""
+    """Unpacks an archive and returns the executable's path relative to the tree. Raises HostUnfitError if the program
+    was built for another CPU."""
     say(f"unpacking {file.name}")
     unpack(file, tree, NEEDLESS)
     mysqld = find_mysqld(tree)
@@ -174,12 +184,14 @@ def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
     return str(mysqld.relative_to(tree))
 
 
+# --- The user's own servers (MYSQLD)
+
 _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
 
 
 @dataclass(frozen=True)
 class Found:
-    """An executable of the user's, and what the report says of it."""
+    """The executable of a server, and what the report says about it."""
 
     mysqld: Path
     source: str
@@ -188,6 +200,8 @@ class Found:
 
 
 def find_own(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> Found:
+    """Returns the user's own server. MYSQLD names an executable, an unpacked folder, a tarball, or the URL of a
+    tarball."""
     if not mysqld.strip():
         raise UsageError("MYSQLD is set but empty", "leave it out, or give a path or a URL")
     if "://" in mysqld:
@@ -210,12 +224,14 @@ def find_own(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> Found
 
 
 def _refuse_as_root(path: Path) -> None:
-    """Whose server to run is the user's own choice; but nobody else may choose what root runs."""
+    """Raises HostUnfitError if this process is root and another user can change the path. Users choose freely which
+    server to run, but nobody else may choose what root runs."""
     if os.geteuid() == 0:
         refuse_untrusted(path, "name a server that only root can change; `chown -R root` gives root one that is not")
 
 
 def _lying(mysqld: Path, given: Path) -> Found:
+    """Returns a server that is already unpacked on this host."""
     return Found(mysqld, f"own {given}", _memo(mysqld))
 
 
@@ -224,7 +240,7 @@ def _unpacked(server: Installed) -> Found:
 
 
 def _memo(path: Path) -> Path:
-    """Beside a server of the user's nothing is written."""
+    """Returns the file in the cache that stores a checksum: nothing is written next to the user's own server."""
     key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return servers_dir() / "recorded" / f"own-{key}.json"
 

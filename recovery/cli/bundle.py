@@ -26,8 +26,8 @@ import click
 
 from recovery.cli import mask
 from recovery.cli.mask import Mask, masked_list, of_host, words_of
-from recovery.cli.options import FOLDER
-from recovery.cli.report import RESULTS, tell
+from recovery.cli.options import FOLDER, setting
+from recovery.cli.output import tell
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks
 from recovery.linux.files import FORMAT, expanded, write_atomically
@@ -625,7 +625,7 @@ def _text(masked: Session, session: Session, mask: Mask, scripts: Scripts) -> st
 
 @click.command()
 @click.argument("session", required=False)
-@RESULTS
+@setting("results")
 @click.option(
     "--output",
     type=FOLDER,

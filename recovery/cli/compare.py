@@ -12,8 +12,7 @@ import click
 
 from recovery.analysis.compare import Comparison, Pair, compare, not_measured, slower_pairs
 from recovery.analysis.statistics import LEAST_RUNS
-from recovery.cli.options import PREFIX
-from recovery.cli.report import RESULTS
+from recovery.cli.options import setting
 from recovery.errors import RecoveryError, TooSlowError, UsageError
 from recovery.linux.files import expanded
 from recovery.model import STARTUP, Session, Verdict, is_second_start, quantity
@@ -28,11 +27,8 @@ FORMAT = 2
 @click.command("compare")
 @click.argument("first")
 @click.argument("second")
-@RESULTS
-@click.option(
-    "--fail-over", metavar="PERCENT", envvar=PREFIX + "FAIL_OVER",
-    help="Exit with 4 where the second is slower by more than that, and significantly.",
-)  # fmt: skip
+@setting("results")
+@setting("fail_over", "Exit with 4 where the second is slower by more than that, and significantly.")
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by

@@ -15,8 +15,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.warnings import told_cached_below
-from recovery.cli.options import NO_ROOT_STEPS, PREFIX
-from recovery.cli.report import DATA
+from recovery.cli.options import setting
 from recovery.errors import HostUnfitError, harmless
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import needed
@@ -421,9 +420,9 @@ _INDENT = " " * 6
 
 
 @click.command()
-@DATA
-@click.option("--no-probe", is_flag=True, envvar=PREFIX + "NO_PROBE", help="Do not try how fast the storage is.")
-@NO_ROOT_STEPS
+@setting("data", "A folder on the volume to check.")
+@setting("no_probe")
+@setting("no_root_steps")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
 def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""

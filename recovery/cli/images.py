@@ -9,8 +9,9 @@ import click
 from recovery.builds import image_inspect
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.cli.options import NO_ROOT_STEPS, PREFIX
-from recovery.cli.report import cell, grid_of, size_text, tell, wide_console
+from recovery.cli.options import BY_NAME, setting
+from recovery.cli.output import tell
+from recovery.cli.report import cell, grid_of, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
 from recovery.linux.privileges import parse_steps, refusing
@@ -46,12 +47,12 @@ def images_list() -> int:
 
 
 @images.command("build")
-@click.argument("versions", nargs=-1, envvar=PREFIX + "VERSION")
-@click.option("--mysqld", metavar="PATH", envvar=PREFIX + "MYSQLD", help="A server of your own.")
-@click.option("--archive", metavar="URL", envvar=PREFIX + "ARCHIVE", help="A mirror of the vendor's archive.")
-@click.option("--registry", metavar="HOST", envvar=PREFIX + "REGISTRY", help="A mirror of the registry.")
-@click.option("--offline", is_flag=True, envvar=PREFIX + "OFFLINE", help="Fetch nothing.")
-@NO_ROOT_STEPS
+@click.argument("versions", nargs=-1, envvar=BY_NAME["version"].variable)
+@setting("mysqld")
+@setting("archive")
+@setting("registry")
+@setting("offline")
+@setting("no_root_steps")
 def images_build(
     versions: tuple[str, ...],
     mysqld: str | None,

@@ -16,28 +16,13 @@ from typing import Any, NoReturn
 import click
 
 import recovery
-from recovery.cli import measure, report
-from recovery.cli.analyze import analyze
-from recovery.cli.bundle import bundle
-from recovery.cli.compare import compare_command
-from recovery.cli.doctor import doctor
-from recovery.cli.images import images
-from recovery.cli.measure import run_command
-from recovery.cli.options import (
-    CONFIG,
-    FROM_ENVIRONMENT,
-    PREFIX,
-    load_config,
-    refuse_empty_and_unknown,
-    refuse_empty_words,
-)
-from recovery.cli.report import tell
-from recovery.cli.status import status
-from recovery.cli.suite import experiments
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.cli.commands import MEASURING, Commands
+from recovery.cli.options import FROM_ENVIRONMENT, PREFIX
+from recovery.cli.output import tell
+from recovery.cli.settings import CONFIG, load_config, refuse_empty_and_unknown, refuse_empty_words
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, harmless
 from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refusing
 from recovery.linux.signals import change_nothing_any_more, count_continuing, end_like_an_interrupt
-from recovery.report.format import printable
 
 # Is somebody's name or password in an address? It would be in every report, and in a lock that all users read.
 
@@ -76,25 +61,10 @@ _MOST_LETTERS = 2000
 """Of a line of an error."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(recovery.__version__, prog_name="recovery")
 def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
-
-
-for command in (
-    *measure.commands(),
-    experiments,
-    run_command,
-    status,
-    *report.COMMANDS,
-    doctor,
-    bundle,
-    compare_command,
-    analyze,
-    images,
-):
-    cli.add_command(command)
 
 
 def main() -> NoReturn:
@@ -131,16 +101,21 @@ def run(arguments: list[str]) -> int:
         config = load_config()
         refuse_credentials(os.environ, arguments, config)
         _tell_caller_of_make(arguments)
-        with refusing(_refused_anyway(arguments, config)):
-            result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=_defaults(config))
+        command = _named(arguments)
+        with refusing(_refused_anyway(command, config)):
+            defaults = _defaults(command, config)
+            result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=defaults)
         return result if isinstance(result, int) else 0
     except (RecoveryError, click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
         return _explain(error)
 
 
-def _refused_anyway(arguments: list[str], config: Mapping[str, Any]) -> Steps:
-    """What environment or file say holds for commands that have no such option, too."""
-    command = cli.commands.get(arguments[0]) if arguments else None
+def _named(arguments: list[str]) -> click.Command | None:
+    return cli.get_command(click.Context(cli), arguments[0]) if arguments else None
+
+
+def _refused_anyway(command: click.Command | None, config: Mapping[str, Any]) -> Steps:
+    """Returns the steps that environment or file refuse where the command has no such option itself."""
     if command is not None and any(one.name == "no_root_steps" for one in command.params):
         return NO_STEPS
     return parse_steps(os.environ.get(f"{PREFIX}NO_ROOT_STEPS") or config.get("no_root_steps"))
@@ -175,13 +150,9 @@ def _reader_has_gone() -> int:
     return 0
 
 
-def measuring_commands() -> tuple[str, ...]:
-    return tuple(command.name for command in (*measure.commands(), experiments) if command.name)
-
-
 def _tell_caller_of_make(arguments: list[str]) -> None:
     """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
-    if "MAKELEVEL" in os.environ and arguments and arguments[0] not in measuring_commands():
+    if "MAKELEVEL" in os.environ and arguments and arguments[0] not in MEASURING:
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
         tell("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
 
@@ -190,16 +161,15 @@ def _is_setting(name: str) -> bool:
     return name.startswith(PREFIX) and name.removeprefix(PREFIX) in FROM_ENVIRONMENT
 
 
-def _defaults(config: dict[str, Any]) -> dict[str, object]:
-    """Every command, and every command of a group, takes of the file what it has an option for."""
-    return {
-        name: config | (dict.fromkeys(command.commands, config) if isinstance(command, click.Group) else {})
-        for name, command in cli.commands.items()
-    }
+def _defaults(command: click.Command | None, config: dict[str, Any]) -> dict[str, object]:
+    """Returns the values of recovery.toml as click takes them: for the command, and for each command of a group."""
+    if command is None:
+        return {}
+    return {str(command.name): config | dict.fromkeys(getattr(command, "commands", ()), config)}
 
 
 def _line(text: str) -> str:
-    text = printable(text)
+    text = harmless(" ".join(text.split()))
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import os
+import re
 import shlex
 import sys
 import time
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,18 @@ from rich.console import Console
 from recovery.analysis.compare import not_compared, not_measured, slower_than_baseline
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, known_version, known_wanted, offers, resolve
-from recovery.cli.options import (
-    FOLDER,
-    PREFIX,
-    Decorator,
-    measuring_options,
-    refuse_foreign,
-    repeat_command,
-    with_defaults,
-    working_options,
-)
+from recovery.cli.commands import MeasuringCommand
+from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_foreign, repeat_command, setting
+from recovery.cli.output import tell
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, Screen, SessionNarrator
-from recovery.cli.report import cell, tell
+from recovery.cli.report import cell
 from recovery.errors import HostUnfitError, RecoveryError, TooSlowError, UsageError
-from recovery.experiments import SCENARIOS, find_scenario
-from recovery.experiments.experiment import Scenario
+from recovery.experiments import find_scenario
+from recovery.experiments.experiment import Asked, Scenario
 from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import needed, words
-from recovery.linux.files import DEFAULT_RESULTS, expanded, mark
+from recovery.linux.files import expanded, mark
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refusing
 from recovery.linux.storage import free
@@ -163,43 +156,35 @@ def _whereabouts(version: Version, *, in_images: bool) -> str:
     return "in the cache" if str(version) in cached else "to be fetched"
 
 
-def commands() -> tuple[click.Command, ...]:
-    return tuple(_command(scenario) for scenario in SCENARIOS)
+_DEFAULT = re.compile(r" \[default: [^]]*\]$")
+_COMPARED = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
 
 
-def _command(scenario: Scenario) -> click.Command:
-    works = scenario.experiment is not None
-    short = scenario.title if works else f"{scenario.title}, {_caches(scenario)}"
-
-    @click.command(scenario.name, help=_help(scenario), short_help=f"{short}.")
-    @(working_options(scenario) if works else _of_starts(scenario))
-    @click.pass_context
-    def command(context: click.Context, /, **given: Any) -> int:
-        refuse_foreign(os.environ, context.command)
-        return measure(scenario.name, given)
-
-    return _PREDICT(command) if scenario is SCALE else command
-
-
-_PREDICT = click.option("--predict", metavar="N", help="And how long would a start take with N tables?")
-
-
-def _of_starts(scenario: Scenario) -> Decorator:
-    if scenario is not SCALE:
-        return measuring_options
-    return lambda command: with_defaults(measuring_options(command), {"tables": " ".join(DEFAULT_POINTS)})
-
-
-def _caches(scenario: Scenario) -> str:
-    return " and ".join(cache.value for cache in scenario.caches)
-
-
-def _help(scenario: Scenario) -> str:
-    how = "" if scenario.experiment else f"Measured with {_caches(scenario)} cache. "
+def help_of(scenario: Scenario) -> str:
+    how = "" if scenario.experiment else f"Measured with {' and '.join(scenario.caches)} cache. "
     return f"{scenario.question}\n\n{how}Results go to --results, one folder each."
 
 
-def measure(scenario: str, given: dict[str, Any]) -> int:
+def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
+    """Returns the help of an option with the default that this experiment has."""
+    experiment = scenario.experiment
+    usual: Mapping[str, object]
+    if experiment is None:
+        usual = {"tables": " ".join(DEFAULT_POINTS)} if scenario is SCALE else {}
+    else:
+        schema = experiment.schema
+        usual = {
+            "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": experiment.runs,
+            "seconds": experiment.seconds, "warmup": Asked.warmup_s, **experiment.usual,
+        }  # fmt: skip
+        if experiment.template is not None:  # the tables of a load are of one schema and one layout
+            text = {"tables": "Tables, all in one schema.", "variants": _COMPARED}.get(name, text)
+    return f"{_DEFAULT.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
+
+
+def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
+    refuse_foreign(os.environ, command)
+    scenario = str(command.name)
     dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
     request = make_request(scenario, given)
     check_json(json_to)
@@ -270,9 +255,9 @@ def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], N
 
 
 def _further(folder: Path) -> str:
-    results = folder.parent
-    options = [("--resume", True), ("--results", results if results != DEFAULT_RESULTS.absolute() else None)]
-    return f"`{repeat_command('run', options)} {shlex.quote(folder.name)}` goes on with the runs that are missing"
+    results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
+    command = repeat_command("run --resume", results, (BY_NAME["results"],))
+    return f"`{command} {shlex.quote(folder.name)}` goes on with the runs that are missing"
 
 
 def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
@@ -323,7 +308,8 @@ _BESIDE = ("dry_run", "json_to", "quiet")
 
 def request_of(name: str, words: Sequence[str]) -> Request:
     """Of a command that measures, with these words behind it."""
-    given: dict[str, Any] = dict(_commands()[name].make_context(name, list(words)).params)
+    command = MeasuringCommand(name, environment=False)  # what the environment says is not for this session
+    given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     for beside in _BESIDE:
         given.pop(beside, None)
     return make_request(name, given)
@@ -345,32 +331,15 @@ def request_again(left: Left) -> Request:
     return replace(asked, results=left.folder.parent, command=planned.command)
 
 
-@cache
-def _commands() -> Mapping[str, click.Command]:
-    """Those that measure: what the environment says is for the command that was called."""
-    found = {}
-    for command in commands():
-        deaf = []
-        for parameter in command.params:
-            own = copy.copy(parameter)
-            own.envvar = None
-            deaf.append(own)
-        found[str(command.name)] = click.Command(command.name, params=deaf, add_help_option=False)
-    return found
-
-
 # `recovery run --resume`: goes on with a session that ended early, with the runs that it lacks.
 
 
 @click.command("run", short_help="Go on with a session that ended early.")
 @click.option("--resume", "resumed", is_flag=True, help="Which it does: without it nothing is begun.")
 @click.argument("session", required=False)
-@click.option(
-    "--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True,
-    help="Where sessions are stored.",
-)  # fmt: skip
-@click.option("--quiet", is_flag=True, envvar=PREFIX + "QUIET", help="Nothing on standard error but errors.")
-@click.option("--json", "json_to", metavar="FILE", help="Write report.json there as well; - is standard output.")
+@setting("results")
+@setting("quiet")
+@setting("json")
 def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
     """Go on with a session whose tool was killed or interrupted, or that had to end: SESSION (a name in --results, or a
     folder), or the newest of them.

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ from typing import Any
 from recovery.analysis.statistics import LEAST_RUNS
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import known_wanted
-from recovery.cli.options import read_queries, repeat_command, repeated_work
+from recovery.cli.options import AUTO, DEFAULT_RESULTS, options_of, repeat_command
 from recovery.errors import RecoveryError, UsageError
-from recovery.experiments import find_scenario
+from recovery.experiments import EXPERIMENTS, find_scenario
 from recovery.experiments.experiment import Asked, Experiment, Host, Scenario
 from recovery.experiments.scale import SCALE
 from recovery.experiments.table_cache import INSTANCES
 from recovery.linux import procfs
-from recovery.linux.cgroups import decimal, parse_limits, repeated
-from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded, template_dir, why_not_trusted
+from recovery.linux.cgroups import compact, parse_limits
+from recovery.linux.files import default_data_dir, expanded, read_limited, template_dir, why_not_trusted
 from recovery.linux.loop_device import no_disk, no_power_cut
-from recovery.linux.privileges import asked_steps, refusing, repeated_steps
+from recovery.linux.privileges import asked_steps, parse_steps, refusing, steps_text
 from recovery.linux.procfs import memory_bytes
 from recovery.model import Cache, Layout, Limits, Schema, Work, starts
 from recovery.mysqld.options import DIVIDED, check_user_settings, instances_of, shaping
@@ -53,10 +53,57 @@ from recovery.session.request import (
     refuse_clashes,
     refuse_size_of_files,
     split_versions,
-    variant_text,
 )
+from recovery.workload.schema import split as split_statements
 
 # What is a server asked to do? The options of an experiment, checked, and the work that comes of them.
+
+_NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
+_MOST_QUERY_BYTES = 1_000_000
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+
+
+def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each statement under the name in the comment right above it, or under its number. `taken` are the names of what
+    is asked anyway: two of one name would be told as one."""
+    text = _text(path)
+    found = list(split_statements([text]))
+    if not found:
+        raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
+    lines = dict.fromkeys((name.casefold() for name in taken), 0)
+    at = 0
+    for number, statement in enumerate(found, 1):
+        here = text.index(statement, at)
+        named = list(_NAME.finditer(text, at, here))
+        name = named[-1][1] if named else f"query-{number}"
+        line = 1 + text.count("\n", 0, named[-1].start() if named else here)
+        if not _PLAIN.fullmatch(name):
+            raise UsageError(
+                f"{path}, line {line}: '{name}' is no name of a question",
+                "use letters, digits, dots and dashes, 31 at most",
+            )
+        if (before := lines.setdefault(name.casefold(), line)) != line:
+            what = f"line {before} has one of this name" if before else "the experiment has one of this name itself"
+            raise UsageError(f"{path}, line {line}: '{name}' is the name of two questions: {what}", "call it otherwise")
+        at = here + len(statement)
+        yield name, statement
+
+
+def _text(path: Path) -> str:
+    try:
+        text = read_limited(path, _MOST_QUERY_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"QUERIES: {path} is not UTF-8 text", "save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"QUERIES: {path} cannot be read: {error.strerror}", "check the path") from error
+    if "\0" in text:
+        raise UsageError(f"QUERIES: {path} is no text", "give a file of SQL statements")
+    return text
+
+
+# Settings of the tool itself, which are no options of a command.
+_OWN = ("CACHE", "CONFIG", "HOST_LOCK")
+
 
 _MOST_SECONDS = 86_400
 _MOST_THREADS = 10_000
@@ -398,7 +445,7 @@ def _engine(given: Given) -> str:
         raise UsageError(
             "REGISTRY does not hold for IMAGE", "write it into the image's name: localhost:5000/my/server:1"
         )
-    return given["engine"] or "auto"
+    return given["engine"] or AUTO
 
 
 def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
@@ -446,49 +493,29 @@ def _place(place: str | None) -> str | None:
     return place if place is None or "://" in place else str(_path(Path(place)))
 
 
-def _usual_schemas(request: Request) -> int:
-    experiment = find_scenario(request.scenario).experiment
-    return experiment.schema.databases if experiment else 1
-
-
 def _repeat(request: Request, given: Given) -> str:
-    schema = request.schema
-    ours = request.work is not None
-    options: list[tuple[str, object]] = [
-        ("--version", " ".join(request.versions) or None),
-        ("--tables", " ".join(map(str, request.points)) or schema.tables),
-        ("--schemas", schema.databases if max(schema.databases, _usual_schemas(request)) > 1 else None),
-        ("--layout", schema.layout.value if schema.layout is not Layout.FILES else None),
-        ("--columns", schema.columns or None if not ours else None),
-        ("--rows", schema.rows or None),
-        ("--database", schema.database if schema.database != "discovery" and not ours else None),
-        ("--runs", request.runs),
-        ("--results", request.results if request.results != _path(DEFAULT_RESULTS) else None),
-        ("--data", request.data if request.data != default_data_dir() else None),
-        ("--mysqld", request.mysqld),
-        ("--archive", request.archive),
-        ("--engine", request.engine if request.engine != "auto" else None),
-        ("--image", request.image),
-        ("--registry", request.registry),
-        ("--template", None if ours else schema.template),
-        ("--insert-template", request.insert_template),
-        *(("--set", f"{name}={value}" if value else name) for name, value in request.settings),
-        *(("--variant", variant_text(variant)) for variant in request.variants),
-        ("--predict", request.predict),
-        *repeated(request.limits),
-        *(repeated_work(request.scenario, given) if ours else ()),
-        ("--inserts", str(request.inserts) if request.inserts != DEFAULT_INSERTS and not ours else None),
-        ("--as-published", request.as_published),
-        ("--trace", request.trace),
-        ("--stacks", None if ours else request.stacks),
-        ("--floor", request.floor),
-        ("--baseline", request.baseline),
-        ("--fail-over", None if request.fail_over is None else f"{100 * request.fail_over:.12g}%"),
-        *repeated_steps(request.refused),
-        ("--keep", request.keep),
-        ("--offline", request.offline),
-        ("--no-probe", not request.probe),
-        ("--note", request.note),
-        ("--stall", decimal(request.stall_s) if request.stall_s != Request.stall_s else None),
-    ]
-    return repeat_command(request.scenario, options)
+    """Returns the command that asks for the same: what was given, and what a default could change."""
+    schema, limits = request.schema, request.limits
+    shown = {
+        **given,
+        "versions": " ".join(request.versions) or None,
+        "tables": " ".join(map(str, request.points)) or schema.tables,
+        "schemas": schema.databases if given.get("schemas") or schema.databases > 1 else None,
+        "rows": schema.rows or None,
+        "runs": request.runs,
+        "results": request.results if request.results != _path(DEFAULT_RESULTS) else None,
+        "data": request.data if request.data != default_data_dir() else None,
+        "no_root_steps": steps_text(parse_steps(given["no_root_steps"])),
+        "engine": request.engine if request.engine != AUTO else None,
+        "memory": limits.memory_bytes and compact(limits.memory_bytes),
+        "read_bps": limits.read_bps and compact(limits.read_bps),
+        "mysqld": request.mysqld,
+        "template": schema.template if request.work is None else None,
+        "insert_template": request.insert_template,
+        "notes": request.note,
+    }
+    options = (one for one in options_of(EXPERIMENTS[request.scenario].options) if one.name not in _NOT_REPEATED)
+    return repeat_command(request.scenario, shown, options)
+
+
+_NOT_REPEATED = ("quiet", "dry_run", "json")

@@ -13,27 +13,21 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, offers
-from recovery.cli.options import FOLDER, PREFIX
+from recovery.cli.options import setting
+from recovery.cli.output import tell
 from recovery.cli.parse import asked_schema
 from recovery.errors import RecoveryError, UsageError, harmless
-from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded
-from recovery.model import Layout
+from recovery.linux.files import default_data_dir, expanded
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.exports import FORMATS, rendered, schema_text
 from recovery.report.html.page import PAGE
 from recovery.report.stored_session import find, load
 from recovery.report.write import write_reports
-from recovery.session.request import DEFAULT_TABLES
 from recovery.session.store import SessionStore
 from recovery.workload.schema import check_template, render
 
 # How do the commands that look lay out what they have found?
-
-
-def tell(line: str, *, err: bool = False) -> None:
-    """Prints a line without its control characters."""
-    click.echo(harmless(line), err=err)
 
 
 def cell(text: str) -> Text:
@@ -57,10 +51,6 @@ def size_text(count: int | None) -> str:
     return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
-DATA = click.option("--data", type=FOLDER, envvar=PREFIX + "DATA", help="The folder of the data directories.")
-RESULTS = click.option("--results", type=FOLDER, envvar=PREFIX + "RESULTS", default=DEFAULT_RESULTS, show_default=True)
-
-
 @click.command()
 def versions() -> int:
     """Which servers can be had, from where, and which are in the cache."""
@@ -80,7 +70,7 @@ def versions() -> int:
 
 
 @click.group(invoke_without_command=True)
-@DATA
+@setting("data", "The folder of the data directories.")
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
     """The data directories that are kept for the next run, with their sizes."""
@@ -112,7 +102,7 @@ def datadirs_list(directories: DataDirs) -> int:
 @datadirs.command("remove")
 @click.argument("keys", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
-@DATA
+@setting("data", "The folder of the data directories.")
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
@@ -132,7 +122,7 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 
 @click.command()
 @click.argument("session", required=False)
-@RESULTS
+@setting("results")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
 @click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
 @click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
@@ -173,13 +163,13 @@ def _write_anew(folder: Path) -> None:
 
 
 @click.command()
-@click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", default=str(DEFAULT_TABLES), show_default=True)
-@click.option("--schemas", metavar="N", envvar=PREFIX + "SCHEMAS", default="1", show_default=True)
-@click.option("--layout", metavar="NAME", envvar=PREFIX + "LAYOUT", default=Layout.FILES.value, show_default=True)
-@click.option("--columns", metavar="N", envvar=PREFIX + "COLUMNS", default="0", show_default=True)
-@click.option("--rows", metavar="N", envvar=PREFIX + "ROWS", default="0", show_default=True)
-@click.option("--database", envvar=PREFIX + "DATABASE", default="discovery", show_default=True)
-@click.option("--template", type=click.Path(path_type=Path), envvar=PREFIX + "TEMPLATE")
+@setting("tables")
+@setting("schemas")
+@setting("layout")
+@setting("columns")
+@setting("rows")
+@setting("database")
+@setting("template")
 def schema(**given: Any) -> int:
     """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
     asked = asked_schema(given)
@@ -199,6 +189,3 @@ def completion(context: click.Context, shell: str) -> int:
         raise RecoveryError(f"no completion for {shell}", "use bash, zsh or fish")
     sys.stdout.write(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source() + "\n")
     return 0
-
-
-COMMANDS: tuple[click.Command, ...] = (versions, datadirs, report, schema, completion)

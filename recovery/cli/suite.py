@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from recovery.cli.options import CONFIG, FOLDER, OPTIONS, PREFIX, parameters_of, refuse_foreign, repeat_command
-from recovery.cli.report import cell, tell
+from recovery.cli.options import (
+    BY_NAME,
+    DEFAULT_RESULTS,
+    PREFIX,
+    SETTINGS,
+    Kind,
+    Option,
+    click_option,
+    refuse_foreign,
+    repeat_command,
+)
+from recovery.cli.output import tell
+from recovery.cli.report import cell
+from recovery.cli.settings import CONFIG
 from recovery.cli.suite_budget import Caps, span_text
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import SUITE_PAGE, chapters, pages, read, write
@@ -28,48 +42,38 @@ from recovery.cli.suite_run import (
 )
 from recovery.errors import UsageError
 from recovery.linux.cgroups import parse_limits
-from recovery.linux.files import DEFAULT_RESULTS, expanded
+from recovery.linux.files import expanded
 from recovery.linux.privileges import asked_steps, refusing
 from recovery.report.console import Page, print_tables
 from recovery.session.request import MOST_RUNS, MOST_TABLES, positive
 
 DEFAULT_BUDGET = "30m"
-_IN_THE_FILE = {"variants": "variant", "options": "option", "parts": "question"}
-"""What is called otherwise there."""
 _MOST_SECONDS = 86_400
-_PASSED_ON = (
-    "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_root_steps", "no_probe",
-    "notes", "keep", "stall_s", "settings", "read_iops", "read_bps", "memory", "cpus",
+_PASSED_ON = tuple(
+    BY_NAME[name]
+    for name in (
+        "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_root_steps", "no_probe",
+        "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus",
+    )
 )  # fmt: skip
 """Options that mean here what they mean to every session."""
-_SHARED = tuple(
-    option
-    for option, known in zip(OPTIONS, parameters_of(OPTIONS), strict=True)
-    if known.name in (*_PASSED_ON, "versions", "quiet")
-)
 _OWN = (
-    click.option(
-        "--budget", metavar="TIME", envvar=PREFIX + "BUDGET", default=DEFAULT_BUDGET, show_default=True,
-        help="For all of them, servers' downloads not counted: 30m, 2h, 1h30m; 90 is 90 minutes.",
-    ),
-    click.option("--only", metavar="NAME...", help="Some of them, by the names of their commands."),
-    click.option("--tables", metavar="N", envvar=PREFIX + "TABLES", help="At most so many, where they are many."),
-    click.option("--seconds", metavar="N", envvar=PREFIX + "SECONDS", help="At most so many of each load."),
-    click.option("--runs", metavar="N", envvar=PREFIX + "RUNS", help="At most so many of each."),
-    click.option("--smallest", is_flag=True, help="Each at its smallest scale: does all of it go on this host?"),
-    click.option("--dry-run", is_flag=True, help="Tell the plan: each command, and how long it may take."),
-    click.option("--report", "again", type=FOLDER, metavar="FOLDER", help="Make a folder's reports again instead."),
-)  # fmt: skip
+    replace(BY_NAME["budget"], help=f"{BY_NAME['budget'].help} [default: {DEFAULT_BUDGET}]"),
+    BY_NAME["version"],
+    Option("only", "Only these experiments, by the names of their commands.", "NAME...", line_only=True),
+    replace(BY_NAME["tables"], help="At most so many, where they are many."),
+    replace(BY_NAME["seconds"], help="At most so many of each load."),
+    replace(BY_NAME["runs"], help="At most so many of each."),
+    Option("smallest", "Each at its smallest scale: does all of it work on this host?", kind=Kind.FLAG, line_only=True),
+)
+_NOT_REPEATED = (
+    BY_NAME["dry_run"],
+    BY_NAME["quiet"],
+    Option("report", "Make a folder's reports again instead.", "FOLDER", Kind.PATH, parameter="again", line_only=True),
+)
 
 
-def _with_options(command: Any) -> Any:
-    for option in reversed((*_OWN, *_SHARED)):
-        command = option(command)
-    return command
-
-
-@click.command("experiments", short_help="All five published experiments in a given time, in one report.")
-@_with_options
+@click.command("experiments", params=[click_option(one) for one in (*_OWN, *_PASSED_ON, *_NOT_REPEATED)])
 @click.pass_context
 def experiments(context: click.Context, /, **given: Any) -> int:
     """What was published of MySQL's crash recovery, dictionary, table cache and InnoDB, and does it show on this host?
@@ -111,7 +115,7 @@ def _refuse_foreign_file(context: click.Context) -> None:
     known = {parameter.name for parameter in context.command.params}
     for name in context.default_map or {}:
         if name not in known:
-            called = _IN_THE_FILE.get(name, name)
+            called = next((one.name for one in SETTINGS if one.key == name), name)
             raise UsageError(
                 f"'{called}' of {CONFIG} says nothing to {context.command.name}",
                 f"remove it there, or name another file in {PREFIX}CONFIG",
@@ -124,7 +128,7 @@ def _asked(given: dict[str, Any]) -> Asked:
         if name not in publication_names():
             raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(publication_names())}")
     return Asked(
-        budget_s=parse_budget(given["budget"]),
+        budget_s=parse_budget(given["budget"] or DEFAULT_BUDGET),
         versions=asked_versions(given["versions"]),
         names=tuple(name for name in publication_names() if name in wished or not wished),
         caps=Caps(
@@ -133,7 +137,7 @@ def _asked(given: dict[str, Any]) -> Asked:
             _cap("RUNS", given["runs"], MOST_RUNS),
             given["smallest"],
         ),
-        shared=tuple(_shared(given)),
+        shared=tuple(shlex.split(repeat_command("", given, _PASSED_ON))[2:]),
         data=given["data"] and expanded(given["data"]).absolute(),
         limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
@@ -143,38 +147,18 @@ def _cap(name: str, text: str | None, most: int) -> int | None:
     return None if text is None else positive(name, text, most)
 
 
-def _shared(given: dict[str, Any]) -> Iterator[str]:
-    """As words of a command line, whatever layer they came from."""
-    for parameter in parameters_of(_SHARED):
-        value = given[str(parameter.name)]
-        if parameter.name not in _PASSED_ON or value in (None, False, ()):
-            continue
-        for one in value if isinstance(value, tuple) else (value,):
-            yield from [parameter.opts[0]] if one is True else [parameter.opts[0], str(one)]
-
-
 def _repeat(asked: Asked, given: dict[str, Any]) -> str:
-    options = [
-        ("--budget", given["budget"]),
-        ("--version", " ".join(asked.versions)),
-        ("--only", given["only"]),
-        ("--tables", asked.caps.tables),
-        ("--seconds", asked.caps.seconds),
-        ("--runs", asked.caps.runs),
-        ("--smallest", asked.caps.smallest),
-        *((parameter.opts[0], one) for parameter, one in _changed(given)),
-    ]
-    return repeat_command("experiments", options)
-
-
-def _changed(given: dict[str, Any]) -> Iterator[tuple[click.Parameter, object]]:
-    """Of the shared ones, those that are not as they are anyway."""
-    for parameter in parameters_of(_SHARED):
-        value = given[str(parameter.name)]
-        if parameter.name not in _PASSED_ON or value == parameter.default or value == DEFAULT_RESULTS:
-            continue
-        for one in value if isinstance(value, tuple) else (value,):
-            yield parameter, expanded(one).absolute() if isinstance(one, Path) else one
+    shown = given | {
+        "budget": given["budget"] or DEFAULT_BUDGET,
+        "versions": " ".join(asked.versions),
+        "tables": asked.caps.tables,
+        "seconds": asked.caps.seconds,
+        "runs": asked.caps.runs,
+    }
+    for name in ("data", "results"):
+        if given[name] not in (None, DEFAULT_RESULTS):
+            shown[name] = expanded(given[name]).absolute()
+    return repeat_command("experiments", shown, (*_OWN, *_PASSED_ON))
 
 
 def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:

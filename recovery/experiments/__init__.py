@@ -1,38 +1,64 @@
-"""Which questions can be asked? One file each; this is the list."""
+"""The experiments: one file each, and one line each in this list. A file is imported when its experiment is used."""
 
 from __future__ import annotations
 
-from recovery.errors import UsageError
-from recovery.experiments import (
-    clean_start,
-    crash_matrix,
-    crash_recovery,
-    damage,
-    interference,
-    metadata,
-    scale,
-    table_cache,
-    write_scaling,
-)
-from recovery.experiments.experiment import Scenario
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-SCENARIOS: tuple[Scenario, ...] = (
-    crash_recovery.COLD,
-    crash_recovery.WARM,
-    crash_recovery.BOTH,
-    clean_start.CLEAN_START,
-    scale.SCALE,
-    metadata.METADATA,
-    interference.INTERFERENCE,
-    table_cache.TABLE_CACHE,
-    write_scaling.WRITE_SCALING,
-    crash_matrix.CRASH_MATRIX,
-    damage.DAMAGE,
-)
+from recovery.errors import UsageError
+
+if TYPE_CHECKING:
+    from recovery.experiments.experiment import Scenario
+
+_STARTS = (
+    "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published", "trace",
+    "stacks", "floor", "fail_over",
+)  # fmt: skip
+_LOADS = ("seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option")
+_EXTRAS = ("profile", "waits")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An experiment as the command line knows it before its file is imported."""
+
+    where: str
+    """Module and name."""
+    help: str
+    options: tuple[str, ...]
+    """In addition to those that all measuring commands have."""
+
+
+EXPERIMENTS = {
+    "cold-recovery": Listed("crash_recovery:COLD", "Startup after SIGKILL, cold.", _STARTS),
+    "warm-recovery": Listed("crash_recovery:WARM", "Startup after SIGKILL, warm.", _STARTS),
+    "crash-recovery": Listed("crash_recovery:BOTH", "Startup after SIGKILL, cold and warm.", _STARTS),
+    "clean-start": Listed("clean_start:CLEAN_START", "Clean start, cold and warm.", _STARTS),
+    "scale": Listed("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_STARTS, "predict")),
+    "metadata": Listed(
+        "metadata:METADATA", "information_schema and dumps.", ("schemas", "queries", "published_build", *_EXTRAS)
+    ),
+    "interference": Listed(
+        "interference:INTERFERENCE", "A load during questions to information_schema.",
+        (*_LOADS, "queries", "pollers", "every", *_EXTRAS),
+    ),
+    "table-cache": Listed(
+        "table_cache:TABLE_CACHE", "sysbench against instances of the table cache.", (*_LOADS, *_EXTRAS)
+    ),
+    "write-scaling": Listed("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
+    "crash-matrix": Listed(
+        "crash_matrix:CRASH_MATRIX", "What comes back after a crash.",
+        ("schemas", "option", "question", "seed", "only", "depth"),
+    ),
+    "damage": Listed("damage:DAMAGE", "Damaged files after a SIGKILL.", ("schemas", "question", "seed", "only")),
+}  # fmt: skip
 
 
 def find_scenario(name: str) -> Scenario:
-    for scenario in SCENARIOS:
-        if scenario.name == name:
-            return scenario
-    raise UsageError(f"there is no scenario '{name}'", "there are: " + ", ".join(known.name for known in SCENARIOS))
+    """Imports and returns the experiment of this name."""
+    if name not in EXPERIMENTS:
+        raise UsageError(f"there is no scenario '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
+    module, _, attribute = EXPERIMENTS[name].where.partition(":")
+    found: Scenario = getattr(import_module(f"{__name__}.{module}"), attribute)
+    return found

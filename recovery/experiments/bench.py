@@ -1,4 +1,7 @@
-"""What may a scenario do to the world? Start, stop and kill one server over one data directory, and set its cache."""
+"""The bench: what a scenario can do with one server and its data directory.
+
+It starts, stops and kills the server, sets the state of the page cache, writes and counts rows, and describes the
+server for the report. It also measures the storage floor over the server's files."""
 
 from __future__ import annotations
 
@@ -30,12 +33,10 @@ from recovery.mysqld.server import Beside, Server, left_alone
 from recovery.profiling.profile import Sampling
 from recovery.workload.inserts import InsertsFailedError, beat, count_rows, fire, tables_of
 
-# Under which conditions does every trial of a session run, and what should its server hold?
-
 
 @dataclass(frozen=True)
 class Contents:
-    """What the server should hold and does hold."""
+    """Numbers of tables and rows that the server should have after a start, and that it has."""
 
     tables_expected: int
     tables_found: int
@@ -46,27 +47,27 @@ class Contents:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the user asked of every trial of a session."""
+    """Conditions that hold for every trial of a session."""
 
     statements: tuple[str, ...]
-    """The insert script, rendered."""
+    """Statements of the rendered insert script."""
     as_published: bool = False
-    """Leave in the cache what the insert script warmed, as the published experiment did."""
+    """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
     dropper: Dropper | None = None
-    """Who drops the whole host's caches; with nobody, files are evicted one by one."""
+    """Drops the caches of the whole host; with None, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
-    """Options of the timed start alone: under them a server takes no inserts, so the others go without."""
+    """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
     trace: bool = False
-    """Find out which tables' files each timed start opens."""
+    """Whether to record which table files each timed start opens."""
     samplers: tuple[str, ...] = ()
-    """Programs that can take stacks, best first."""
+    """Programs that can take stack traces, best first."""
     programs: Mapping[str, Tool] = field(default_factory=dict)
-    """That put a server to work, by name."""
+    """Client programs such as sysbench, by name."""
     session: str = ""
-    """When it began: it is in the names of the data directories that are kept of failed starts."""
+    """Start time of the session, used in the names of data directories that are kept after failed starts."""
 
 
-# What does the server say of itself? The values in effect, which need not be those that were asked for.
+# --- Description of the server
 
 EFFECTIVE = (
     "version",
@@ -93,17 +94,19 @@ EFFECTIVE = (
     "table_open_cache",
     "table_open_cache_instances",
 )
+"""Variables with values that are read from the running server: they may differ from the requested ones."""
 
 
 def of_build(build: Build) -> dict[str, str]:
-    """What is known before it is started."""
+    """Returns what is known of a server before it is started."""
     warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
     image = {"image": build.image} if build.image else {}
     return {"source": build.source, "sha256": build.fingerprint, **image, **_lies_on(build), **warnings}
 
 
 def _lies_on(build: Build) -> dict[str, str]:
-    """Of a server of this host: a start reads its program, too, and that from another disk than the data, maybe."""
+    """Returns the device of a local server's program: a start also reads the program, possibly from another disk than
+    the data."""
     device = device_of(build.basedir) if build.image is None else None
     told = device and (device.device or device.filesystem)
     return {"program_device": told} if told else {}
@@ -112,7 +115,8 @@ def _lies_on(build: Build) -> dict[str, str]:
 def of_tables(
     schema: Schema, *, files: int | None, size_bytes: int | None, build_s: float | None = None
 ) -> dict[str, str]:
-    """How many of them lie how, how large the data directory is, and how long its statements took."""
+    """Returns the number, layout and size of the tables, and how long their build took, without values that are
+    unknown."""
     found = {
         "tables": schema.total_tables,
         "schemas": schema.databases,
@@ -126,8 +130,10 @@ def of_tables(
 
 
 def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
-    """The options of the timed start, with those that are `given` for it beside the server's own, and under `@name`
-    each value in effect: an option that a server ignores is seen by it."""
+    """Returns the options of the timed start and, under `@name`, each value in effect.
+
+    The options are the server's own and those `given` for this start. The values in effect show which options a server
+    ignores."""
     build = server.build
     options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, given)
     told = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
@@ -137,7 +143,7 @@ def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> None:
-    """A variant whose options come out as those of one described before it has been measured already."""
+    """Raises TrialVoidError if the values in effect equal those of an earlier variant: it has been measured already."""
     mine = described[label]
     for other, known in described.items():
         if other == label:
@@ -150,18 +156,20 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
             )
 
 
-# Where do tables lie whose making is timed, and what of those that a run has left there because it was killed?
+# --- The schema of timed table creation, and its cleanup after a killed run
 
 SCRATCH = "published_build"
-"""A schema of their own."""
+"""Schema for the tables of a timed creation."""
 
 
 def left_behind(datadir: DataDir, schema: Schema) -> bool:
-    """Who is asked about all tables would count them, and a start open them."""
+    """Returns whether a killed run has left the scratch schema: statements about all tables would count its tables, and
+    a start would open them."""
     return SCRATCH not in schema.database_names and (datadir.mysql / SCRATCH).is_dir()
 
 
 def drop_left_behind(datadir: DataDir, connection: Connection[Cursor]) -> None:
+    """Drops the scratch schema; raises RecoveryError if the server cannot."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"drop schema if exists {SCRATCH}")
@@ -172,36 +180,38 @@ def drop_left_behind(datadir: DataDir, connection: Connection[Cursor]) -> None:
         ) from error
 
 
-# Which tables' files did a start touch, and which had to be? The answer to the documented claim, with both numbers.
+# --- Which table files a start opens, compared with those that were modified
 
 _COARSE_S = 1.0
-"""By how much a file's time may lie before the clock's."""
+"""A file's timestamp may be this much earlier than the clock."""
 
 
 class Tracer:
-    """Of one server over one data directory, from one end of it to what its next start made of that."""
+    """Compares the table files that a timed start opens with those modified since the last checkpoint before it.
+
+    One tracer follows one server over one data directory. It must be notified of every start and end of the server."""
 
     def __init__(self, data: Path, files: TableFiles) -> None:
         self._data = data
         self._files = files
         self._began_s = 0.0
         self._ended: tuple[int, float] | None = None
-        """The checkpoint that the last server left, and when that server had begun."""
+        """Checkpoint that the last server process left, and when that process was started."""
         self._before: tuple[int, float] | None = None
-        """The same of the one before the timed start."""
+        """The same for the process before the timed start."""
         self._opens: Opens | None = None
         self._resident_bytes: int | None = None
 
     def began(self) -> None:
-        """A server is about to start."""
+        """Records that the server is about to start."""
         self._began_s = time.time() - _COARSE_S
 
     def ended(self) -> None:
-        """It is gone, killed or not: what its next start has to recover lies behind the checkpoint."""
+        """Records the checkpoint of a server that has ended: its next start recovers what comes after it."""
         self._ended = checkpoint_lsn(self._data), self._began_s
 
     def traced(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
-        """The timed start, with all that it opens until its first answer."""
+        """Runs the timed start and records the files that it opens until its first answered query."""
         self._before = self._ended
         with OpenTrace(self._files) as trace:
             startup = start()
@@ -210,7 +220,10 @@ class Tracer:
         return startup
 
     def found(self) -> Touched:
-        """Once the server has shut down cleanly after the traced start: then all that it recovered is in the files."""
+        """Returns the counts of opened and modified files.
+
+        Call it after the clean shutdown that follows the traced start: only then the files contain all that was
+        recovered."""
         assert self._opens is not None, "nothing was traced"
         assert self._before is not None, "a server ended before the traced one began"
         checkpoint, began_s = self._before
@@ -229,11 +242,11 @@ class Tracer:
 
 TIMED_START = "timed start"
 _PLAIN = Variant("", Cache.COLD)
-"""Nothing but what holds for every trial."""
+"""A variant without settings of its own."""
 
 
 class Bench:
-    """One server and its data directory for the length of a session."""
+    """One server and its data directory during a session, with all operations that scenarios use."""
 
     def __init__(self, server: Server, datadir: DataDir, schema: Schema, *, conditions: Conditions) -> None:
         self.server = server
@@ -243,33 +256,33 @@ class Bench:
         self.files = table_files(datadir.mysql, schema)
         self._tracer = Tracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
-        """Fetched from storage by the last timed start, if nothing has touched the cache since."""
+        """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.tell: Callable[[str], None] = lambda _: None
-        """Hears of every step, in words, before it is taken."""
+        """Called with a description of every step before it is taken."""
         self.notes: list[str] = []
-        """What a reader must know of all the trials here."""
+        """Notes for the report about the trials on this bench."""
         self._variant = _PLAIN
         self._extra: Extra | None = None
         self.repeat = 1
-        """Of the variant: the same thing happens in its first trial, its second …"""
+        """Number of the run of this variant. It seeds random choices, so that they are the same in another session."""
         self._seen: Callable[[], Samples] | None = None
-        """What was seen of the last timed start, where it was one to be sampled."""
+        """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
-        """What the server said of itself, by variant: asked once, after the first timed start."""
+        """Server descriptions by the label of the variant, each asked for once."""
         self.cpus_shared = False
-        """Whether server and clients were to have CPUs of their own, and it was refused."""
+        """Whether server and clients share all CPUs because pinning the server was refused."""
         self.at_rest = datadir.state.status == "whole"
-        """Nothing has happened since a clean stop: the ledger and the files agree."""
+        """Whether the server was stopped cleanly and not started since: the ledger and the files agree."""
         self.came_back = True
-        """False where the server failed by itself at the timed start of this trial."""
+        """False if the server failed at the timed start of this trial, other than by a kill from outside."""
         self._untimed = 0
         self._acknowledged: dict[str, int] = {}
-        """Rows by table that are not in the ledger yet."""
+        """Acknowledged rows by table that are not yet in the ledger."""
 
     # -- the server
 
     def vary(self, variant: Variant, *, extra: Extra | None = None, repeat: int = 1) -> None:
-        """Its settings hold from the next start on; what is measured is looked into, or left alone."""
+        """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
         known = as_known(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
@@ -278,14 +291,14 @@ class Bench:
 
     @property
     def description(self) -> dict[str, str]:
-        """What is known of the server under the settings in force."""
+        """Description of the server, its tables and the current settings, for the report."""
         state = self.datadir.state
         lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
         return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of every start of this variant."""
+        """Options for every start of the current variant."""
         return lasting(dict(self._variant.settings))
 
     @property
@@ -293,7 +306,7 @@ class Bench:
         return dict(self.conditions.timed_settings) | timed_only(dict(self._variant.settings))
 
     def start(self, log_name: str | None = None) -> None:
-        """A start that is not measured: where it fails, what lies in the directory may be to blame."""
+        """Starts the server without measuring; an error suggests that the data directory may be damaged."""
         self._untimed += 1
         self.tell("starting the server")
         try:
@@ -306,6 +319,7 @@ class Bench:
             check_differs(self._variant.label, self._described)
 
     def timed_start(self, log_name: str) -> Startup:
+        """Starts the server with the settings of the timed start, and measures it."""
         sampling = self.sampling()
 
         def start() -> Startup:
@@ -326,11 +340,11 @@ class Bench:
         return startup
 
     def samples(self) -> Samples | None:
-        """Of the last timed start, while its server is still there; None where nobody looked."""
+        """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
         return None if self._seen is None else self._seen()
 
     def sampling(self) -> Sampling | None:
-        """Takes stacks, in a trial that is to be looked into."""
+        """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not Extra.STACKS:
             return None
         executable = self.server.build.mysqld.name
@@ -353,7 +367,7 @@ class Bench:
             self.notes.append(told)
 
     def touched(self) -> Touched | None:
-        """By the timed start before the last stop; None where starts are not traced."""
+        """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
         return None if self._tracer is None else self._tracer.found()
 
     def _ended(self) -> None:
@@ -371,37 +385,38 @@ class Bench:
         return self.server.start(log_name=log_name, settings=chosen, beside=beside)
 
     def clear_logs(self) -> None:
-        """Of what was tried before: each start has a log of its own."""
+        """Deletes the error logs of earlier trials; every start writes a separate log."""
         for old in self.server.logdir.glob("*.err"):
             old.unlink()
 
     # -- the cache
 
     def disturbed(self) -> None:
-        """Another server's files have been through the cache: what the last start here read says nothing now."""
+        """Forgets what the last start read: another server's files have passed through the cache since."""
         self.last_read_bytes = None
 
     def flush(self) -> str:
-        """Empties the cache under a running server, as published: without proof, which would open every file. Says by
-        which means."""
+        """Empties the cache while the server runs, as published, and returns the means.
+
+        There is no proof that it is empty, because that would open every file."""
         self.last_read_bytes = None
         self.tell("flushing the caches")
         return flush_caches(self.datadir.mysql, self.conditions.dropper)
 
     def make_cold(self) -> ColdProof:
-        """Empties the cache under a dead server, and proves it."""
+        """Empties the cache while no server runs, and proves that it is empty."""
         self.last_read_bytes = None
         self.tell("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
 
     def make_tables_cold(self) -> ColdProof:
-        """The same under a server that has only been started."""
+        """Empties the cache of tables and dictionary while an idle server runs, and proves it."""
         self.last_read_bytes = None
         self.tell("emptying the cache")
         return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
 
     def resident_share(self) -> float | None:
-        """Of the tables' files, the share that is in the page cache; None where the host does not tell."""
+        """Returns the share of table files that have pages in the page cache; None if the host cannot say."""
         self.tell("checking the page cache")
         return resident_share(self.datadir.mysql, self.files)
 
@@ -412,8 +427,10 @@ class Bench:
     # -- the contents
 
     def fire_inserts(self) -> None:
-        """Runs the insert script. The ledger is written once the server is gone: nothing may come between the inserts
-        and the SIGKILL, and should this process die first, the directory is counted anew for being in use."""
+        """Runs the insert script.
+
+        The ledger is written only after the server has ended: nothing may come between the inserts and the SIGKILL. If
+        this process dies before that, the directory is still marked as in use, and its rows are counted again."""
         self.tell("inserting")
         with self.server.session() as connection:
             try:
@@ -422,17 +439,18 @@ class Bench:
                 self._acknowledge(error.acknowledged)
                 failure = self.server.failure(error.message)
                 if self.server.alive:
-                    raise  # it refuses the script, and would refuse it in every trial
+                    raise  # the server rejects the script, and would do so in every trial
                 raise failure from error
         self._acknowledge(acknowledged)
 
     def describe(self) -> None:
-        """Asks the server what it is, once under the settings in force."""
+        """Reads the description of the running server, once for each variant."""
         if self._variant.label not in self._described:
             given = dict(self._variant.settings) | self._timed_settings
             self._described[self._variant.label] = describe(self.server, given)
 
     def contents(self) -> Contents:
+        """Counts tables and rows and returns them with the expected numbers."""
         self.tell("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)
@@ -448,9 +466,11 @@ class Bench:
             )
 
     def take_possession(self) -> bool:
-        """Marks the directory as in use. Where an earlier owner died over it (True), or the insert script names tables
-        that were never counted, or more lies there than was counted, a start finds out what it holds; a directory that
-        lost tables is refused."""
+        """Marks the data directory as in use; returns whether it already was, because an earlier run died.
+
+        In that case the server is started to count what the directory contains, and also if the insert script names
+        tables that were never counted or if a killed run left the scratch schema. Raises RecoveryError if the number of
+        tables is wrong."""
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
@@ -459,15 +479,17 @@ class Bench:
         return dirty
 
     def settle(self) -> None:
-        """After a trial that failed half-way: ends the server, starts it anew and counts what it holds. Not under the
-        settings of that trial's variant, which may be what it cannot start with."""
+        """Restores a known state after a failed trial: ends the server, starts it again and counts tables and rows.
+
+        The start does not use the settings of the failed variant, which may be what prevented the server's start."""
         self.server.close()
         self._variant = _PLAIN
         self._recount(tuple(self.datadir.state.rows))
 
     def set_aside(self, copy: Path | None = None) -> str | None:
-        """Keeps what the server did not come back over, this directory or a copy of the server's own; where, in words.
-        None where that is not the first of this version in this session, or it cannot be kept."""
+        """Keeps the files that the server failed to start with (this directory, or a copy); returns where, in words.
+
+        Returns None if this session has already kept one for this directory, or if it cannot be kept."""
         try:
             kept = DataDirs(self.datadir.path.parent).set_aside(self.datadir, self.conditions.session, copy=copy)
         except RecoveryError as error:
@@ -476,10 +498,11 @@ class Bench:
         return None if kept is None else f"its data directory is kept as {kept}"
 
     def release(self) -> None:
-        """The server was stopped cleanly and the ledger is right: the next session need not look."""
+        """Marks the directory as whole after a clean stop, so that the next session need not count its contents."""
         self.datadir.save(replace(self.datadir.state, status="whole"))
 
     def _recount(self, tables: tuple[str, ...]) -> None:
+        """Starts the server, drops the scratch schema if there is one, counts tables and rows, and saves the ledger."""
         self.last_read_bytes = None
         self._acknowledged = {}
         self.start()
@@ -519,11 +542,11 @@ class Bench:
             self._acknowledged = {}
 
 
-# What does the storage allow over the files of a bench, when no server runs there?
+# --- Storage floor
 
 
 def floor(bench: Bench) -> Reads:
-    """Between trials."""
+    """Measures how fast the storage can read the first pages of the table files while no server runs."""
     assert bench.at_rest, "a server may still write there"
     bench.disturbed()
 

@@ -1,4 +1,4 @@
-"""What does a start cost without a crash? The baseline that crash recovery is held against."""
+"""The scenario clean-start: how long a start takes without a crash, as the baseline for crash recovery."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from recovery.model import Cache, Variant, Verdict
 
 
 def shut_down(bench: Bench) -> str:
-    """The same inserts as in a crash trial, but the server may finish its work."""
+    """Runs the same inserts as a crash trial, but shuts the server down cleanly; returns how it ended."""
     bench.start()
     bench.fire_inserts()
     return bench.stop()
 
 
 def measure(bench: Bench, variant: Variant) -> Outcome:
+    """Shuts the server down cleanly and times its start, with the cache as the variant says."""
     if variant.cache is Cache.WARM:
         ended, startup, warm = start_warm(bench, lambda: shut_down(bench))
         return conclude(bench, startup, ended, warm=warm)
@@ -25,6 +26,7 @@ def measure(bench: Bench, variant: Variant) -> Outcome:
 
 
 def judge(outcome: Outcome) -> Judgement:
+    """Returns VOID if the log shows a crash recovery, otherwise the verdict on the contents."""
     if outcome.startup.crash_proof is not None:
         return Verdict.VOID, f"the log shows a crash recovery: {outcome.startup.crash_proof}"
     return judge_contents(outcome)

@@ -1,4 +1,4 @@
-"""Do a server's dictionary and the files in its data directory agree? And can each of its tables be read?"""
+"""Checks a recovered server: damage in its error log, dictionary against files, and whether its tables can be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-# Which lines of a server's log say that its files are damaged? Pure.
+# --- Damage in the error log (pure functions)
 
 _DAMAGED = re.compile(
     r"corrupt|checksum|is in the future|Assertion failure|\bgot signal |marked as crashed"
@@ -30,11 +30,11 @@ _DAMAGED = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS = re.compile(r"\[Note\]|^(?!.*\[ERROR\]).*doublewrite", re.IGNORECASE)
-"""What a page was found to be before it was put right again, out of the doublewrite buffer, is no damage."""
+"""Lines that are no sign of damage, among them those about pages that were repaired from the doublewrite buffer."""
 
 
 def complaints(lines: Iterable[str]) -> tuple[str, ...]:
-    """Those that speak of damage; a recovery that goes well has none."""
+    """Returns the lines that report damage; a successful recovery has none."""
     return tuple(line.strip() for line in lines if _DAMAGED.search(line) and not _HARMLESS.search(line))
 
 
@@ -48,18 +48,20 @@ _SPEAKS = re.compile(
 _SAYS_LITTLE = re.compile(
     r"system error number \d+ in a file|error number \d+ means|the error means|installing InnoDB", re.IGNORECASE
 )
-"""Errors, of which the line after them says what of."""
+"""Error lines without details, which are in the line after them."""
 _DIES = re.compile(r"Assertion failure|\bgot signal ")
 _BEGINS = re.compile(r"\[(?:ERROR|Warning)\].*|InnoDB: (?!Progress in percent).*")
-"""What stands before it is a stamp, or a line that another thread was in the midst of."""
+"""Beginning of a message; before it is a timestamp, or an unfinished line of another thread."""
 _ENDS = (".", "!", "?", ":")
 _MOST_LINES = 3
-"""Of a sentence."""
+"""Largest number of lines of one sentence."""
 
 
 def first_told(lines: Sequence[str]) -> str | None:
-    """What a log says first of a damage, else its first error, else what the server dies of. Servers say it as errors
-    and as warnings; 5.6 says some of it without either, in sentences of several lines."""
+    """Returns the first message about damage, else the first error, else the reason why the server died; None if none.
+
+    Servers report damage as errors and as warnings; 5.6 writes some of it without either label, in sentences of several
+    lines. An error without details is returned only if there is no other."""
     for speaks in (_speaks, _is_telling_error, is_error, _dies):
         for number, line in enumerate(lines):
             if speaks(line[:LONGEST]):
@@ -80,6 +82,7 @@ def _dies(line: str) -> bool:
 
 
 def _sentence(lines: Sequence[str], number: int) -> str:
+    """Returns the message that begins in this line, with the following lines that continue its sentence."""
     line = lines[number][:LONGEST].strip()
     begun = _BEGINS.search(line)
     found = line if begun is None else begun[0]
@@ -91,13 +94,15 @@ def _sentence(lines: Sequence[str], number: int) -> str:
     return found
 
 
+# --- Dictionary and tables
+
 _SPACE, _DEFINITION = ".ibd", ".frm"
 _UNFINISHED = "#sql"
-"""Names of what a server makes while it alters a table."""
+"""Prefix of the temporary tables that a server creates while it alters a table."""
 
 
 def agreement(connection: Connection[Cursor], version: Version, datadir: Path, databases: Iterable[str]) -> Agreement:
-    """Of tables in files of their own."""
+    """Compares InnoDB's dictionary with the files in the data directory; each table must have a separate file."""
     orphans: list[str] = []
     missing: list[str] = []
     for database in databases:
@@ -114,7 +119,7 @@ def agreement(connection: Connection[Cursor], version: Version, datadir: Path, d
 
 
 def _known(connection: Connection[Cursor], version: Version, database: str) -> Iterator[str]:
-    """To InnoDB's own dictionary, as files are named."""
+    """Yields the tables in InnoDB's dictionary, spelled as in file names."""
     view = "innodb_tables" if can(version, "innodb_views_renamed") else "innodb_sys_tables"
     with connection.cursor() as cursor:
         statement = f"select name from information_schema.{view} where name like %s"  # noqa: S608 - one of two
@@ -128,7 +133,7 @@ def _files(folder: Path, end: str) -> set[str]:
 
 
 def catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]:
-    """As the server lists it, and with the rows that each table has."""
+    """Returns the tables of a schema with their columns and numbers of rows."""
     with connection.cursor() as cursor:
         cursor.execute(
             "select table_name, column_name from information_schema.columns where table_schema = %s "
@@ -142,6 +147,7 @@ def catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]
 
 
 def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
+    """Returns the number of rows, or BROKEN if the table cannot be read; raises if the connection is lost."""
     try:
         found = scalar(connection, f"select count(*) from {quoted(database)}.{quoted(table)}")  # noqa: S608 - quoted
     except pymysql.err.OperationalError as error:
@@ -155,14 +161,14 @@ def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
 
 
 def failing(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:
-    """Tables that CHECK TABLE finds fault with, and its words."""
+    """Returns the tables that fail CHECK TABLE, each with its message."""
     told: dict[str, str] = {}
     with connection.cursor() as cursor:
         for database in databases:
             cursor.execute("select table_name from information_schema.tables where table_schema = %s", (database,))
             for (table,) in cursor.fetchall():
                 cursor.execute(f"check table {quoted(database)}.{quoted(str(table))}")
-                # Messages come before the status, which is the last.
+                # The status is in the last row, after all messages.
                 *_, (_, _, kind, text) = cursor.fetchall()
                 if (kind, text) != ("status", "OK"):
                     told[f"{database}.{table}"] = f"{database}.{table}: {text}"

@@ -1,4 +1,7 @@
-"""What comes back after a kill at any moment: of inserts, a load, definitions, the recovery itself, a shutdown?"""
+"""The scenario crash-matrix: kills a server at random moments and checks what it has kept.
+
+A server is killed during inserts, a load, DDL statements, its own recovery or a shutdown, or loses its power. It runs
+over a copy of the data directory. After its recovery, rows, tables, files and log are checked against its promises."""
 
 from __future__ import annotations
 
@@ -28,35 +31,36 @@ from recovery.model import QUESTION, RECOVERY, Cache, Crash, Moment, Schema, Sta
 from recovery.mysqld.datadir import Copy, copied
 from recovery.mysqld.server import Server
 
-# Which promises has a server broken that came back after a crash, and what does the run come to in figures? Pure.
+# --- Broken promises and metrics of one crash (pure functions)
 #
-# Whether it had promised to lose nothing depends on how it was told to write its log; that nothing is there in part,
-# and nothing that was rolled back, is promised always.
+# Whether a server promises to keep all acknowledged writes depends on how it is configured to flush its log. It always
+# promises that no transaction is there in part, and none that was rolled back.
 
 _TABLE = re.compile(rf"{ddl_history.DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
-"""Whose definition was changed: as in a path, or in a statement."""
+"""Finds names of tables of the DDL writer, in a path or in a statement."""
 
 
 @dataclass(frozen=True)
 class Back:
-    """All that was looked at after the crash."""
+    """Everything that was checked after the crash."""
 
     moment: Moment
     found: Found
     agreement: Agreement
     failing: tuple[str, ...]
-    """Tables that CHECK TABLE finds fault with, and its words."""
+    """Tables that fail CHECK TABLE, each with its message."""
     complaints: tuple[str, ...]
-    """Lines of the log that speak of damage."""
+    """Lines of the error log that report damage."""
     promised: bool
-    """Nothing that was acknowledged is lost."""
+    """Whether the server promises to keep every acknowledged write."""
     atomic: bool
-    """Definitions are made and files removed as a whole, or not at all."""
+    """Whether the server has atomic DDL: tables and their files change completely or not at all."""
     all_or_none: bool = True
-    """Of several tables that one statement drops all are gone, or none."""
+    """Whether a statement that drops several tables drops all or none of them."""
 
 
 def measures(back: Back) -> dict[str, float]:
+    """Returns the metrics of what was found after the crash, by name."""
     found = back.found
     told = {
         "acknowledged": found.acknowledged,
@@ -75,7 +79,7 @@ def measures(back: Back) -> dict[str, float]:
 
 
 def broken(back: Back) -> tuple[str, ...]:
-    """In words; nothing where all were kept."""
+    """Describes the broken promises, followed by examples; empty if all were kept."""
     told = tuple(_broken(back))
     return (*told, *back.found.examples) if told else ()
 
@@ -90,8 +94,11 @@ def _broken(back: Back) -> Iterator[str]:
 
 
 def _is_ill(back: Back) -> Callable[[str], bool]:
-    """Whether something that is told is of the old servers' known disease, which is counted: a definition is changed in
-    one place after the other. So only of what was being changed; where nothing is promised, of what had been, too."""
+    """Returns a function that recognises a finding as the known weakness of servers without atomic DDL.
+
+    These servers change a definition in one place after the other. Such findings are counted, but break no promise.
+    They may only concern tables that were being changed; where acknowledged writes may be lost, also tables changed
+    before."""
     if back.moment is not Moment.DEFINITIONS or back.atomic:
         return lambda _: False
 
@@ -129,15 +136,13 @@ def _of_definitions(back: Back, is_ill: Callable[[str], bool]) -> Iterator[str]:
         yield f"left behind: {', '.join(first_of(orphans))}"
 
 
-# Does a server keep its word that is killed at a moment of chance? It is killed over a copy, started, and judged.
+# --- One run: write, kill, start, compare
 
 TIMED_LOG = "timed.err"
 _KILLED_LOG = "killed-{}.err"
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 
-
-# Does a server keep its word that is killed at a moment of chance? It is killed over a copy, started, and judged.
 
 WRITING_S = {
     Moment.INSERTS: (0.01, 1.0),
@@ -146,33 +151,34 @@ WRITING_S = {
     Moment.SHUTDOWN: (0.5, 1.5),
     Moment.POWER: (0.3, 3.0),
 }
-"""How long it writes, at least and at most, before the kill; or before what is then killed."""
+"""Shortest and longest time of writing before the kill, or before the shutdown or recovery that is then killed."""
 _MOST_DEFINED, _DEFINING_S = 200, 0.03
-"""Definitions come one after the other, the same by the same seed: it is killed in the midst of one or the next, after
-so many of them at most."""
+"""DDL statements run one after the other, the same ones for the same seed. The kill comes after at most this many, up
+to so many seconds later, so that it hits a running statement."""
 _SHUTDOWN_S = 5.0
-"""Longer than most last, with as little to write back."""
+"""Most shutdowns take less time, with so few pages to write back."""
 _STARTS_PER_RECOVERY = 2.0
-"""So much longer it takes than the start of a server that was shut down, with as little to recover."""
+"""Factor by which a recovery takes longer than a start after a clean shutdown, with so little to recover."""
 _GONE_S = 120.0
 _TRIES = 4
 _SCRIPTS = 200
 _KEPT = {False: ("1", "2", "3"), True: ("1", "3")}
-"""Values with which what is acknowledged is promised to be kept: by a kernel that lives on, or by none."""
+"""Values of innodb_flush_log_at_trx_commit that promise to keep acknowledged writes: True is for a loss of power, False
+for a kill of the process alone, which the kernel survives."""
 
 
 @dataclass(frozen=True)
 class _Kill:
     at_s: float
-    """On the monotonic clock."""
+    """Time of the kill on the monotonic clock."""
     into_s: float
-    """How long that had gone on which it cut short."""
+    """How long the killed activity had lasted: the writing, the shutdown or the recovery."""
     is_late: bool = False
-    """A recovery's that was over by then."""
+    """Whether the recovery was already over when the kill came."""
 
 
 class _TooLateError(TrialVoidError):
-    """There was nothing left to kill."""
+    """The server had already shut down when it was to be killed."""
 
     def __init__(self, after_s: float, *, took_s: float) -> None:
         super().__init__(
@@ -183,7 +189,7 @@ class _TooLateError(TrialVoidError):
 
 
 def measure(bench: Bench, variant: Variant) -> Worked:
-    """A moment that came too late is followed by another."""
+    """Runs one crash and returns the measurement; repeats it with another moment if the kill came too late."""
     task = variant.task
     assert isinstance(task, Crash), "this variant kills nothing"
     chance = Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
@@ -238,7 +244,7 @@ def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: f
 
 
 def _gone(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) -> Worked:
-    """The worst that can come of it; and where it is kept, in words."""
+    """Returns the measurement of a server that does not start after the crash; `kept` says where its files are kept."""
     return Worked(
         measures=_of_kills(kills),
         seconds=0.0,
@@ -250,8 +256,10 @@ def _gone(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) ->
 
 
 def came_back(worked: Worked) -> Judgement:
-    """One that was told to shut down may have been done with its files when it was killed; and of a log that need not
-    be flushed, or that nothing was to be written to yet, nothing may have been there."""
+    """Returns FAILED for broken promises, VOID if there was no crash recovery although there should have been.
+
+    A recovery is not required (`may_be_clean`) if the server was killed during a shutdown, when it may have been done
+    with its files already, or if its log may have been empty: unflushed, or before the first acknowledged write."""
     if worked.broken:
         return Verdict.FAILED, "; ".join(worked.broken)
     assert worked.startup is not None
@@ -261,7 +269,7 @@ def came_back(worked: Worked) -> Judgement:
 
 
 def _of_kills(kills: Sequence[_Kill]) -> dict[str, float]:
-    """Of all that chance chose."""
+    """Returns the metrics of the kills: how many, and when they came."""
     recoveries = kills[1:]
     cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
     return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
@@ -282,7 +290,9 @@ def _worked(startup: Startup, back: Back, kills: Sequence[_Kill]) -> Worked:
 
 @contextmanager
 def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
-    """What was built is never started, so that no crash can harm it, and each finds what the one before it found."""
+    """Lets the server of the bench run over a copy of its data directory.
+
+    The original is never started, so that no crash can damage it, and every run begins with the same files."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.tell("copying the data directory")
     in_containers = server.build.image is not None
@@ -298,10 +308,10 @@ def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
 def _witness(bench: Bench, task: Crash, chance: Random) -> Witness:
     match task.moment:
         case Moment.INSERTS:
-            # Over and over: by itself it is done within a tenth of a second.
+            # Repeated, because one pass of the script takes less than a tenth of a second.
             return Inserts(bench.conditions.statements * _SCRIPTS)
         case Moment.DEFINITIONS:
-            # In a thread of its own: who draws first from one that is shared is no matter of the seed.
+            # A separate generator: threads that share one draw in an order that the seed does not determine.
             return Definitions(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
         case _:
             return journalled(bench, chance)
@@ -313,7 +323,7 @@ def journalled(bench: Bench, chance: Random) -> Journalled:
 
 @contextmanager
 def writing(witness: Witness, server: Server) -> Iterator[None]:
-    """Whatever ends it early, a writer ends with its server."""
+    """Runs the writer during the block; at its end, whatever happened, ends the server and then the writer."""
     try:
         witness.begin(server)
         yield
@@ -325,7 +335,9 @@ def writing(witness: Witness, server: Server) -> Iterator[None]:
 def _kill(
     bench: Bench, task: Crash, chance: Random, witness: Witness, *, disk: LoopDisk | None, within_s: float
 ) -> _Kill:
-    """A shutdown is killed within so many seconds."""
+    """Lets the server write for a random time, kills it at the moment of the task, and returns the kill.
+
+    `within_s` is the longest time until the kill of a shutdown."""
     server, began_s = bench.server, time.monotonic()
     bench.tell(f"writing, until it is killed ({task.moment})")
     if isinstance(witness, Definitions):
@@ -340,13 +352,13 @@ def _kill(
     if disk is None:
         server.kill()
     else:
-        # A server that sees its disk gone ends itself: however it ends, it is gone before the disk comes back.
+        # A server without its disk ends itself. In any case it has ended before the disk is mounted again.
         disk.lose_power()
     return _Kill(killed_at_s, killed_at_s - began_s)
 
 
 def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
-    """It may be over at the last moment, too."""
+    """Shuts the server down and kills it after `after_s`; raises _TooLateError if it ends by itself before the kill."""
     began_s = time.monotonic()
     server.life.signal(signal.SIGTERM)
     exited = server.life.wait(after_s)
@@ -360,7 +372,9 @@ def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
 
 
 def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: float) -> Iterator[_Kill]:
-    """Within so many seconds, or as long as one took that was over before."""
+    """Kills one or more recoveries in a row and yields the kills.
+
+    Each comes within `within_s` seconds, or less if an earlier recovery was over sooner."""
     many = chance.randint(1, task.depth)
     for number in range(1, many + 1):
         bench.tell(f"recovering, until it is killed: {number} of {many}")
@@ -370,7 +384,7 @@ def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: flo
 
 
 def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
-    """Also one that is over by then."""
+    """Starts the server and kills it after `after_s`, or right after the start if that is over sooner."""
     server, fired, is_late = bench.server, threading.Event(), False
 
     def kill() -> None:
@@ -405,13 +419,15 @@ def _lines(*logs: Path) -> list[str]:
     return [line for log in logs for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
 
 
+# --- The scenario
+
 _DOUBLEWRITE = "innodb_doublewrite"
 _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
 NAMES = tuple(map(str, Moment))
 _KILLS = 20
 _INSERTS = 100
 _POWER = OnItsDisk(Moment.POWER, lambda host: host.no_power_cut())
-"""It can only be cut of a disk of its own."""
+"""Power loss needs a separate disk, because only the power of that one can be cut."""
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
@@ -429,7 +445,7 @@ def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
 
 
 def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
-    """Small ones, so that within seconds pages are written back, and the log comes round to its beginning."""
+    """Returns a small buffer pool and redo log: within seconds pages are written back, and the log wraps around."""
     return {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)}
 
 

@@ -1,4 +1,6 @@
-"""How long does the server take to come back after a SIGKILL, with a cold cache and with a warm one?"""
+"""The scenarios cold-recovery, warm-recovery and crash-recovery: how long a server takes to start after a SIGKILL.
+
+Also contains the repetition of warm starts and the end of a trial, which other scenarios of timed starts share."""
 
 from __future__ import annotations
 
@@ -10,19 +12,22 @@ from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import Judgement, Outcome, Scenario, judge_contents
 from recovery.model import Cache, ColdProof, Startup, Variant, Verdict, WarmProof
 
-# When does a warm start count? When another one like it would not read less: starts are repeated until the reads
-# settle. Whether it was warm then is judged from what is stored of it: see `recovery/warm.py`.
+# --- Warm starts
+#
+# Starts are repeated until another one would not read less: then the last one counts. Whether it was really warm is
+# judged later from the stored data: see `recovery/analysis/warm.py`.
 
 MOST_WARMUPS = 6
 FALLEN_BY = 0.1
 GROWN_TO = 2
-"""Times as much as before: then the cache was lost meanwhile, and it begins anew."""
+"""If the reads grow by more than this factor, the cache was lost meanwhile, and the start does not count."""
 
 
 def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
-    """Next to nothing was read, or the reads have stopped falling from start to start. To wait for none would be to
-    wait for ever: some servers bypass the cache every time, data larger than memory never stays in it, and there are
-    hosts that page out what was not used for a while."""
+    """Returns whether a start read almost nothing, or no longer less than the start before it.
+
+    Waiting for zero reads could take forever: some servers always bypass the cache, data larger than memory never stays
+    in it, and some hosts evict pages that were not used for a while."""
     if read_bytes is None:
         return warmups > 0  # the host cannot tell: one start must have warmed what it can
     if next_to_nothing(read_bytes, data_bytes):
@@ -31,8 +36,10 @@ def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | Non
 
 
 def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
-    """Ends the server and times its start, again and again, until a start's reads have settled: that one counts,
-    and the ones before it were warm-ups. The choice looks at bytes alone, never at seconds."""
+    """Ends the server and times its start repeatedly until the reads of a start have settled, and returns that start.
+
+    The starts before it are warm-ups. The choice depends on bytes only, never on seconds. Raises TrialVoidError if the
+    reads do not settle."""
     for warmups in range(MOST_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()
@@ -47,12 +54,14 @@ def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Star
     )
 
 
+# --- The scenarios
+
 TITLE = "Startup after SIGKILL"
 QUESTION = "How long does this server take to come back after a crash, on this storage?"
 
 
 def crash(bench: Bench) -> str:
-    """Insert, and SIGKILL at once."""
+    """Runs the insert script, kills the server immediately afterwards, and returns how it ended."""
     bench.fire_inserts()
     return bench.kill()
 
@@ -63,6 +72,7 @@ def start_and_crash(bench: Bench) -> str:
 
 
 def measure(bench: Bench, variant: Variant) -> Outcome:
+    """Crashes the server and times its start, with the cache as the variant says."""
     if variant.cache is Cache.WARM:
         died, startup, warm = start_warm(bench, lambda: start_and_crash(bench))
         return conclude(bench, startup, died, warm=warm)
@@ -82,7 +92,9 @@ def conclude(
     means: str | None = None,
     warm: WarmProof | None = None,
 ) -> Outcome:
-    """Looks at what came back, and leaves a cleanly stopped server behind: every trial begins from the same state."""
+    """Counts what the server has after the timed start, stops it cleanly, and returns the outcome of the trial.
+
+    After the clean stop every trial begins from the same state."""
     samples = bench.samples()
     contents = bench.contents()
     bench.stop()
@@ -103,6 +115,7 @@ def conclude(
 
 
 def judge(outcome: Outcome) -> Judgement:
+    """Returns VOID if the log shows no crash recovery, otherwise the verdict on the contents."""
     if outcome.startup.crash_proof is None:
         return Verdict.VOID, "the log does not show a crash recovery: the server started as after a clean shutdown"
     return judge_contents(outcome)

@@ -1,4 +1,7 @@
-"""What does a server do, and say, that comes back from a crash to a full disk, or to a damaged file?"""
+"""The scenario damage: what a server does and logs if it finds a full disk or a damaged file after a crash.
+
+The server is killed under a load over a copy of its data directory. One file of the copy is damaged, or its disk is
+filled, and the server is started again."""
 
 from __future__ import annotations
 
@@ -24,20 +27,19 @@ from recovery.model import QUESTION, RECOVERY, Cache, Damage, Fault, Schema, Sta
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
 
-# How does a server start whose files were damaged after a kill? Over a copy; what it does and says is told.
-
 START, SAYS, TABLE, OTHERS, AFTERWARDS = "start", "says", "the table", "the others", "once mended"
 _SILENT, _WHEN_ASKED = "nothing of it", "when asked: "
 _AGAIN_LOG = "again.err"
 _WRITING_S = (0.5, 1.5)
 _PAGE_SIZE, _USUAL_PAGE = "innodb_page_size", 16 << 10
-"""What 5.5, which has no such option, has."""
+"""Page size of 5.5, which has no such option."""
 _TYPE_AT, _INDEX_PAGE = 24, b"\x45\xbf"
-"""FIL_PAGE_TYPE, and FIL_PAGE_INDEX in it."""
+"""Offset of FIL_PAGE_TYPE in a page, and its value FIL_PAGE_INDEX."""
 _LAST_BREATH_S = 2.0
 
 
 def measure(bench: Bench, variant: Variant) -> Worked:
+    """Kills the server under a load, damages its files, starts it, and returns what it does and logs."""
     task = variant.task
     assert isinstance(task, Damage), "this variant damages nothing"
     server = bench.server
@@ -79,15 +81,17 @@ def measure(bench: Bench, variant: Variant) -> Worked:
 
 
 def was_tried(_: Worked) -> Judgement:
-    """Whatever the server does is the answer."""
+    """Accepts every measurement: whatever the server does is the result."""
     return Verdict.MEASURED, None
 
 
 def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes: int) -> Callable[[], None] | None:
-    """What mends it again, where that is possible: a file that was put back is not as it would be now, but whole."""
+    """Damages a file, or fills the disk, and returns a function that undoes it; None if it cannot be undone.
+
+    A file that is put back is intact, but older than it would be if it had been there all the time."""
     if fault is Fault.FULL_DISK:
         assert copy.disk is not None, "only a disk of its own is filled"
-        # Else the server would start in the room of its own temporary tablespace, which it makes anew.
+        # Otherwise the server could use the space of its temporary tablespace, which it creates again at each start.
         remove_temporary(copy.mysql)
         return copy.disk.fill().unlink
     if not file.is_file():
@@ -111,7 +115,7 @@ def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes:
 
 
 def _in_use(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
-    """A page of an index: what nobody reads would tell nothing."""
+    """Returns a random index page, or any page if there is none: damage to a page that is never read shows nothing."""
     found = []
     for page in range(pages):
         file.seek(page * page_bytes + _TYPE_AT)
@@ -121,11 +125,12 @@ def _in_use(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> i
 
 
 def _put_back(aside: Path, file: Path) -> None:
-    """Over what the server may have made in its place."""
+    """Moves the file back, replacing one that the server may have created in its place."""
     aside.replace(file)
 
 
 def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
+    """Starts the server and returns its measurement, None if it failed, with a description of how the start ended."""
     try:
         startup = bench.server.start(log_name=log_name, settings=bench.settings)
     except ServerFailedError as error:
@@ -134,12 +139,14 @@ def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
 
 
 def _says(log: Path) -> str | None:
-    """So far."""
+    """Returns what the log says so far about the damage, None if nothing."""
     return first_told(log.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """A server may die of being asked; a connection of its own for each question."""
+    """Yields the state of the damaged table and of the other tables.
+
+    Each is read over a separate connection, because reading may crash the server."""
     yield TABLE, _asked(bench, lambda connection: f"{scalar(connection, f'select count(*) from {damaged}'):,} rows")  # noqa: S608
 
     def others(connection: pymysql.Connection) -> str:
@@ -150,7 +157,9 @@ def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[
 
 
 def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
-    """Each statement may take as long as a server may stand still."""
+    """Returns the answer to a question over a new connection, or a description of why there is none.
+
+    Each statement may take up to the server's stall timeout."""
     server = bench.server
     if not server.alive:
         return "the server is gone"
@@ -168,6 +177,7 @@ def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
 
 
 def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
+    """Starts the server after the damage was undone, and describes how the start ended and which writes are lost."""
     startup, how = _start(bench, _AGAIN_LOG)
     if startup is None:
         return how
@@ -180,11 +190,13 @@ def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
     return f"{how}; {' and '.join(wrong)} of {of_all}" if wrong else f"{how}; all {of_all} there"
 
 
+# --- The scenario
+
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"
 NAMES = tuple(map(str, Fault))
 _FULL = OnItsDisk(Fault.FULL_DISK, lambda host: host.no_disk())
-"""It has to be one of its own."""
+"""Only a separate disk may be filled."""
 
 
 def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
@@ -202,7 +214,7 @@ def _of(fault: Fault, asked: Asked) -> Iterator[Work]:
 
 
 def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
-    """A log that still has all of the load's changes when the server is killed."""
+    """Returns a redo log large enough to contain all changes of the load when the server is killed."""
     return {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)}
 
 

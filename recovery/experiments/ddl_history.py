@@ -1,7 +1,7 @@
-"""Which definitions are made, altered, renamed and dropped until the kill, and which are there after it? Pure.
+"""Generates random DDL statements and compares the tables after a crash with their history (pure functions).
 
-Every statement is known with the catalogue before it and after it: what the server had acknowledged is one catalogue,
-and the one statement under way may have happened, or not, but not half."""
+Every statement is stored with the catalogue before and after it. After a crash, the server should have the catalogue of
+the last acknowledged statement; the one statement that was running may have been executed or not, but not in part."""
 
 from __future__ import annotations
 
@@ -11,63 +11,68 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeVar
 
-# What came back after a crash, held against what had been promised before it? Counts, and the first examples.
+# --- Results of a comparison, for all writers
 
 MOST_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Found:
+    """What a recovered server has, compared with what it had acknowledged before the kill."""
+
     acknowledged: int
-    """Writes whose end the client had been told of, before the kill."""
+    """Writes that the server had acknowledged to the client before the kill."""
     lost: int = 0
-    """Of those, not there any more."""
+    """Acknowledged writes that are gone."""
     lost_window_s: float | None = None
-    """How long before the kill the oldest lost one had been acknowledged; None where none was lost."""
+    """How long before the kill the oldest lost write had been acknowledged; None if none was lost."""
     ghosts: int = 0
-    """That are there, though they were rolled back, or never committed."""
+    """Writes that are there although they were rolled back or never committed."""
     torn: int = 0
-    """Transactions that are there in part."""
+    """Transactions of which only a part is there."""
     holes: int = 0
-    """Lost ones after which the same client has others that are there: no loss of the log's end explains them."""
+    """Lost writes with later ones of the same client still there: losing the end of the log does not explain them."""
     half_done: int = 0
-    """Definitions that are neither as before the statement under way, nor as after it."""
+    """Tables with a definition from neither before nor after the statement that was running."""
     some_dropped: bool = False
-    """And that is a statement that drops several tables, of which some are gone as a whole, the others not at all."""
+    """Whether a statement that drops several tables has completely dropped some of them and left the others intact."""
     examples: tuple[str, ...] = ()
     under_way: frozenset[str] = frozenset()
-    """Tables that a definition was being changed of."""
+    """Tables named in the DDL statement that was running at the kill."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of the server's dictionary with the files in its data directory."""
+    """Differences between the server's dictionary and the files in its data directory."""
 
     orphans: tuple[str, ...] = ()
-    """What no table is made of: files that the dictionary does not know, and tables that an alteration has left."""
+    """Files that the dictionary does not know, and temporary tables left behind by an ALTER TABLE."""
     missing: tuple[str, ...] = ()
-    """Files without which a table of the dictionary cannot be."""
+    """Files that are missing for a table of the dictionary."""
 
 
 def first_of(told: Iterable[str]) -> tuple[str, ...]:
+    """Returns the first few examples."""
     return tuple(one for one, _ in zip(told, range(MOST_EXAMPLES), strict=False))
 
 
 def counted(many: int, what: str) -> str:
-    """`1 transaction`, `2 transactions`"""
+    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
     return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
 
 
+# --- Generation of statements
+
 DATABASE = "crash_definitions"
-"""A schema of its own."""
+"""Schema for the tables of the DDL writer."""
 _NAMED = re.compile(rf"\b{DATABASE}\.(\w+)")
 TABLES = 12
-"""Names, among which everything goes on."""
+"""Number of table names that the statements use."""
 _ROWS = 5
 _FILLER = "x" * 100
 _KINDS = ("insert", "insert", "add", "add", "remove", "index", "rename", "drop", "drop two", "truncate")
 BROKEN = -1
-"""Rows of a table that is listed, and cannot be read."""
+"""Number of rows that stands for a table that is listed but cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ Thing = TypeVar("Thing")
 
 
 class Chance(Protocol):
-    """As `random.Random`."""
+    """The methods of `random.Random` that are used here."""
 
     def random(self) -> float: ...
     def choice(self, seq: Sequence[Thing]) -> Thing: ...
@@ -91,13 +96,16 @@ Catalogue = Mapping[str, Table]
 
 @dataclass(frozen=True)
 class Step:
+    """One DDL or INSERT statement, with the catalogue before and after it."""
+
     statement: str
     before: Catalogue
     after: Catalogue
 
     @property
     def touched(self) -> frozenset[str]:
-        """Tables that it names: an index is no other column, and an empty table may be emptied."""
+        """Tables that the statement names. The catalogues do not show all of them: they do not change if an index is
+        added or an empty table is truncated."""
         return frozenset(_NAMED.findall(self.statement))
 
     @property
@@ -106,7 +114,7 @@ class Step:
 
 
 def steps(chance: Chance) -> Iterator[Step]:
-    """Without an end. The same chance brings the same statements."""
+    """Yields random statements without end; the same random numbers give the same statements."""
     before: dict[str, Table] = {}
     for number in count(1):
         free = [name for name in map("table_{}".format, range(1, TABLES + 1)) if name not in before]
@@ -130,6 +138,7 @@ def _created(name: str) -> str:
 def _changed(
     chance: Chance, before: Mapping[str, Table], *, free: Sequence[str], number: int
 ) -> tuple[str, dict[str, Table]]:
+    """Returns a random statement about existing tables, with the catalogue after it."""
     names = sorted(before)
     name = chance.choice(names)
     table, rest = before[name], {other: before[other] for other in names if other != name}
@@ -163,7 +172,7 @@ def _changed(
         case "truncate":
             statement = f"truncate table {full}"
             after[name] = _with(table, 0)
-        case _:  # also for what cannot be: there is no column to remove, no name to take, no second table
+        case _:  # also for what is impossible: no column to remove, no free name, no second table
             statement = f"drop table {full}"
     return statement, after
 
@@ -180,8 +189,11 @@ def compare(
     killed_at_s: float,
     atomic: bool = True,
 ) -> Found:
-    """`answered`: each step with the monotonic clock when its answer had come. Where half of a statement may be done
-    (not `atomic`), that explains what is there sooner than a loss of the last statements."""
+    """Compares the tables that are `there` with the history of statements.
+
+    `answered` has each step with the time of its answer on the monotonic clock. Without atomic DDL (`atomic` is False),
+    differences in tables of the running statement alone are explained by its partial execution, not by lost
+    statements."""
     touched = under_way.touched if under_way else frozenset()
     now = answered[-1][0].after if answered else (under_way.before if under_way else {})
     allowed = (now, under_way.after) if under_way else (now,)
@@ -200,7 +212,7 @@ def compare(
             lost_window_s=max(0.0, killed_at_s - answered[-back][1]),
             examples=first_of(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
         )
-    # Each table is as before or as after, but not all of them alike: the statement did one of its two.
+    # Each table is in the old or the new state, but not all in the same one: one half of the statement was executed.
     mixed = 0 if odd else 1
     told = f"half of: {under_way.statement[:80]}" if under_way and (half or mixed) else ""
     return replace(
@@ -213,8 +225,8 @@ def compare(
 
 
 def _steps_back(answered: Sequence[tuple[Step, float]], there: Catalogue) -> int:
-    """How many of the last acknowledged statements would have to be lost for this to be there; 0 where none explains
-    it."""
+    """Returns how many of the last acknowledged statements must have been lost to explain the tables that are there; 0
+    if no number explains them."""
     for back in range(1, len(answered) + 1):
         if answered[-back][0].before == there:
             return back

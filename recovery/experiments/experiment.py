@@ -1,4 +1,6 @@
-"""What is a scenario? A value: a question, the variants it compares, one measurement, and what makes that count."""
+"""Data types of scenarios: what the user asked for, what an experiment consists of, and what a trial returns.
+
+A scenario is a value: a question, the cache states it compares, a function that measures, and one that judges."""
 
 from __future__ import annotations
 
@@ -29,172 +31,177 @@ from recovery.mysqld.local import open_files_limit
 from recovery.mysqld.options import DIVIDED
 from recovery.workload.poller import Beside
 
-# What makes an experiment of a server that is put to work? Which work, over which tables, with which programs.
+# --- Experiments: servers that are given work
 
 _NOT_TRIED = "it was not tried"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asked of it. Of what is None or empty, the experiment has a default."""
+    """What the user asked of an experiment; where a field is None or empty, the experiment uses its default."""
 
     seconds: int = 60
-    """Of each measured load."""
+    """Measured time of each load, after the warm-up."""
     warmup_s: int = 10
     threads: tuple[int, ...] = ()
     workloads: tuple[str, ...] = ()
-    """Names of sysbench's, or paths of the user's own."""
+    """Names of sysbench's scripts, or paths of the user's own scripts."""
     parts: tuple[str, ...] = ()
-    """Of the experiment's questions, those that are to be asked."""
+    """The parts of the experiment to run (QUESTION=)."""
     load_tables: tuple[int, ...] = ()
-    """Numbers of tables that a load uses."""
+    """Numbers of tables that the loads use."""
     options: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Options of the server, and the values at which each is to be measured."""
+    """Server options, each with the values to measure at."""
     queries: tuple[tuple[str, str], ...] = ()
-    """The user's own, with their names."""
+    """The user's own statements, as pairs of name and statement."""
     pollers: int = 1
     every_s: float = 0.0
-    """Between an answer to a poller and its next question."""
+    """Pause of a poller between an answer and its next query."""
     memory_ratio: float | None = None
-    """How many times larger than the buffer pool the data is to be."""
+    """Size of the data divided by the size of the buffer pool."""
     published_build: int | None = None
-    """Make so many tables the published way, too."""
+    """Number of tables to create additionally in the published way; None skips this."""
     seed: int = 1
-    """Of what is left to chance."""
+    """Seed of all random choices."""
     depth: int = 3
-    """A recovery is killed so many times, at most."""
+    """Largest number of kills during the recoveries of one run."""
     only: int | None = None
-    """Of each cell the run of this number, and no other."""
+    """Number of the only run to do in each cell; None is all."""
     server_cpus: str | None = None
-    """That the server has for itself, as a list: `0-2,4-6`; None where it shares all with the clients."""
+    """CPUs reserved for the server, as a list such as `0-2,4-6`; None if it shares all with the clients."""
     client_cpus: str | None = None
-    """The same of the clients."""
+    """CPUs reserved for the clients, in the same format."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """What an experiment is scaled to."""
+    """Resources of the host that an experiment is scaled to."""
 
     cpus: int
     memory_bytes: int
     open_files: int = field(default_factory=open_files_limit)
-    """That a server may have."""
+    """Number of files that a server may have open (ulimit -n)."""
     no_disk: Callable[[], str | None] = lambda: _NOT_TRIED
-    """Why no disk of its own can be made for a server; None where one can. Whoever asks has it tried."""
+    """Returns why no separate disk can be made for a server, or None if it can. The call tries it."""
     no_power_cut: Callable[[], str | None] = lambda: _NOT_TRIED
-    """The same of one that loses its power."""
+    """Returns why no separate disk that can lose its power is possible, or None if it is."""
     instances: tuple[int, ...] = (DIVIDED,)
-    """Of the table cache, among which each of the servers divides its entries."""
+    """Numbers of table cache instances of the servers; each server divides its entries among them."""
 
 
 @dataclass(frozen=True)
 class Experiment:
+    """What a scenario that gives a server work consists of: the works, their tables, options and programs."""
+
     figure: str
-    """What it is about, by its name in `quantities.py`."""
+    """Name of the main metric, a key of `model.QUANTITIES`."""
     works: Callable[[Asked, Schema, Host], tuple[Work, ...]]
     settings: Callable[[Asked, Schema, Host], Mapping[str, str]]
-    """Options of the server that hold for all of it; the user's win."""
+    """Server options for all works; options of the user take precedence."""
     schema: Schema
-    """What is built, unless the user says otherwise."""
+    """Schema that is built unless the user asks for another."""
     template: str | None = None
-    """Of our templates that which makes it; None is the one for tables of a key each."""
+    """Name of the template that creates the schema; None is the default one for the layout."""
     programs: tuple[str, ...] = ()
-    """That have to be here."""
+    """Names of client programs that must be available."""
     names: tuple[str, ...] = ()
-    """Of what it asks by itself: questions of the user's are called otherwise."""
+    """Names of the built-in queries, which queries of the user must not have."""
     bases: Mapping[str, str] = field(default_factory=dict)
-    """By axis, the value that the others are held against."""
+    """Baseline value of each axis, with which the others are compared."""
     runs: int = 3
     seconds: int = 60
     inserts: int = 0
-    """Of the insert script."""
+    """Number of rows in the insert script."""
     unasked: Callable[[Asked, Host], tuple[str, ...]] = lambda _, __: ()
-    """Which of its questions this host leaves out, and why, in words."""
+    """Returns a note for each part that this host cannot run, with the reason."""
     usual: Mapping[str, str] = field(default_factory=dict)
-    """By option of its command, in words, what holds where the user says nothing: of what is not among these nouns."""
+    """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
 
 
-# What does a trial bring, raw? Of a timed start, or of a server that was put to work.
+# --- Raw results of a trial
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The timed start, the stage it began from, and what the server held afterwards."""
+    """Result of a timed start: its measurement, the state it began from, and the contents of the server afterwards."""
 
     startup: Startup
     previous_exit: str
-    """How the process before the timed one had ended."""
+    """How the server process before the timed one ended."""
     cold: ColdProof | None
     cold_means: str | None
-    """How the cache was emptied; None where it was not."""
+    """How the cache was emptied; None if it was not."""
     warm: WarmProof | None
     tables_expected: int
     tables_found: int
     rows_expected: int
     rows_found: int
     rows_lost: int
-    """Table by table: rows too many in one do not make up for those that another lost."""
+    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
     touched: Touched | None = None
     samples: Samples | None = None
 
 
 @dataclass(frozen=True)
 class Worked:
-    """What a server did that was put to work."""
+    """Result of a server that was given work."""
 
     measures: Mapping[str, float]
-    """By the names of `quantities.py`."""
+    """Metrics by name, as in `model.QUANTITIES`."""
     seconds: float
-    """How long it was measured."""
+    """Length of the measured interval."""
     usage: Usage
     around: Around | None
     clients: Mapping[str, str]
-    """The programs that put it to work, and the command of each."""
+    """Versions and commands of the client programs."""
     cold: ColdProof | None = None
-    """How the cache was emptied under it before; None where it was not."""
+    """How the cache was emptied before the work; None if it was not."""
     watched: Watched | None = None
     raw: Path | None = None
-    """All that was looked at meanwhile: a file that is kept with the results."""
+    """File of all samples, which is kept with the results."""
     waits: tuple[Wait, ...] = ()
     samples: Samples | None = None
     startup: Startup | None = None
-    """Where it came back from a crash."""
+    """Start after a crash; None if there was none or it failed."""
     broken: tuple[str, ...] = ()
-    """Promises, in words."""
+    """Descriptions of broken promises."""
     may_be_clean: bool = False
-    """It need not have had anything to recover."""
+    """Whether the server may have had nothing to recover."""
     told: Mapping[str, str] = field(default_factory=dict)
-    """What the server did and said, by what was looked at."""
+    """Observations of the server in words, by what was checked."""
 
 
 Judgement = tuple[Verdict, str | None]
-"""What a trial's figures are worth, and why where that is nothing."""
+"""The verdict on a trial, and the reason if its metrics do not count."""
 
 
 @dataclass(frozen=True)
 class Scenario:
+    """A question that users can ask by name, with the functions that measure and judge its trials."""
+
     name: str
     question: str
     title: str
     caches: tuple[Cache, ...]
     measure: Callable[[Bench, Variant], Outcome | Worked]
     judge: Callable[[Any], Judgement]
-    """Of what `measure` brings."""
+    """Judges the result of `measure`."""
     experiment: Experiment | None = None
-    """Where a server is put to work, and how; None where its starts are timed."""
+    """The work that the server is given; None if its starts are timed."""
 
     @property
     def figure(self) -> str:
+        """Name of the main metric."""
         return STARTUP if self.experiment is None else self.experiment.figure
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """That put a server to work."""
+        """Names of client programs that must be available."""
         return () if self.experiment is None else self.experiment.programs
 
 
 def judge_contents(outcome: Outcome) -> Judgement:
-    """Whatever was asked, the server must hold afterwards what it had acknowledged: less is its failure."""
+    """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more rows than expected."""
     if outcome.tables_found != outcome.tables_expected:
         return Verdict.FAILED, f"{outcome.tables_found} tables after the start, {outcome.tables_expected} before"
     if outcome.rows_lost:
@@ -205,21 +212,20 @@ def judge_contents(outcome: Outcome) -> Judgement:
     return Verdict.MEASURED, None
 
 
-# What did one piece of work bring, beside what was looked at meanwhile?
-
-
 @dataclass(frozen=True)
 class Done:
+    """Result of one task as its clients report it, without the samples of the server."""
+
     measures: Mapping[str, float]
     clients: Mapping[str, str] = field(default_factory=dict)
-    """The programs, with their versions, and the command of each."""
+    """Versions and commands of the client programs."""
     queries: int = 0
-    """That the load's clients had answered while it was measured."""
+    """Number of queries answered to the clients of the load in the measured interval."""
     commits: int = 0
-    """Of transactions that wrote."""
+    """Number of commits of writing transactions."""
     seen: tuple[tuple[float, float], ...] = ()
-    """Queries a second as the clients counted them, by when each second ended, since the measuring began."""
+    """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
     polled: tuple[tuple[float, float], ...] = ()
-    """The same of answers to whoever polls beside the load, from its beginning to its end."""
+    """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
     beside: Beside | None = None
-    """Who asked something else meanwhile; None where that was no question."""
+    """The pollers that ran during the load; None if polling is not part of the experiment."""

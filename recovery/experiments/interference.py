@@ -1,4 +1,4 @@
-"""What does a load lose to clients that ask information_schema meanwhile?"""
+"""The scenario interference: how much slower a load is while other clients query information_schema."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ OFF, ON = "off", "on"
 _THREADS = 10
 _WORKLOAD = "read-only"
 _LOAD_TABLES = 500
-"""Of which the table cache must hold sixteen times as many where it has so many instances."""
+"""Default number of tables. A table cache with 16 instances must have 16 times as many entries."""
 _CACHE = "table_open_cache"
 _MORE = 1.125
-"""Times what the load needs: the published effect depends on whether the cache holds it."""
+"""Size of the larger table cache, divided by what the load needs: the published effect depends on whether the tables of
+the load fit into the cache."""
 
 
 def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
@@ -31,28 +32,29 @@ def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
 
 @dataclass(frozen=True)
 class _Room:
-    """Of a table cache."""
+    """Limits on the size of a table cache."""
 
     files: int
-    """That a server may open."""
+    """Number of files that a server may open."""
     instances: tuple[int, ...]
-    """Among which each of the servers divides its entries."""
+    """Numbers of instances of the servers; each server divides its entries among them."""
     pollers: int
 
     def most(self, threads: int) -> int:
-        """Entries, beside so many clients."""
+        """Returns the largest possible number of entries with this many clients."""
         return most_open(self.files, connections=connections_for(threads + self.pollers))
 
     def needed(self, tables: int, threads: int) -> int:
-        """By that which divides them most."""
+        """Returns the number of entries that the load needs in the server with the most instances."""
         return entries_for(tables, threads=threads, instances=max(self.instances))
 
     def too_few(self, tables: int, threads: int) -> int:
-        """For an instance to hold all tables even once, also where all entries are in one."""
+        """Returns a number of entries with which no instance, not even a single one, can hold all tables once."""
         return max(1, min(self.needed(tables, threads) // 4, tables * min(self.instances) // 2))
 
     def fits(self, threads: int) -> bool:
-        """Over one table. Each needs an entry, and leaves fewer."""
+        """Returns whether this many clients can use one table: each needs an entry, and its connection reduces the
+        number of possible entries."""
         return self.needed(1, threads) <= self.most(threads)
 
 
@@ -82,13 +84,15 @@ def _ways(asked: Asked, schema: Schema, room: _Room) -> Iterator[Way]:
 
 
 def _usual_tables(threads: tuple[int, ...], room: _Room) -> int:
-    """As many as a cache can hold for them."""
+    """Returns the default number of tables, or fewer if a table cache cannot hold that many for these clients."""
     most = max(threads)
     return max(1, min(_LOAD_TABLES, int(room.most(most) / _MORE) // room.needed(1, most)))
 
 
 def _caches(threads: int, tables: int, room: _Room) -> tuple[str, str]:
-    """One that does not hold what the load uses, and one that does; it must be possible, and what is, is named."""
+    """Returns two sizes of the table cache: one too small for the tables of the load, and one large enough.
+
+    Raises UsageError if the larger one is impossible, with numbers of tables or clients that are possible."""
     most, needed = room.most(threads), room.needed(tables, threads)
     if needed <= most:
         return str(room.too_few(tables, threads)), str(min(most, int(_MORE * needed)))
@@ -104,6 +108,7 @@ def _caches(threads: int, tables: int, room: _Room) -> tuple[str, str]:
 
 
 def _most_threads(threads: int, room: _Room) -> int:
+    """Returns the largest possible number of clients over one table, up to `threads`."""
     return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 

@@ -1,4 +1,7 @@
-"""How is a load laid out? Which options of the server it is measured at, and how its clients choose their rows."""
+"""Plans and runs the work that servers are given: sysbench loads, single statements, dumps and table creation.
+
+The first half plans: buffer pool size, combinations of axes and options, and what a host can hold. The second half runs
+one piece of work against a server, and samples the server every second."""
 
 from __future__ import annotations
 
@@ -63,41 +66,46 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-# How large is the buffer pool, alike for all servers, and does it hold what a load uses?
+# --- Buffer pool size: the same for all servers, checked against what a load uses
 
 POOL = "innodb_buffer_pool_size"
 POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
-"""By the others servers round the first."""
+"""The pool size, and the two options by which servers round it."""
 ROW_BYTES = 250
-"""Of a table of sysbench with its index, in pages that are not full."""
+"""Estimated size of one row of a sysbench table, with its index, in pages that are not full."""
 _TABLE_BYTES = 128 << 10
 _ROOM = 1.5
 _LEAST_ROOM = 1.3
-"""As the files are, which are never full."""
+"""Pool size over data size that a load needs at least: files are never full, so they exceed the estimate."""
 _MIB = 1 << 20
 _GIB = 1 << 30
 _LEAST_BYTES = 128 * _MIB
 _LEAST_BYTES_OF_A_SERVER = 5 * _MIB
 _MOST_SHARE = 0.5
-"""Of the host's memory: the clients and the page cache need some, too."""
+"""Largest share of the host's memory for the pool: the clients and the page cache need memory, too."""
 _INSTANCES = 8
-"""From a gigabyte on, as all versions have it that know several; below it some take one, whatever they are told."""
+"""Buffer pool instances from 1 GiB on: all versions that have several accept this number. Below 1 GiB some versions
+use one instance, whatever the option says."""
 _CHUNK, _LARGE_CHUNK = 16 * _MIB, 128 * _MIB
 
 
 def data_bytes(tables: int, rows: int) -> int:
+    """Returns the estimated size of so many sysbench tables of `rows` rows each."""
     return tables * (_TABLE_BYTES + rows * ROW_BYTES)
 
 
 def pool_bytes(schema: Schema, host: Host, *, ratio: float | None) -> int:
-    """All data fits, unless it is to be so many times larger, or the host is too small."""
+    """Returns a pool size that holds all data or, with a `ratio`, one that the data exceeds by this factor; never more
+    than half of the host's memory."""
     wished = _wished(schema, ratio)
     return _rounded(min(max(wished, _LEAST_BYTES_OF_A_SERVER), _most(host)))
 
 
 def pool_options(size: int) -> dict[str, str]:
-    """Since 5.7 a pool is made of chunks, as many in each instance, and a size that does not come out even is rounded
-    up, by default to the next gigabyte; 5.6 takes any. So what is asked for comes out even."""
+    """Returns the options that give a buffer pool of exactly this size.
+
+    Since 5.7 a pool consists of chunks, equally many in each instance, and the server rounds any other size up, by
+    default to the next gigabyte; 5.6 accepts any size. Sizes from `pool_bytes()` are not rounded."""
     instances, chunk = _made_of(size)
     chunk = min(chunk, size)
     return {
@@ -108,7 +116,7 @@ def pool_options(size: int) -> dict[str, str]:
 
 
 def check_held(works: Iterable[Work], asked: Asked, schema: Schema, host: Host) -> None:
-    """UsageError where what is to be in memory, or the ratio that was asked for, is not what this host can give."""
+    """Raises UsageError if this host has too little memory for the data of a load, or for the requested ratio."""
     if asked.memory_ratio is not None:
         _check_ratio(asked.memory_ratio, schema, host)
         return
@@ -148,14 +156,14 @@ def _most(host: Host) -> float:
 
 
 def _rounded(wished: float) -> int:
-    """Up or down, whichever is nearer: the ratio is to be what was asked."""
+    """Returns the nearest size, up or down, that servers do not round: so the requested ratio is kept."""
     instances, chunk = _made_of(wished)
     unit = _MIB if wished < chunk else instances * chunk
     return max(1, round(wished / unit)) * unit
 
 
 def _made_of(size: float) -> tuple[int, int]:
-    """Instances, and bytes of a chunk: they are fewer than a thousand, as they should be."""
+    """Returns the number of instances and the chunk size in bytes, chosen so that there are fewer than 1,000 chunks."""
     if size < _GIB:
         return 1, _CHUNK
     return _INSTANCES, _CHUNK if size < _INSTANCES * _GIB else _LARGE_CHUNK
@@ -169,6 +177,8 @@ def _gib(size: float) -> str:
     return f"{size / _GIB:.1f} GiB"
 
 
+# --- Axes, options and the list of works
+
 Pairs = tuple[tuple[str, str], ...]
 Works = Callable[[Asked, Schema, Host], tuple[Work, ...]]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
@@ -176,25 +186,25 @@ Values = tuple[tuple[str, tuple[str, ...]], ...]
 DATABASE = "sbtest"
 WORKLOAD, THREADS, TABLES = "workload", "threads", "tables"
 PAGES, SPINNING = "pages", "spinning"
-"""Axes; the others are options of the server."""
+"""Axes that are not options of the server."""
 _BY_THEMSELVES = frozenset({WORKLOAD, QUESTION, PAGES})
-"""Whose values say what they are."""
+"""Axes with values that are understood without the name of the axis."""
 _COUNTED = frozenset({THREADS, TABLES})
 _CHOOSING = "--rand-type="
 SPECIAL, UNIFORM = f"{_CHOOSING}special", f"{_CHOOSING}uniform"
-"""How rows are chosen: sysbench's default, three of four accesses to one row in a hundred; or all alike."""
+"""Distribution of row accesses: sysbench's default (three of four accesses go to 1 % of the rows), or uniform."""
 _REDO_BYTES = 1 << 30
 THREADS_FOR_EACH_CPU = 4
 _MOST_CELLS = 10_000
-"""Of a minute each: a week."""
+"""A week, at a minute each."""
 _LONGEST_NAME = 180
-"""Bytes: its log is called after it, and after its version and number."""
+"""In bytes. The log file is named after the load, the version and the run number."""
 TO_SO_MANY_THREADS = f"1 2 4 … {THREADS_FOR_EACH_CPU} times the CPUs"
-"""In words."""
+"""The default numbers of threads, in words."""
 
 
 def options_of(asked: Asked, usual: Values) -> tuple[Pairs, ...]:
-    """Every combination of the options' values; one that the user names is measured at his instead."""
+    """Returns every combination of the options' values. Values that the user gives replace the default ones."""
     wished = dict(usual) | dict(asked.options)
     _check_number(math.prod(map(len, wished.values())))
     return tuple(tuple(zip(wished, values, strict=True)) for values in product(*wished.values()))
@@ -210,23 +220,25 @@ def _check_number(cells: int) -> None:
 
 @dataclass(frozen=True)
 class Way:
-    """One load, and where it stands among the others."""
+    """One load to measure, with its position on the axes of the experiment."""
 
     load: Load
     axes: Pairs
     options: Pairs = ()
-    """Of the server."""
+    """Server options."""
     layout: Layout | None = None
     needs: str | None = None
-    """What a server must be able to do for it, by the name of the capability."""
+    """Name of the capability that a server must have for it."""
     figure: str | None = None
-    """What is held against each other, where it is not queries a second."""
+    """Metric to compare; None is queries per second."""
     fixed: tuple[str, ...] = ()
-    """Names of options that are no axis, and have to be as they are."""
+    """Names of options that are not an axis but must keep their values."""
 
 
 def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
-    """Named by what tells them apart."""
+    """Returns one Work for each way, named by the axes in which the ways differ.
+
+    Raises UsageError if there are too many ways, if two get the same name, or if a name is too long for a file."""
     found = _alike(tuple(islice(map(_chosen, ways), _MOST_CELLS + 1)))
     _check_number(len(found))
     values: dict[str, set[str]] = {}
@@ -248,14 +260,16 @@ def works_of(ways: Iterable[Way]) -> tuple[Work, ...]:
 
 
 def _chosen(way: Way) -> Way:
-    """The report has the command: it says how rows are chosen."""
+    """Adds sysbench's default row distribution to a load that names none, so that the command in the report shows how
+    rows are chosen."""
     if any(option.startswith(_CHOOSING) for option in way.load.options):
         return way
     return replace(way, load=replace(way.load, options=(*way.load.options, SPECIAL)))
 
 
 def _alike(ways: tuple[Way, ...]) -> tuple[Way, ...]:
-    """Where one load cannot prepare its statements none does: it would not be the clients' number that is compared."""
+    """Sends the statements of all loads as text if one load has too many to prepare: otherwise a comparison of client
+    numbers would also be one of prepared statements with text."""
     if not any(must_send_text(way.load) for way in ways):
         return ways
     return tuple(replace(way, load=replace(way.load, options=(*way.load.options, AS_TEXT))) for way in ways)
@@ -266,7 +280,7 @@ def _name(axes: Pairs, apart: Set[str]) -> str:
 
 
 def _part(axis: str, value: str) -> str:
-    """`read-only`, `8-threads`, `instances-16`."""
+    """Returns one part of a name: `read-only`, `8-threads`, `instances-16`."""
     if axis in _BY_THEMSELVES:
         return value
     if axis in _COUNTED:
@@ -275,16 +289,16 @@ def _part(axis: str, value: str) -> str:
 
 
 def settings(asked: Asked, schema: Schema, host: Host, *, clients: int) -> Mapping[str, str]:
-    """Alike for all that are held against each other, whatever their own defaults are, and for so many at once."""
+    """Returns the server options that all compared servers share, whatever their defaults, for this many clients."""
     return {
         **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
         "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
-        # What does not fit into the buffer pool shall not lie in the host's page cache instead.
+        # Data that does not fit into the buffer pool must not be in the host's page cache instead.
         "innodb_flush_method": "O_DIRECT",
         "max_connections": str(connections_for(clients)),
-        # Not `latch`: to count every mutex costs, so that it has a run of its own (Extra.WAITS).
+        # Not `latch`: counting every mutex is expensive, so it has a separate run (Extra.WAITS).
         "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
-        # Counts where the Performance Schema is switched on, which by itself counts none of these.
+        # Takes effect only where the Performance Schema is on. By default it counts none of these waits.
         "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",
     }
 
@@ -298,7 +312,9 @@ def by_sysbench(
     usual: Mapping[str, str],
     foreign_keys: int = 0,
 ) -> Experiment:
-    """What all loads have in common: it is queries a second that they are about, over tables of sysbench's."""
+    """Returns an experiment that compares queries per second over sysbench tables.
+
+    Its `works` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
 
     def checked(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
         found = works(asked, schema, host)
@@ -324,7 +340,7 @@ def by_sysbench(
 
 
 def most_at_once(works: Iterable[Work]) -> int:
-    """Clients of a load, and who polls beside it."""
+    """Returns the largest number of simultaneous clients of any load, pollers included."""
     loads = [work.task for work in works if isinstance(work.task, Load)]
     return max((load.threads + (load.poll.clients if load.poll else 0) for load in loads), default=0)
 
@@ -340,6 +356,7 @@ def _check_clients(works: Iterable[Work], host: Host) -> None:
 
 
 def powers_of_two(most: int) -> tuple[int, ...]:
+    """Returns 1, 2, 4 … up to `most`."""
     found = [1]
     while found[-1] * 2 <= most:
         found.append(found[-1] * 2)
@@ -347,7 +364,9 @@ def powers_of_two(most: int) -> tuple[int, ...]:
 
 
 def wished(asked: Asked, names: tuple[str, ...], none: str) -> tuple[str, ...]:
-    """Of an experiment's questions those that are asked for, else all of them; `none` begins the refusal of another."""
+    """Returns the parts of an experiment that the user asked for, or all of them.
+
+    Raises UsageError for an unknown part; `none` is the beginning of its message."""
     for name in asked.parts:
         if name not in names:
             raise UsageError(f"{none} '{name}'", f"there are: {', '.join(names)}")
@@ -356,13 +375,15 @@ def wished(asked: Asked, names: tuple[str, ...], none: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OnItsDisk:
-    """A question that needs a disk of its own: where none can be made it is left out, unless it is asked for."""
+    """A part of an experiment that needs a separate disk, and is skipped on hosts that cannot provide one."""
 
     name: str
     why_not: Callable[[Host], str | None]
 
     def among(self, found: tuple[str, ...], *, asked: Asked, host: Host) -> tuple[str, ...]:
-        """Of these questions those that can be asked here."""
+        """Returns the parts that this host can run.
+
+        Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
         if self.name not in found or (why := self.why_not(host)) is None:
             return found
         if self.name in asked.parts:
@@ -374,21 +395,23 @@ class OnItsDisk:
         return tuple(one for one in found if one != self.name)
 
     def left_out(self, asked: Asked, host: Host) -> tuple[str, ...]:
+        """Returns a note for the report if the part is skipped by default on this host."""
         why = None if asked.parts else self.why_not(host)
         if why is None:
             return ()
         return (f"{self.name} is left out: it needs a disk of its own, and none can be had here: {why}",)
 
 
-# Is what a load uses in memory before it begins? Where the buffer pool holds it, it is read once, from end to end.
+# --- Reading the tables into the buffer pool
 
 _CONNECTIONS = 4
 
 
 def read_tables(bench: Bench, task: Load) -> None:
-    """A warm-up reads what it happens to ask for: a few clients do not get through the tables in a minute, and the load
-    would be measured against the device. Of data that is larger than memory nothing is read: its warm-up is all there
-    can be."""
+    """Reads the tables of a load once from end to end if they fit into the buffer pool.
+
+    The load's warm-up reads only the rows it happens to ask for: a few clients do not get through the tables in a
+    minute, and the load would then be measured against the device. Data larger than the pool is not read."""
     tables = sysbench_tables(bench.schema)[: task.tables]
     with bench.server.session() as connection:
         pool = scalar(connection, "SELECT @@innodb_buffer_pool_size")
@@ -405,7 +428,7 @@ def read_tables(bench: Bench, task: Load) -> None:
         except (pymysql.Error, OSError) as error:
             raise bench.server.failure(f"the tables cannot be read: {message_of(error)}") from error
         except BaseException:
-            # Whoever gives up does not wait for answers.
+            # On Ctrl-C the tool does not wait for running queries.
             bench.server.close()
             raise
 
@@ -418,29 +441,30 @@ def _ask(bench: Bench, statements: list[str]) -> None:
 
 
 def _statements(table: str, rows: int) -> Iterator[str]:
-    """Of the rows, and of their index."""
+    """Yields the statements that read all rows of a table and all entries of its secondary index."""
     index = f"k_{table.rpartition('sbtest')[2]}"
     yield f"SELECT SUM(LENGTH(pad)) FROM {table} FORCE INDEX (PRIMARY) WHERE id <= {rows}"  # noqa: S608 - our names
     yield f"SELECT SUM(k) FROM {table} FORCE INDEX ({index})"  # noqa: S608
 
 
 def _bytes(bench: Bench, task: Load, tables: tuple[str, ...]) -> float:
-    """Of the files, of the part to which the load keeps: more than of their pages, for a file is never full."""
+    """Returns the file size of the rows that the load uses; their pages take less, because a file is never full."""
     files = (bench.datadir.mysql / f"{table.replace('.', '/')}.ibd" for table in tables)
     share = min(1.0, task.rows / max(1, bench.schema.rows))
     return share * sum(file.stat().st_size for file in files)
 
 
-# What is looked at while a server is at work? Its counters each second, and what was used from beginning to end.
+# --- Sampling a server under work: its counters each second, and its total resource usage
 
 RAW = "looks.csv.gz"
 _PATIENCE_S = 30.0
-"""With a look's answer: a server may be very busy with what it was asked."""
+"""Timeout of a sample's query: a server may be very busy with the work it was given."""
 
 
 class Watch:
-    """Of a bench whose server runs. As a context it samples; `measured` is the part of it that counts, and comes last:
-    afterwards nothing is looked at any more."""
+    """Samples the running server of a bench while the context is open.
+
+    `measured` marks the interval that counts; it comes last, because nothing is sampled after it."""
 
     def __init__(self, bench: Bench) -> None:
         self._server = bench.server
@@ -448,21 +472,21 @@ class Watch:
         self._began_s = 0.0
         self._looking = ExitStack()
         self.clients: list[Client] = []
-        """Programs that put it to work, those that have ended included."""
+        """Client programs of the server, including those that have ended."""
         self.usage = Usage()
         self.around: Around | None = None
         self.seconds = 0.0
-        """How long was measured."""
+        """Length of the measured interval."""
         pid = self._server.life.pid
         self.sampler = Sampler(self._connect, pid, self._server.device, clients=self.cpu_of_clients)
 
     def cpu_of_clients(self) -> float:
-        """Seconds, of all so far."""
+        """Returns the CPU seconds that all clients have used so far."""
         return sum(client.cpu_s() or 0.0 for client in tuple(self.clients))
 
     @contextmanager
     def clients_at_work(self) -> Iterator[None]:
-        """One that fails because its server is gone tells of the server; one that fails by itself, of no figure."""
+        """Turns a client's error into the server's failure if the server is gone, otherwise into TrialVoidError."""
         try:
             yield
         except (ServerFailedError, TrialVoidError, HostUnfitError):
@@ -475,6 +499,7 @@ class Watch:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
+        """Measures the time, resource usage and background load of the block, and takes stacks in a run for stacks."""
         pid, device = self._server.life.pid, self._server.device
         clients_s = self.cpu_of_clients()
         self.sampler.begin()
@@ -485,12 +510,14 @@ class Watch:
             self.seconds = time.monotonic() - self._began_s
             self.usage = meter.read()
             self.around = _without(surroundings.read(), self.cpu_of_clients() - clients_s)
-            # Before whoever took stacks has come to an end, which may last.
+            # Before the stack sampler is stopped, which may take a while.
             self.sampler.end()
 
     def stacks(self, name: str) -> Samples | None:
-        """Taken while it was measured, under this name; before its server ends. What is answered in a hundredth of a
-        second has none, and was answered all the same."""
+        """Returns the stack traces of the measured interval, as one phase of this name; None if none were asked for.
+
+        Call it before the server ends. Work of a hundredth of a second has no samples but counts nevertheless: then the
+        result is empty, with a note."""
         if self._sampling is None:
             return None
         phases = (Phase(name, 0.0, self.seconds),)
@@ -502,7 +529,7 @@ class Watch:
 
     @property
     def raw(self) -> Path:
-        """All looks, beside the server's log."""
+        """The file of all samples, next to the server's log."""
         return self._server.logdir / RAW
 
     def _connect(self) -> Connection[Cursor]:
@@ -519,12 +546,13 @@ class Watch:
 
 
 def _without(around: Around, clients_s: float) -> Around:
-    """To the host the clients are others; to a reader they are what was asked for."""
+    """Subtracts the clients' CPU time from that of other processes: the host counts the clients among these, but for a
+    reader they are part of the measurement."""
     others = around.others_cpu_s
     return around if others is None else replace(around, others_cpu_s=round(max(0.0, others - clients_s), 2))
 
 
-# How is a server put under load? By sysbench, first to warm it up and then to be measured, with pollers beside it.
+# --- sysbench loads, with optional pollers
 
 _LATENCIES = (
     "latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "latency_p999_ms", "latency_max_ms",
@@ -533,9 +561,9 @@ _READERS = frozenset({"oltp_point_select", "oltp_read_only", "select_random_poin
 _LOAD, _POLLS = "load", "polls"
 _TOLD = {_LOAD: "sysbench", _POLLS: "the poller"}
 _PREPARING_S = 60.0
-"""For all statements to be prepared; sysbench itself gives up after half of it."""
+"""Timeout for preparing all statements; sysbench itself gives up after half of it."""
 _TAIL_S, _LAST_TAIL_S = 0.5, 5.0
-"""For a poller after its load: to end by itself, and once its answer was cut short."""
+"""Seconds that a poller gets to end after its load: by itself, and after its running query was killed."""
 
 
 class _Where(TypedDict):
@@ -545,8 +573,10 @@ class _Where(TypedDict):
 
 
 def load(bench: Bench, task: Load, watch: Watch) -> Done:
-    """One run of sysbench, warm-up and all. Measured is what it measures itself: from where on it counts (anew) until
-    it has ended. A poller begins with the first transactions, and is not waited for at the end."""
+    """Runs sysbench against the server, with its warm-up, and returns what it and its poller report.
+
+    The measured interval is sysbench's own: from the end of the warm-up, where it resets its counters, until it ends. A
+    poller starts with the first transactions; nobody waits for it at the end."""
     apart = split(own_cores())
     if apart is not None and (refused := pin(bench.server.life.pid, apart.server)):
         bench.note(f"Server and clients share all CPUs: {refused}.")
@@ -583,6 +613,7 @@ def _polled(task: Load) -> bool:
 
 
 def _until(client: Client, words: str, timeout_s: float) -> None:
+    """Waits until the client prints `words`; raises RecoveryError if it ends or hangs before."""
     if not client.has_said(words, timeout_s):
         client.wait(0)  # raises why it has failed, or hangs
         raise RecoveryError(
@@ -591,7 +622,9 @@ def _until(client: Client, words: str, timeout_s: float) -> None:
 
 
 def _ended_polls(poller: Client, server: Server, task: Load) -> tuple[polling.Polls | None, tuple[Told, ...]]:
-    """An answer that is under way says nothing of the load any more, and may take minutes."""
+    """Ends a poller after its load and returns its report and its own counts of the table cache.
+
+    A query still running is killed: it may take minutes, and no longer has anything to do with the load."""
     if not poller.has_ended(_TAIL_S):
         with server.session() as connection:
             polling.cut_short(connection)
@@ -601,7 +634,7 @@ def _ended_polls(poller: Client, server: Server, task: Load) -> tuple[polling.Po
 
 
 class _Clients:
-    """The load's, and the pollers'. As a context none outlives it."""
+    """The client programs of a load and of its pollers; leaving the context ends them all."""
 
     def __init__(self, bench: Bench, task: Load, watch: Watch, *, cpus: frozenset[int] | None) -> None:
         self._watch = watch
@@ -619,9 +652,10 @@ class _Clients:
             program.name: program.version,
             **{name: shlex.join(command) for name, command in self._commands.items()},
         }
-        """For the report."""
+        """Versions and commands of the programs, for the report."""
 
     def begun(self, name: str) -> Client:
+        """Starts the program of this name and returns it."""
         client = self._begun.enter_context(Client(_TOLD[name], self._commands[name], cpus=self._cpus))
         self._watch.clients.append(client)
         return client
@@ -649,14 +683,14 @@ def _measures(report: sysbench.Report, polls: polling.Polls | None) -> Iterator[
             yield "poll_mean_ms", polls.mean_ms
 
 
-# How is one statement timed, a dump, or the making of tables? By one client, over the server's own socket.
+# --- Single statements, dumps and table creation: one client over the server's socket
 
 _ROWS_AT_ONCE = 1000
 _LOOK_S = 60.0
 
 
 def ask(bench: Bench, task: Ask, watch: Watch) -> Done:
-    """Until its last row has arrived; the connection stands before."""
+    """Times one statement until its last row has arrived; connecting is not part of the time."""
     bench.tell("asking")
     rows = 0
     with bench.server.session() as connection, closing(connection.cursor(SSCursor)) as cursor, watch.measured():
@@ -667,7 +701,7 @@ def ask(bench: Bench, task: Ask, watch: Watch) -> Done:
 
 
 def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
-    """Of the definitions alone; what is written is counted, and kept nowhere."""
+    """Times a dump of all definitions without rows; its output is counted and discarded."""
     bench.tell("dumping")
     program = bench.conditions.programs[DUMP]
     command = [
@@ -681,7 +715,7 @@ def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
         Client(program.name, command, only_count=True) as client,
     ):
         watch.clients.append(client)
-        # An hour, over a million tables: whether its server still moves is looked at beside.
+        # A dump of a million tables takes an hour. `watched()` ends a server that hangs meanwhile.
         while not client.has_ended(_LOOK_S):
             pass
         ended = client.wait(0)
@@ -692,7 +726,8 @@ def dump(bench: Bench, task: Dump, watch: Watch) -> Done:
 
 
 def create(bench: Bench, task: Create, watch: Watch) -> Done:
-    """In a schema of their own, which is dropped once it is measured: the next trial finds what this one found."""
+    """Times the creation of tables in a separate schema, which is dropped afterwards so that the next trial finds the
+    same state."""
     bench.tell(f"making {task.tables:,} tables, one by one")
     with bench.server.session() as connection, connection.cursor() as cursor:
         cursor.execute(f"drop schema if exists {SCRATCH}")
@@ -708,7 +743,7 @@ def create(bench: Bench, task: Create, watch: Watch) -> Done:
     return Done({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s})
 
 
-# What does a server do with the work it is given? It is started, watched second by second, and stopped.
+# --- One trial: start the server, run its task, stop it
 
 TIMED_LOG = "timed.err"
 _NEAR_S = 0.5
@@ -716,7 +751,9 @@ _DOING: dict[type, Callable[[Bench, Any, Watch], Done]] = {Load: load, Ask: ask,
 
 
 def measure(bench: Bench, variant: Variant) -> Worked:
-    """Each piece of work has a server of its own start, so that none finds what another has left in memory."""
+    """Starts the server, runs the task of the variant, stops the server, and returns the measurement.
+
+    Every task gets a new server process, so that nothing is left in memory from another one."""
     task = variant.task
     assert task is not None, "this variant has nothing to do"
     bench.start(TIMED_LOG)
@@ -730,7 +767,7 @@ def measure(bench: Bench, variant: Variant) -> Worked:
 
 
 def counts(_: Worked) -> tuple[Verdict, str | None]:
-    """Work that came to its end is what was asked; what did not has raised its reason."""
+    """Accepts every finished measurement: work that failed has already raised an error."""
     return Verdict.MEASURED, None
 
 
@@ -754,7 +791,8 @@ def _worked(watch: Watch, done: Done, stacks: Samples | None) -> Worked:
 
 
 def _used(watch: Watch, done: Done) -> dict[str, float]:
-    """From beginning to end, of work that ends by itself; of a load what it used a second says more."""
+    """Returns the total resource usage of a statement, a dump or a table creation; nothing for a load, where rates per
+    second say more."""
     if done.queries:
         return {}
     usage = watch.usage
@@ -763,8 +801,9 @@ def _used(watch: Watch, done: Done) -> dict[str, float]:
 
 
 def with_seen(looks: Watched, seen: Sequence[tuple[float, float]]) -> Watched:
-    """What the clients counted each second, at the look that came nearest to its end; one that came much later has none
-    of theirs, and a second without a look is left out."""
+    """Adds the queries per second that the clients counted, each second at the nearest sample.
+
+    A sample that is more than half a second away gets no value; a second without a sample near it is dropped."""
     if not seen:
         return looks
     found: dict[float, float] = {}
@@ -777,8 +816,9 @@ def with_seen(looks: Watched, seen: Sequence[tuple[float, float]]) -> Watched:
 
 
 def with_polled(looks: Watched, polled: Sequence[tuple[float, float]]) -> Watched:
-    """Answers a second between each look and the one before, so that none is lost where looks are far apart. Before
-    the poller began, and after its end, it has none."""
+    """Adds the pollers' answers per second, averaged between each sample and the one before.
+
+    No answers are lost where samples are far apart. There are no values before the poller's start and after its end."""
     found: dict[int, list[float]] = {}
     for second, per_s in polled:
         found.setdefault(bisect_left(looks.at_s, second - _NEAR_S), []).append(per_s)

@@ -1,4 +1,4 @@
-"""How long do questions to information_schema and dumps take over very many tables?"""
+"""The scenario metadata: how long information_schema queries and dumps take with very many tables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from recovery.experiments.load import counts, measure
 from recovery.model import QUESTION, Ask, Cache, Create, Dump, Schema, Task, Work
 
 _POOL_BYTES = 4 << 30
-"""As published, on a host that has the memory."""
+"""Published size of the buffer pool, for hosts with enough memory."""
 _POOL_SHARE = 4
 SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
 PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
 def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
-    """Each finds its server restarted, and the cache emptied."""
+    """Returns one work for each query and dump; before each, the server is restarted and the cache is emptied."""
     return tuple(Work(name, Cache.COLD, task, ((QUESTION, name),)) for name, task in _tasks(asked, schema))
 
 
 def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
     one = schema.database_names[0]
     yield SIZES, Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
-    # The name is one of the tool's own making.
+    # The tool itself has chosen the name of the schema.
     yield SIZE, Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
     yield (
         ENGINES,
@@ -39,8 +39,10 @@ def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
 
 
 def settings(_: Asked, __: Schema, host: Host) -> Mapping[str, str]:
-    """The published ones; those of statistics are each known by some versions alone, to which they say: ask the
-    engine."""
+    """Returns the published settings.
+
+    The two options for statistics make the server ask the storage engine for current values instead of cached ones;
+    each is known only to some versions."""
     return {
         "innodb_buffer_pool_size": str(min(_POOL_BYTES, host.memory_bytes // _POOL_SHARE)),
         # Two files of 256 MiB.
@@ -61,7 +63,7 @@ METADATA = Scenario(
         figure="elapsed_s",
         works=works,
         settings=settings,
-        # A question is to read statistics, not to be the first that has them made.
+        # The queries should read statistics, not be the first to compute them.
         schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),
         programs=(DUMP,),
         names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),

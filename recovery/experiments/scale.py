@@ -1,4 +1,4 @@
-"""How does crash recovery grow with the number of tables? The cold recovery, at one number after the other."""
+"""The scenario scale: how the time of a cold crash recovery grows with the number of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do several instances of the table cache gain, by the number of tables and of clients?"""
+"""The scenario table-cache: what several table cache instances gain, by number of tables and of clients."""
 
 from __future__ import annotations
 

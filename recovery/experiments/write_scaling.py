@@ -1,4 +1,6 @@
-"""How does InnoDB scale, above all at writing? Several questions over the same tables, each a part of its own."""
+"""The scenario write-scaling: how InnoDB scales with the number of clients, mainly when writing.
+
+It consists of several parts, each with a separate question, over the same sysbench tables."""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from recovery.workload.sysbench import script_of
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
 _USUAL_PAGE = (_PAGE, "16k")
-"""With which the tables lie there anyway."""
+"""The default page size, with which the tables are built."""
 _DOUBLEWRITE = "innodb_doublewrite"
 _ISOLATION = "transaction_isolation"
 _SPIN = (
@@ -46,64 +48,67 @@ _SPIN = (
     ("innodb_log_spin_cpu_pct_hwm", "100"),
     ("innodb_log_wait_for_flush_spin_hwm", str(2**64 - 1)),
 )
-"""Whether the server is idle or busy, and however long the device takes: else nobody spins in most of what there is to
-measure. One client leaves the CPU below the first limit, many are above the second, and a slow flush is beyond the
-third."""
+"""Options that make threads spin regardless of CPU usage and of the device's flush time. With the defaults there is no
+spinning in most measurements: with one client the CPU usage is below the first limit, with many it is above the second,
+and a slow flush exceeds the third."""
 _NO_SPIN = (("innodb_log_spin_cpu_abs_lwm", str(2**32 - 1)), ("innodb_log_spin_cpu_pct_hwm", "0"))
-"""Neither clients nor the log's own threads, which the second option does not concern."""
+"""Options that stop both clients and log threads from spinning; the second option does not affect log threads."""
 _SCHEDULE = "innodb_lock_schedule_algorithm"
 _LARGER = 4.0
-"""Times as large as the buffer pool."""
+"""Size of the data divided by the size of the buffer pool."""
 _HOT_ROWS = 10
-"""Of one table."""
+"""Number of rows, all in one table."""
 _COMMITTED = "tps"
-"""Where transactions meet: statements of one that ends in a deadlock are answered, and counted, and undone."""
+"""Metric of parts in which transactions conflict: the statements of a transaction that ends in a deadlock count as
+queries although they are rolled back."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
 class Users(Enum):
-    """How many clients there are at a time."""
+    """Which numbers of clients a part measures."""
 
     ALL = "all"
-    """One after the other: one, two, four …"""
+    """Each of one, two, four … clients."""
     MOST = "most"
     ONE = "one"
     ENDS = "ends"
-    """One, and the most."""
+    """One client, and the largest number."""
 
 
 @dataclass(frozen=True)
 class Part:
+    """One question of the scenario, and the loads that answer it."""
+
     name: str
     workloads: tuple[str, ...]
     users: Users
     options: Values = ()
     fixed: Pairs = ()
-    """Options that hold for all of it."""
+    """Server options for all loads of the part."""
     named: Pairs = ()
-    """What is varied by several options together: its axis, and what it says of these."""
+    """Name and value of an axis that represents several options together."""
     layout: Layout | None = None
     rows: int | None = None
-    """Of the one table to which the load keeps then."""
+    """Number of rows in the only table that the load uses; None is all rows of all tables."""
     larger: bool = False
-    """Than memory."""
+    """Whether the data is larger than the buffer pool."""
     needs: str | None = None
-    """A capability of the server."""
+    """Name of the capability that a server must have."""
     figure: str | None = None
-    """That is held against each other, where it is not queries a second."""
+    """Metric to compare; None is queries per second."""
     writes: bool | None = None
-    """Of what the user asks for it takes the workloads that write, or those that do not; None takes all."""
+    """Which workloads of the user belong to the part: those that write (True), only read (False), or all (None)."""
 
 
 PARTS = (
-    # Who only reads does not wait for the log.
+    # Read-only clients do not wait for the log, so the flush option is not varied for them.
     Part("scaling", _READERS, Users.ALL, writes=False),
     Part("scaling", _WRITERS, Users.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
     Part("one-user", (*_READERS, *_WRITERS), Users.ONE),
     Part(
         "larger-than-memory", ("point-select", "update-nokey"), Users.MOST, ((_PAGE, ("16k", "8k", "4k")),), larger=True
     ),
-    # Transactions of several locks: one update alone reads nothing twice, and waits for nobody who waits for it.
+    # Transactions with several locks: a single update reads nothing twice and cannot deadlock.
     Part(
         "hot-rows",
         ("read-write",),
@@ -124,7 +129,7 @@ PARTS = (
         )
         for value, fixed in (("on", _SPIN), ("off", _NO_SPIN))
     ),
-    # Two ways to read less from the device at once.
+    # Two ways to read fewer bytes at a time from the device.
     *(
         Part("compression", ("point-select",), Users.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
         for pages, fixed, layout in (
@@ -172,7 +177,9 @@ def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]
 
 
 def _smaller_pool(asked: Asked, schema: Schema, host: Host) -> Pairs:
-    """What of the buffer pool differs from the one that holds for all; its size does in any case, for the reader."""
+    """Returns the options of a buffer pool smaller than the data that differ from the usual ones.
+
+    The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
     if asked.memory_ratio is not None and asked.memory_ratio <= 1:
         raise UsageError(
             f"MEMORY_RATIO={asked.memory_ratio:g} leaves no data that is larger than memory",

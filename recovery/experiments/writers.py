@@ -1,4 +1,6 @@
-"""Who writes to a server until it is killed, and knows what it had promised? The insert script, a load, definitions."""
+"""Writers that keep a server busy until it is killed, and then compare its contents with what it had acknowledged.
+
+There are three: the insert script, a sysbench load with journals, and a stream of DDL statements."""
 
 from __future__ import annotations
 
@@ -26,15 +28,17 @@ from recovery.mysqld.server import Server
 from recovery.workload.inserts import InsertsFailedError, count_rows, fire, table_of, tables_of
 from recovery.workload.sysbench import AT_WORK, Client, calling
 
-# What had been promised to each client of a write load, and which transactions does the server hold? Pure.
+# --- Comparison of the clients' journals with the recovered tables (pure functions)
 #
-# Each client numbers its transactions, and writes down, outside the server, which ones it was told are committed, and
-# which ones it has rolled back. A transaction puts its number into several tables, and into the client's balance.
+# Each client numbers its transactions and keeps a journal outside the server of those that the server has acknowledged
+# as committed and those that it has rolled back. A transaction writes its number into several tables and into the
+# client's balance.
 
 COMMITTED, ROLLED_BACK = "c", "r"
-"""At the beginning of a journal's line; then comes the number, and the monotonic clock when the answer had come."""
+"""First field of a line in a journal. The number follows, then the time of the answer on the monotonic clock."""
 ROLLED_BACK_EVERY = 10
-"""Transactions: so the client decides by the number, and the one under way at the kill is known, too."""
+"""One in so many transactions is rolled back. The number decides which, so that the intended end of the transaction at
+the kill is known, too."""
 
 
 @dataclass(frozen=True)
@@ -51,35 +55,39 @@ class Journal:
 
     @property
     def under_way(self) -> int:
-        """The transaction that may or may not have been sent when the server was killed."""
+        """Number of the transaction that may have been sent, but was not answered, when the server was killed."""
         return max((one.number for one in (*self.committed, *self.rolled_back)), default=0) + 1
 
     @property
     def may_be_there(self) -> frozenset[int]:
-        """The server need not have, but may have, committed what it was still to answer."""
+        """Transactions that may be in the tables: the committed ones, and the unanswered one unless it rolls back."""
         found = {one.number for one in self.committed}
         return frozenset(found | ({self.under_way} if self.under_way % ROLLED_BACK_EVERY else set()))
 
 
 @dataclass(frozen=True)
 class Held:
-    """By the server, of one client."""
+    """What the recovered server has of one client."""
 
     tables: tuple[frozenset[int], ...] = ()
-    """The numbers that each table has."""
+    """Transaction numbers in each table."""
     balance: int = 0
 
     @property
     def whole(self) -> frozenset[int]:
+        """Transactions that are in all tables."""
         return frozenset.intersection(*self.tables) if self.tables else frozenset()
 
     @property
     def partly(self) -> frozenset[int]:
+        """Transactions that are in at least one table."""
         return frozenset().union(*self.tables)
 
 
 def read_journal(client: int, text: str) -> Journal:
-    """A last line without its end was being written when its client was ended: its transaction counts as under way."""
+    """Reads the journal of a client; raises TrialVoidError if a line is malformed.
+
+    A last line without a line end was being written when the client was ended: its transaction counts as unanswered."""
     found: dict[str, list[Answer]] = {COMMITTED: [], ROLLED_BACK: []}
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
@@ -96,7 +104,7 @@ def read_journal(client: int, text: str) -> Journal:
 
 
 def compare(journals: Sequence[Journal], held: Sequence[Held], *, killed_at_s: float) -> Found:
-    """`held` in the order of the journals."""
+    """Compares each journal with what the server has of the same client; both sequences are in the same order."""
     pairs = tuple(zip(journals, held, strict=True))
     lost = [(journal.client, one) for journal, there in pairs for one in _lost(journal, there)]
     ghosts = [(journal.client, one) for journal, there in pairs for one in there.partly - journal.may_be_there]
@@ -132,38 +140,43 @@ def _told(found: Iterable[tuple[int, int]], what: str) -> Iterator[str]:
     return (f"transaction {number:,} of client {client} is {what}" for client, number in found)
 
 
+# --- The writers
+
 LOAD = "crash_load"
-"""A schema of its own."""
+"""Schema for the tables of the load."""
 CLIENTS = 4
 _TABLES = 3
 _PREPARING_S = 30.0
 _LONGEST_S = 60.0
 _OF_THE_CLIENT = 2000
-"""Numbers of errors from here on tell that there is no server any more."""
+"""Error numbers from here on come from the client library: the server is gone."""
 _NO_ERROR = 9999
-"""That no server knows: sysbench goes on after those that it is told to ignore, under the same number."""
+"""An error number that no server uses, so that sysbench ignores no error: after an ignored one it would continue with
+the same transaction number."""
 
 
 class Witness(Protocol):
+    """A writer that can compare what the server acknowledged with what it has after its recovery."""
+
     @property
     def databases(self) -> tuple[str, ...]:
-        """That it makes."""
+        """Schemas that the writer creates."""
 
     def begin(self, server: Server) -> None:
-        """It writes from here on, beside whoever called."""
+        """Starts to write in the background."""
 
     def end(self) -> None:
-        """After the kill; nothing of it is left running."""
+        """Ends the writer after the kill and waits for it."""
 
     def compare(self, server: Server, *, killed_at_s: float) -> Found:
-        """With what the recovered server holds."""
+        """Compares the acknowledged writes with the contents of the recovered server."""
 
 
 class Inserts:
-    """One client and its script, a row and a commit at a time."""
+    """Writes the insert script over one connection, one row and one commit at a time."""
 
     databases: tuple[str, ...] = ()
-    """None but those that lie there anyway."""
+    """Empty: the script writes to tables that already exist."""
 
     def __init__(self, statements: Sequence[str]) -> None:
         self._statements = statements
@@ -202,7 +215,9 @@ class Inserts:
 
 
 def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int], there: Mapping[str, int]) -> Found:
-    """One client wrote them in this order: what is there must be the first so many of them."""
+    """Compares the rows that are `there` with the acknowledged ones.
+
+    One client wrote the rows in the order of the script, so those that are there must be its first ones."""
     tables = [table_of(statement) for statement in statements]
     promised, held = sum(acknowledged.values()), sum(there.values())
     lost = sum(max(0, rows - there.get(table, 0)) for table, rows in acknowledged.items())
@@ -210,7 +225,7 @@ def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int
     return Found(
         acknowledged=promised,
         lost=lost,
-        # One more than was acknowledged may have been under way.
+        # One statement may have been executed without its answer having arrived.
         ghosts=max(0, held - promised - 1),
         holes=0 if in_order else 1,
         examples=() if in_order else (f"{held} rows are there, and not the first {held} of the script",),
@@ -218,7 +233,7 @@ def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int
 
 
 class Journalled:
-    """Clients of sysbench with a script of ours; each keeps a journal outside the server."""
+    """Runs sysbench clients with the script `journal.lua`, in which each keeps a journal outside the server."""
 
     databases = (LOAD,)
 
@@ -262,7 +277,9 @@ class Journalled:
         return compare(journals, _held(server), killed_at_s=killed_at_s)
 
     def _written_by(self, client: int) -> str:
-        """Each has made its own before it begins: one that is not there has not been empty."""
+        """Returns the text of a client's journal; raises TrialVoidError if it cannot be read.
+
+        Every client creates its journal before its first transaction, so a missing one does not mean an empty one."""
         try:
             return (self._folder / str(client)).read_text(encoding="ascii", errors="replace")
         except OSError as error:
@@ -274,6 +291,7 @@ class Journalled:
 
 
 def _held(server: Server) -> list[Held]:
+    """Reads the tables of the load and returns their contents by client."""
     with server.session() as connection, connection.cursor() as cursor:
         tables = []
         for number in range(1, _TABLES + 1):
@@ -290,7 +308,7 @@ def _held(server: Server) -> list[Held]:
 
 
 class Definitions:
-    """One client that makes, alters, renames and drops tables."""
+    """Creates, alters, renames and drops tables over one connection."""
 
     databases = (ddl_history.DATABASE,)
 
@@ -333,7 +351,7 @@ class Definitions:
         self._thread.start()
 
     def has_answered(self, many: int) -> None:
-        """Returns once so many statements are answered, or nobody writes any more, or that takes too long."""
+        """Waits until this many statements are answered; gives up when the writer has ended, or after a minute."""
         with self._news:
             self._news.wait_for(lambda: len(self._answered) >= many or self._is_over, _LONGEST_S)
 
@@ -351,7 +369,7 @@ class Definitions:
 
 
 def _is_gone(error: pymysql.MySQLError | OSError) -> bool:
-    """The server, and did not refuse a statement."""
+    """Returns whether the error means that the server is gone, not that it rejected a statement."""
     if isinstance(error, pymysql.err.OperationalError):
         number = error.args[0] if error.args else 0
         return not isinstance(number, int) or number == 0 or number >= _OF_THE_CLIENT

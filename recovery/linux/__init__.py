@@ -1,1 +1,1 @@
-"""What the host is, holds and can do."""
+"""Contains the access to the Linux host: its facts, page cache, control groups, files and processes."""

@@ -1,4 +1,5 @@
-"""Which cgroup hierarchies has this host, and which of them holds this controller? Version 1, 2, or both at once."""
+"""Sets resource limits on servers by control groups (version 1, 2, or both at once), and reads what a group, a process
+and its storage have used."""
 
 from __future__ import annotations
 
@@ -19,23 +20,28 @@ from recovery.linux.privileges import RootStep, is_refused, refusal
 from recovery.linux.storage import Device, completed_reads, device_of, unescape
 from recovery.model import Limits, Usage
 
+# --- Hierarchies and groups
+
 MOUNTS = Path("/proc/self/mountinfo")
 _PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
 Figure = Callable[[Path], int | None]
-"""Of the group in this folder; None where its controllers do not keep it."""
+"""Reads a value of the group in this folder; None if its controllers do not count it."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
+    """A mounted cgroup hierarchy."""
+
     version: int
     root: Path
-    """Where it is mounted. Groups are made directly below: version 2 has controllers only where no process is above."""
+    """The mount point. Groups are made directly below it: version 2 allows controllers only where no group above
+    contains a process."""
     controllers: frozenset[str]
 
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
-    """Each once, those without a controller of use here too."""
+    """Returns every mounted hierarchy once, also those without a controller that this tool uses."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:
@@ -45,7 +51,9 @@ def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
-    """`35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`"""
+    """Yields the hierarchies among the lines of mountinfo.
+
+    Example: `35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`"""
     for line in lines:
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" "), "", ""][:3]
@@ -67,8 +75,8 @@ def _words(path: Path) -> list[str]:
 
 
 def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, proc: Path = _PROC) -> tuple[Path, ...]:
-    """The group that this process is in, and those above it up to the hierarchy's root, as far as they are seen from
-    here: each of them may hold it back."""
+    """Returns the process's group for this controller, and the groups above it up to the hierarchy's root, as far as
+    they are visible from here. Each of them may limit the process."""
     try:
         lines = (proc / str(process) / "cgroup").read_text().splitlines()
     except OSError:
@@ -78,22 +86,23 @@ def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, pro
         path = paths.get(controller if one.version == 1 else "")
         if controller in one.controllers and path is not None:
             own = one.root / path.lstrip("/")
-            # In a container the path is the host's, and the root may be mounted from there.
+            # In a container the path is that on the host, while the hierarchy may be mounted from the container's own
+            # group.
             own = own if ".." not in own.parts and own.is_dir() else one.root
             return (own, *(above for above in own.parents if above.is_relative_to(one.root)))
     return ()
 
 
 def enable(hierarchy: Hierarchy, controller: str) -> None:
-    """Version 2 hands a controller down only where the parent says so. It is left enabled: others may have come to
-    use it meanwhile, and would lose their limits silently."""
+    """Enables the controller for groups below the root, which only version 2 requires. It stays enabled afterwards:
+    other programs may have started to use it, and would lose their limits silently."""
     control = hierarchy.root / "cgroup.subtree_control"
     if hierarchy.version == 2 and controller not in _words(control):
         control.write_text(f"+{controller}")
 
 
 def processes_in(folder: Path) -> tuple[int, ...]:
-    """Of the group and of all below it."""
+    """Returns the ids of the processes in the group and in all groups below it."""
     found: set[int] = set()
     for procs in (folder / "cgroup.procs", *folder.rglob("cgroup.procs")):
         found.update(int(pid) for pid in _words(procs))
@@ -101,7 +110,7 @@ def processes_in(folder: Path) -> tuple[int, ...]:
 
 
 def remove(folder: Path) -> bool:
-    """The group and all below it, as far as they are empty; False where something is left."""
+    """Removes the group and all groups below it, as far as they are empty. Returns False if something is left."""
     try:
         for below in [entry for entry in folder.iterdir() if entry.is_dir()]:
             remove(below)
@@ -114,8 +123,10 @@ def remove(folder: Path) -> bool:
 
 
 def read_requests(folder: Path, disk: str) -> int | None:
-    """Of this disk alone: a loop device's reads are read once more from the disk below. A group that has read nothing
-    yet has no line."""
+    """Returns the number of reads that the group has issued to this disk, or None if that is not counted.
+
+    Other disks are excluded, because every read of a loop device is counted again on the disk below. A group that has
+    read nothing yet has no line in the file."""
     for lines in _lines(folder, "blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"):
         return sum(int(line[2]) for line in lines if line[:2] == [disk, "Read"])
     for lines in _lines(folder, "io.stat"):
@@ -131,7 +142,8 @@ def memory_bytes(folder: Path) -> int | None:
 
 
 def throttled_s(folder: Path) -> float | None:
-    """For so long was what runs in the group held back, summed over its CPUs; None where it has no such count."""
+    """Returns the seconds for which the group's processes were throttled, summed over its CPUs, or None if that is not
+    counted."""
     for lines in _lines(folder, "cpu.stat"):
         told = {line[0]: int(line[1]) for line in lines if len(line) == 2}
         if "throttled_time" in told:
@@ -142,7 +154,7 @@ def throttled_s(folder: Path) -> float | None:
 
 
 def cpu_quota(folder: Path) -> float | None:
-    """How many CPUs what runs in the group may use; None is no limit."""
+    """Returns the number of CPUs that the group may use, or None if it has no limit."""
     for lines in _lines(folder, "cpu.max"):
         quota, period = lines[0]
         return None if quota == "max" else int(quota) / int(period)
@@ -160,7 +172,7 @@ def oom_kills(folder: Path) -> int | None:
 
 
 def _lines(folder: Path, *names: str) -> Iterator[list[list[str]]]:
-    """The words of each line of the files that are there."""
+    """Yields, for each of the files that exists, the words of its lines."""
     for name in names:
         try:
             yield [line.split() for line in (folder / name).read_text().splitlines() if line.strip()]
@@ -168,25 +180,25 @@ def _lines(folder: Path, *names: str) -> Iterator[list[list[str]]]:
             continue
 
 
-# How are limits written: by the user, in words, in the command that repeats them? And was a start held to them?
+# --- Limits as text
 
 _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MOST_IOPS = 10_000_000
 _LEAST_BPS = 64 << 10
 LEAST_MEMORY = 128 << 20
-"""The smallest server here takes some 100 MB before it has opened a table."""
+"""The smallest supported server needs about 100 MB before it has opened a table."""
 _LEAST_CPUS = 0.05
 _PAGE = 4096
 
 OVER = 1.1
-"""More than a tenth above the limit was not held to it."""
+"""Factor above which a limit counts as exceeded: more than a tenth above it."""
 SLICE_S = 0.2
-"""The kernel gives out reads by slices of a tenth of a second, and the first ones come at once."""
+"""Added to the duration. The kernel grants reads in slices of a tenth of a second, and the first ones at once."""
 
 
 def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: object) -> Limits:
-    """From the texts that the user gave; None is no limit."""
+    """Returns the limits from the user's texts; None means no limit."""
     return Limits(
         read_iops=None if read_iops is None else _iops(str(read_iops)),
         read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), least=_LEAST_BPS, like="100m"),
@@ -230,18 +242,18 @@ def _parse_cpus(text: str) -> float:
 
 
 def compact(count: int) -> str:
-    """As the user would write it: 2147483648 is `2g`."""
+    """Returns the number as a user would write it: 2147483648 is `2g`."""
     unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
     return f"{count // _UNITS[unit]}{unit}"
 
 
 def decimal(value: float) -> str:
-    """Nothing is lost: 1.5 is `1.5`, 2.0 is `2`."""
+    """Returns the number without loss of precision: 1.5 is `1.5`, 2.0 is `2`."""
     return repr(value).removesuffix(".0")
 
 
 def repeated(limits: Limits) -> list[tuple[str, object]]:
-    """The options that ask for the same."""
+    """Returns the options that ask for these limits again."""
     return [
         ("--read-iops", limits.read_iops),
         ("--read-bps", limits.read_bps and compact(limits.read_bps)),
@@ -251,7 +263,7 @@ def repeated(limits: Limits) -> list[tuple[str, object]]:
 
 
 def stored(limits: Limits) -> dict[str, int | float | None]:
-    """As a session keeps them among its settings."""
+    """Returns the limits in the form that a session stores among its settings."""
     return {
         "read_iops": limits.read_iops,
         "read_bps": limits.read_bps,
@@ -261,7 +273,7 @@ def stored(limits: Limits) -> dict[str, int | float | None]:
 
 
 def limits_of(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
-    """Of a stored session; one of before there were limits has none."""
+    """Returns the limits of a stored session. A session from before limits were introduced has none."""
     return Limits(
         read_iops=_whole(settings.get("read_iops")),
         read_bps=_whole(settings.get("read_bps")),
@@ -275,7 +287,8 @@ def _whole(value: object) -> int | None:
 
 
 def words(limits: Limits) -> str:
-    """`5,000 reads a second, 2 GiB of memory with its page cache`; empty where there is no limit."""
+    """Returns the limits as text, such as `5,000 reads a second, 2 GiB of memory with its page cache`. The text is
+    empty if there is no limit."""
     told = []
     if limits.read_iops is not None:
         told.append(f"{limits.read_iops:,} reads a second")
@@ -294,7 +307,7 @@ def _binary(count: int) -> str:
 
 
 def overrun(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
-    """Why this start was not held to its limits; None where it was, as far as it was counted."""
+    """Returns why this start exceeded its limits, or None if it did not, as far as reads were counted."""
     told = (
         (limits.read_iops, read_requests, "reads"),
         (limits.read_bps, read_bytes, "bytes read"),
@@ -305,48 +318,52 @@ def overrun(limits: Limits, *, read_requests: int | None, read_bytes: int | None
     return None
 
 
-# Which limits can this host set on a server over this folder, and what is written where for them?
+# --- Settings for the kernel
+#
+# This part determines which limits the host can set for a server on this folder, and what is written to which file.
 
 _PERIOD_US = 100_000
 _READ_BY_OTHERS = frozenset({"fuseblk", "zfs", "btrfs", "bcachefs"})
-"""Their reads are made by another process, or on devices that the folder does not tell."""
+"""Filesystems for which another process issues the reads, or that read from devices which the folder does not
+reveal."""
 _LEAVE_OUT = "or leave it out"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One file of a control group."""
+    """A value for one file of a control group."""
 
     file: str
     text: str
     vital: bool = True
-    """False is left alone where the kernel does not have it."""
+    """False: the setting is skipped where the kernel does not have the file."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One controller's part."""
+    """The settings for one controller."""
 
     asked: str
-    """What the user wrote, to be named in a refusal: `READ_IOPS`."""
+    """The user's option, for error messages: `READ_IOPS`."""
     hierarchy: Hierarchy
     controller: str
     settings: tuple[Setting, ...]
     disk: str | None = None
-    """Whose reads are limited, and counted."""
+    """The disk for which reads are limited and counted."""
 
 
 @dataclass(frozen=True)
 class _Wish:
     asked: str
     controllers: tuple[str, str]
-    """As version 1 calls it, and version 2."""
+    """The controller's names in version 1 and version 2."""
     settings: tuple[tuple[Setting, ...], tuple[Setting, ...]]
     disk: str | None = None
 
 
 def needed(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[Unit, ...]:
-    """What to set, or HostUnfitError: a run that ignores a limit would measure something else than was asked."""
+    """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
+    ignores a limit would not measure what was asked for."""
     found = hierarchies(mounts)
     return tuple(_unit(wish, found) for wish in _wishes(limits, data))
 
@@ -396,7 +413,7 @@ def _reads(limits: Limits, asked: str, disk: str) -> _Wish:
 
 
 def _memory_wish(limit: int) -> _Wish:
-    """Without swap of its own: what does not fit must not be measured as slow memory."""
+    """Returns the memory limit. The group gets no swap: data that does not fit must not be measured as slow memory."""
     there = procfs.memory_bytes()
     if limit > there:
         raise HostUnfitError(
@@ -424,7 +441,7 @@ def _cpu_wish(cpus: float) -> _Wish:
 
 
 def _disk(asked: str, data: Path) -> str:
-    """The number of the whole disk: the kernel takes no limit for a partition."""
+    """Returns the device number of the whole disk, since the kernel accepts no limit for a partition."""
     device = device_of(data)
     why = _not_limitable(device)
     if why is None and device.disk is not None:
@@ -445,7 +462,9 @@ def _not_limitable(device: Device) -> str | None:
     return None
 
 
-# How is a server held to less than its host has? By one control group for a session, made with its limits set.
+# --- The session's group
+#
+# A session has one control group, which is created with its limits set.
 
 _PATIENCE_S = 5.0
 _POLL_S = 0.02
@@ -454,19 +473,21 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Counted:
-    """What the group has used; None is a figure that its controllers do not keep."""
+    """What the group has used; None is a value that its controllers do not count."""
 
     read_requests: int | None = None
-    """Since it was made, before neighbours are merged: as the limit counts them."""
+    """Reads since the group was created, before adjacent ones are merged, which is how the limit counts them."""
     memory_bytes: int | None = None
-    """Now, page cache included."""
+    """Current memory use, page cache included."""
     oom_kills: int | None = None
-    """Processes that the kernel has killed in it for want of memory."""
+    """Number of the group's processes that the kernel has killed for lack of memory."""
 
 
 class Group:
-    """Every process of the session's servers is put into it, one Life after the other: what an earlier one has read
-    into the cache stays charged to it, so that MEMORY holds for the cache of them all."""
+    """The control group of a session.
+
+    Every server process of the session is put into it, one Life after the other. What an earlier one has read into the
+    page cache stays charged to the group, so that MEMORY limits the page cache of all of them together."""
 
     def __init__(self, limits: Limits, name: str, units: Sequence[Unit]) -> None:
         self.limits = limits
@@ -494,8 +515,11 @@ class Group:
                 ) from error
 
     def add(self, pid: int) -> None:
-        """It is held to the limits from now on: to be called before the process becomes a server. A container's process
-        is put in itself, not the container's group below: version 1 hands no limit on reads down."""
+        """Puts the process into the group, where the limits apply to it from then on; call it before the process
+        becomes a server.
+
+        A process of a container is itself put into this group, not the container's group below it: version 1 does not
+        pass read limits on to groups below."""
         for folder in self.folders:
             try:
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -506,7 +530,7 @@ class Group:
                 ) from error
 
     def counted(self) -> Counted:
-        """Never an error: a figure that cannot be read is None."""
+        """Returns what the group has used. Never raises an error: a value that cannot be read is None."""
         folders = self.folders
         return Counted(
             read_requests=_first(folders, self._reads),
@@ -518,7 +542,7 @@ class Group:
         return read_requests(folder, self._disk) if self._disk else None
 
     def lost(self) -> str | None:
-        """A limit that is no longer set: somebody else on the host has taken it away."""
+        """Returns which limit is no longer set because another program has removed it, or None if all are set."""
         for unit in self._units:
             folder = unit.hierarchy.root / self.name
             for setting in unit.settings:
@@ -527,7 +551,8 @@ class Group:
         return None
 
     def remove(self) -> None:
-        """A process just killed leaves a moment later; what does not go in time is removed by the next session."""
+        """Removes the group. A process that was just killed takes a moment to leave it; a group that cannot be removed
+        in time is removed by the next session."""
         left = set(self.folders)
         deadline = time.monotonic() + _PATIENCE_S
         while left := {folder for folder in left if not remove(folder)}:
@@ -538,7 +563,8 @@ class Group:
 
 @contextmanager
 def limited(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Iterator[Group | None]:
-    """For the length of a session; None without limits. HostUnfitError where this host cannot set one of them."""
+    """Yields a control group with these limits for the length of a session, or None if there are no limits. Raises
+    HostUnfitError if this host cannot set one of them."""
     if not limits:
         yield None
         return
@@ -560,16 +586,19 @@ def _stands(folder: Path, setting: Setting) -> bool:
     return False
 
 
-# What have a process and its storage done since a moment? Three small reads of /proc; a figure not there is None.
+# --- Usage of a process and its storage
+#
+# The values come from small files in /proc. A value that is not available is None.
 
 _MEMINFO = Path("/proc/meminfo")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _AFTER_NAME_UTIME = 11
-"""utime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
+"""Index of utime in /proc/PID/stat, counted after the process name. The name itself may contain blanks and
+parentheses."""
 
 
 class Meter:
-    """Counts from its construction on."""
+    """Measures usage from its construction until `read`."""
 
     def __init__(self, pid: int, device: Device, group: Group | None = None) -> None:
         self._pid = pid
@@ -604,19 +633,20 @@ def _difference(now: int | None, before: int | None) -> int | None:
 
 
 def cpu_s(pid: int) -> float | None:
-    """Since the process was made."""
+    """Returns the CPU time of the process since it was created."""
     ticks = _ticks(pid)
     return None if ticks is None else sum(ticks) / _TICKS_PER_S
 
 
 def moved_bytes(pid: int) -> tuple[int, int] | None:
-    """Fetched from storage for the process, and made by it to be written there, since it was made."""
+    """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
+    since it was created."""
     io = _io(pid)
     return None if io is None else (io["read_bytes"], io["write_bytes"])
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Of the process' memory, what lies in the host's."""
+    """Returns how much of the process's memory is resident."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
@@ -625,19 +655,22 @@ def resident_bytes(pid: int) -> int | None:
 
 @dataclass(frozen=True)
 class Activity:
+    """CPU time and I/O of a process so far."""
+
     cpu_s: float
     io: tuple[int, ...] | None
-    """Bytes and calls; None where the process is another user's."""
+    """Bytes and calls; None if the process belongs to another user."""
 
 
 def activity(pid: int) -> Activity | None:
-    """What the process has computed, read and written so far; None once it is gone."""
+    """Returns what the process has computed, read and written so far, or None once it has ended."""
     ticks, io = _ticks(pid), _io(pid)
     return None if ticks is None else Activity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
 
 
 def cached_bytes() -> int | None:
-    """The host's page cache: files' pages, without shared memory and tmpfs, which the kernel counts among them."""
+    """Returns the size of the host's page cache without shared memory and tmpfs, which the kernel includes in its
+    count."""
     try:
         lines = _MEMINFO.read_text().splitlines()
     except OSError:
@@ -649,14 +682,14 @@ def cached_bytes() -> int | None:
 
 
 def peak_memory_bytes() -> int:
-    """Of this process, so far."""
+    """Returns the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _io(pid: int) -> dict[str, int] | None:
     try:
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except OSError:  # gone, or another user's
+    except OSError:  # the process has ended, or belongs to another user
         return None
     return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
 

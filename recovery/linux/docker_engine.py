@@ -1,4 +1,5 @@
-"""Which Docker engine is meant, does it answer, and does it run on this very host?"""
+"""Finds and connects to the Docker engine, which must run on this host, and removes the containers that killed runs
+have left."""
 
 from __future__ import annotations
 
@@ -18,13 +19,15 @@ from docker.errors import DockerException, NotFound
 from recovery.errors import HostUnfitError
 from recovery.linux.files import is_gone, parse_json
 
-# Labels on everything that is made here, images and containers alike: what carries none of them is never removed.
+# --- Labels
+#
+# Labels on all images and containers that this tool makes. An object without them is never removed.
 LABEL = "recovery-tester."
 MADE = LABEL + "made"
-"""Of an image: `image`, or `part` for what is not ready yet, or `tool` for that of this tool itself. Of a container:
-`look` where an image is looked at, `server` where one runs, `drop` where the host's caches are dropped."""
+"""What an image or a container is for. Images: `image`; `part` for one that is not finished; `tool` for the image of
+this tool itself. Containers: `look` to inspect an image, `server` to run a server, `drop` to drop the host's caches."""
 NAME = LABEL + "name"
-"""Of an image: what it is, or becomes."""
+"""The name of an image, which an unfinished one will get later."""
 SERVER_VERSION = LABEL + "version"
 FLAVOR = LABEL + "flavor"
 FINGERPRINT = LABEL + "fingerprint"
@@ -33,17 +36,19 @@ BASEDIR = LABEL + "basedir"
 MESSAGES = LABEL + "messages"
 SOURCE = LABEL + "source"
 SAID = LABEL + "said"
-"""What the server answers to --version."""
+"""The server's output for --version."""
 PACKAGES = LABEL + "packages"
 OWNER = LABEL + "owner"
-"""Of a container: the mark of the process that made it."""
+"""Mark of the process that made a container."""
+
+# --- The engine
 
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
 _START = "start one (as root: `dockerd`), or take ENGINE=local"
 _BY_SOCKET = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
 _MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
-"""Then no container can be run as the owner of the data directory."""
+"""Security options with which no container can run as the owner of the data directory."""
 HERE = (
     "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
     "or take ENGINE=local"
@@ -52,20 +57,23 @@ HERE = (
 
 @dataclass(frozen=True)
 class Endpoint:
+    """The address of an engine, and where it was configured."""
+
     url: str
     why: str
-    """What named it: `DOCKER_HOST`, `the context NAME`, `the default`."""
+    """Where the address comes from: `DOCKER_HOST`, `the context NAME`, `the default`."""
 
     def __str__(self) -> str:
         return f"{self.url} ({self.why})"
 
 
 class NoEngineError(HostUnfitError):
-    """No engine answers, or none whose containers run on this host and may be given the data directory."""
+    """No engine answers, or its containers do not run on this host or cannot be given the data directory."""
 
 
 def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
-    """As the docker client itself chooses: DOCKER_HOST, then the context, then the system's socket."""
+    """Returns the engine that the docker client itself would choose: from DOCKER_HOST, then the context, then the
+    system's socket."""
     environment = os.environ if environment is None else environment
     if url := environment.get("DOCKER_HOST"):
         return Endpoint(url, "DOCKER_HOST")
@@ -85,7 +93,7 @@ def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
 
 
 def connect(at: Endpoint | None = None) -> docker.DockerClient:
-    """A client of the engine of this host; NoEngineError says why there is none."""
+    """Returns a client for the engine of this host. Raises NoEngineError with the reason if there is none."""
     at = at or endpoint()
     if not at.url.startswith("unix://"):
         hint = _BY_SOCKET if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else HERE
@@ -112,7 +120,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
 
 
 def facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
-    """For the report."""
+    """Returns facts about the engine for the report."""
     with errors_told():
         info = client.info()
     return {
@@ -136,7 +144,7 @@ def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
 
 @contextmanager
 def errors_told() -> Iterator[None]:
-    """Whatever an engine answers, and whatever becomes of it, in one line."""
+    """Converts errors of the engine and of the connection to it into a HostUnfitError with a message of one line."""
     try:
         yield
     except DockerException as error:
@@ -156,14 +164,17 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-# Which containers did a run leave behind that was killed? By label and owner: nobody else's are touched.
+# --- Containers of killed runs
+#
+# They are found by label and owner. Containers of other users and programs are never touched.
 
 _KINDS = ("look", "server", "drop")
-"""A container that somebody else has made of an image of ours bears the image's labels, and stays."""
+"""Kinds of containers that may be removed. A container that another program made from an image of this tool inherits
+the labels of the image, and stays."""
 
 
 def remove_leftovers(client: docker.DockerClient) -> tuple[str, ...]:
-    """Ends and removes them, with their volumes; their names."""
+    """Kills and removes the containers of ended owners, with their volumes, and returns their names."""
     removed = []
     with errors_told():
         for container in client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER}):

@@ -1,4 +1,5 @@
-"""Which tables' files does a server open and read while it starts? Collected as it happens, read once it is over."""
+"""Traces which of the tables' files a server opens and reads while it starts. Events are collected during the start and
+evaluated afterwards."""
 
 from __future__ import annotations
 
@@ -22,20 +23,23 @@ from recovery.errors import HostUnfitError
 from recovery.linux.files import TableFiles
 from recovery.linux.privileges import RootStep, is_refused, refusal
 
-# Who opens and reads which file on this filesystem? Told by the kernel, in containers too; needs CAP_SYS_ADMIN.
+# --- fanotify
+#
+# The kernel reports who opens and reads which file on a filesystem, also in containers. This needs CAP_SYS_ADMIN.
 
 _INIT_FLAGS = 0x01 | 0x02 | 0x10 | 0xC00
-"""CLOEXEC, NONBLOCK, UNLIMITED_QUEUE; each event with its folder's handle and the file's name."""
+"""CLOEXEC, NONBLOCK, UNLIMITED_QUEUE, and REPORT_DFID_NAME: each event has the handle of the folder and the name of the
+file."""
 _ADD_TO_FILESYSTEM = 0x01 | 0x100
-"""A mark on a mount would not see what a container opens through a mount of its own."""
+"""A mark on a mount would miss what a container opens through a separate mount."""
 READ, OPEN = 0x01, 0x20
-"""The same numbers as inotify's."""
+"""inotify uses the same numbers."""
 _AT_FDCWD = -100
 _FOLDER_AND_NAME = 2
 _EVENT = struct.Struct("=IBBHQii")
 """Length, version, reserved, length of this part, mask, descriptor, process."""
 _INFO = struct.Struct("=BBH8xIi")
-"""Type, padding, length, the filesystem's id; of the folder's handle its length and type."""
+"""Type, padding, length, id of the filesystem, and length and type of the folder's handle."""
 _MOST_HANDLE_BYTES = 128
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fanotify_mark.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
@@ -50,7 +54,8 @@ class _Handle(ctypes.Structure):
 
 
 def listen(path: Path) -> int:
-    """A descriptor that tells of every open and read on the filesystem of `path`; OSError where that is not allowed."""
+    """Returns a descriptor that reports every open and read on the filesystem of `path`. Raises OSError if that is not
+    allowed."""
     if is_refused(RootStep.FANOTIFY):
         raise OSError(errno.EPERM, refusal(RootStep.FANOTIFY))
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
@@ -64,7 +69,7 @@ def listen(path: Path) -> int:
 
 
 def handle_of(folder: Path) -> tuple[int, bytes]:
-    """By which events name this folder."""
+    """Returns the handle by which events identify this folder."""
     handle, mount = _Handle(handle_bytes=_MOST_HANDLE_BYTES), ctypes.c_int()
     if _libc.name_to_handle_at(_AT_FDCWD, os.fsencode(folder), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
         raise _last_error()
@@ -72,7 +77,8 @@ def handle_of(folder: Path) -> tuple[int, bytes]:
 
 
 def events(raw: bytes) -> Iterator[tuple[int, int, tuple[int, bytes], bytes]]:
-    """Process, what it did, folder's handle, and file's name, of what was read from the descriptor."""
+    """Yields process, event mask, folder handle and file name of each event in the bytes that were read from the
+    descriptor."""
     at = 0
     while at < len(raw):
         length, _version, _reserved, header, mask, _descriptor, pid = _EVENT.unpack_from(raw, at)
@@ -91,36 +97,41 @@ def _last_error() -> OSError:
     return OSError(number, os.strerror(number))
 
 
+# --- The trace
+
 _READ_BYTES = 1 << 20
 _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 @dataclass(frozen=True)
 class Opens:
-    """What was opened below the watched folders: each file as `folder/name`."""
+    """What was opened below the watched folders. Files are written as `folder/name`."""
 
     files: frozenset[str]
     read: frozenset[str]
-    """Those of them whose contents were read, by calls that wait for it: reads by AIO are not told."""
+    """Those of the files that were read by synchronous calls: reads by AIO are not reported."""
     count: int
-    """Opens, not files. One that comes before word of an earlier one of its file was taken may be told with that."""
+    """Number of opens, not of files. The kernel may merge an open with an earlier event of the same file that has not
+    been fetched yet."""
     means: str
-    """`fanotify` (the server's own opens) or `inotify` (anybody's)."""
+    """`fanotify` (only the opens of the server) or `inotify` (the opens of all processes)."""
 
 
 class _Source(Protocol):
-    """Tells opens through a descriptor; what is read from it is understood later."""
+    """Reports opens through a descriptor. What is read from it is decoded later."""
 
     means: str
     fd: int
 
     def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
-        """By whom, where that is told, how, and which file."""
+        """Yields process (None if unknown), event mask and file of each event."""
 
     def close(self) -> None: ...
 
 
 class _ByFanotify:
+    """Reports the opens of each process. Needs root."""
+
     means = "fanotify"
 
     def __init__(self, files: TableFiles) -> None:
@@ -138,7 +149,8 @@ class _ByFanotify:
 
 
 class _ByInotify:
-    """Without root. It does not tell who opens: while a server starts that is nobody else."""
+    """Reports opens without root. inotify does not report the process; while a server starts, no other process opens
+    these files."""
 
     means = "inotify"
 
@@ -173,7 +185,7 @@ class _ByInotify:
 def _source(files: TableFiles) -> _Source:
     try:
         return _ByFanotify(files)
-    except OSError:  # no CAP_SYS_ADMIN, or a filesystem without handles
+    except OSError:  # no CAP_SYS_ADMIN, or a filesystem without file handles
         try:
             return _ByInotify(files)
         except OSError as error:
@@ -184,8 +196,10 @@ def _source(files: TableFiles) -> _Source:
 
 
 class OpenTrace:
-    """From its entry to its exit; a thread empties the kernel's queue into a file, and nothing is looked at until then:
-    what can be put off must not be done beside a start that is timed."""
+    """Traces opens and reads from its entry to its exit.
+
+    A thread copies the kernel's queue to a file. Nothing is decoded before the end: work that can be postponed must not
+    run during a timed start."""
 
     def __init__(self, files: TableFiles) -> None:
         self._source = _source(files)
@@ -204,12 +218,13 @@ class OpenTrace:
         return self
 
     def stop(self) -> None:
-        """What has happened until now is in; what happens later is not."""
+        """Ends the trace. Everything up to now is included, and nothing later."""
         if self._thread.is_alive():
             os.write(self._ends, b".")
             self._thread.join()
 
     def of(self, pid: int) -> Opens:
+        """Returns what this process has opened and read, or all processes if the source does not report the process."""
         self.stop()
         if self._failure is not None:
             raise HostUnfitError(
@@ -251,7 +266,7 @@ class OpenTrace:
                 while self._take():
                     pass
             except OSError as error:
-                self._failure = error  # a count with holes is none
+                self._failure = error  # an incomplete count must not be used
                 return
 
     def _take(self) -> bool:

@@ -1,4 +1,5 @@
-"""How is a file replaced so that a power loss leaves the old one or the new one, and never half of one?"""
+"""Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, process marks,
+temporary folders, the tool's own folders, walks over large trees, and the tables' files."""
 
 from __future__ import annotations
 
@@ -30,15 +31,17 @@ from pydantic import TypeAdapter, ValidationError
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Layout, Schema
 
-# Whose is this file, and who else may change it? What is run or believed must be one's own, or root's.
+# --- Trusted paths
+#
+# What the tool runs or believes must belong to this user or to root.
 
 _FOR_EVERYBODY = 0o755
 _MOST_LINKS = 40
-"""The kernel follows no more of them on one way."""
+"""The kernel follows at most this many symbolic links in one path."""
 
 
 def user_called(uid: int) -> str:
-    """For a message: who has no name here has a number."""
+    """Returns the user's name for a message, or `user 1234` where the id has no name on this host."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -48,8 +51,9 @@ def user_called(uid: int) -> str:
 def why_not_trusted(path: Path) -> str | None:
     """Returns how another user can change what the path leads to, or None where only this user and root can.
 
-    Every folder above it counts, and every link on the way with the folders above its target. In a sticky folder
-    everybody may make entries, but change only their own. What does not exist is trusted with the folders above it."""
+    The check covers every folder above the path, every link on the way, and the folders above each link's target. In a
+    sticky folder everybody may create entries, but change only their own. A path that does not exist is trusted if the
+    folders above it are."""
     trusted, path = trusted_users(), path.absolute()
     for one, about in _way_to(path):
         if about.st_uid not in trusted:
@@ -60,7 +64,7 @@ def why_not_trusted(path: Path) -> str | None:
 
 
 def refuse_untrusted(path: Path, hint: str) -> None:
-    """Raises HostUnfitError where another user can change what the path leads to."""
+    """Raises HostUnfitError if another user can change what the path leads to."""
     if (why := why_not_trusted(path)) is not None:
         raise HostUnfitError(f"{path} is not used: {why}", hint)
 
@@ -70,20 +74,21 @@ def _path_words(one: Path, path: Path) -> str:
 
 
 def _way_to(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yields every folder and link that the kernel passes on its way to an absolute path, from / on, and its end."""
+    """Yields every folder and link that the kernel passes on its way to an absolute path, starting at /, and then the
+    path itself."""
     here, ahead, links = Path("/"), list(reversed(path.parts)), 0
     while ahead:
         name = ahead.pop()
         if name == "..":
             here = here.parent
             continue
-        entry = here / name  # the first is / itself, as it is in a link that begins with it
+        entry = here / name  # the first name is "/", as in a link with an absolute target
         try:
             about = entry.lstat()
             if stat.S_ISLNK(about.st_mode):
                 links += 1
                 ahead += reversed(entry.readlink().parts)
-        except OSError:  # it is not there, or this user cannot come to it
+        except OSError:  # it does not exist, or this user cannot reach it
             return
         yield entry, about
         if links > _MOST_LINKS:
@@ -93,7 +98,8 @@ def _way_to(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _who_else_may_write(about: os.stat_result, trusted: frozenset[int]) -> str | None:
-    """Returns who else may write to a file, or replace what is others' in a folder, as nobody may in /tmp."""
+    """Returns who else may write to a file, or may replace the entries of other users in a folder. A sticky folder such
+    as /tmp does not allow that."""
     if stat.S_ISLNK(about.st_mode) or (stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX):
         return None
     if about.st_mode & stat.S_IWOTH:
@@ -105,8 +111,8 @@ def _who_else_may_write(about: os.stat_result, trusted: frozenset[int]) -> str |
 
 @cache
 def _members(gid: int) -> frozenset[int]:
-    """Returns the users of a group: those it lists, and those whose own group it is. A group that is not known here has
-    the user of the same number."""
+    """Returns the users of a group: those that it lists, and those that have it as their primary group. A group without
+    an entry on this host is assumed to have the user of the same number."""
     try:
         listed = frozenset(grp.getgrgid(gid).gr_mem)
     except KeyError:
@@ -115,18 +121,22 @@ def _members(gid: int) -> frozenset[int]:
 
 
 def trusted_users() -> frozenset[int]:
-    """Root has become root by sudo, or in a container, on behalf of somebody who could do all of it themselves."""
+    """Returns the user ids that are trusted: root, this user, and for root the user that SUDO_UID names.
+
+    Under sudo, or in a container, root acts on behalf of a user who could do all of it directly."""
     own, behalf = os.geteuid(), os.environ.get("SUDO_UID", "")
     return frozenset({0, own, *([int(behalf)] if own == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else [])})
 
 
 def made_private(folder: Path) -> Path:
-    """The folder, made where it lacks with all that lacks above it: for its owner alone, whatever the umask."""
+    """Creates the folder and its missing parents for the owner alone, whatever the umask is, and returns it. A folder
+    that exists is left as it is."""
     return _made(folder, stat.S_IRWXU)
 
 
 def made_readable(folder: Path) -> Path:
-    """For others to read, where they come as far: what lies above it may be private. Nobody else may write."""
+    """Creates the folder so that others can read it and only the owner can write, and returns it. Missing parents are
+    private, so others may be unable to reach it. A folder that exists is left as it is."""
     return _made(folder, _FOR_EVERYBODY)
 
 
@@ -145,27 +155,30 @@ def _made(folder: Path, mode: int) -> Path:
 
 
 def closed_to_writers(tree: Path) -> None:
-    """Of what was unpacked, every folder as made_readable makes one."""
+    """Sets every folder of an unpacked tree to the mode that made_readable uses: only the owner may write."""
     for folder, _, _ in os.walk(tree):
         Path(folder).chmod(_FOR_EVERYBODY)
 
+
+# --- Atomic writes and drafts
 
 _ANY_FILE = r".+\.\w+"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """The new content is on the disk on return; the old one is still there after an OSError."""
+    """Replaces the file's content so that a power loss leaves the old or the new content, and never a part of one. The
+    new content is on the disk on return; after an OSError the old content is still there."""
     _replace(path, lambda file: file.write(data))
 
 
 def copy_atomically(source: Path, path: Path) -> None:
-    """The same, with what another file holds."""
+    """Replaces the file's content with that of `source`, with the guarantees of write_atomically."""
     with source.open("rb") as content:
         _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
 
 
 def read_limited(path: Path, most_bytes: int) -> bytes:
-    """Returns what the file holds. Raises UsageError if that is more than `most_bytes`."""
+    """Returns the file's content. Raises UsageError if that is more than `most_bytes`."""
     with path.open("rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -176,7 +189,8 @@ def read_limited(path: Path, most_bytes: int) -> bytes:
 def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
     draft = draft_of(path)
     try:
-        # A process of this number may have left one; and where others may write, a link of theirs is not followed.
+        # An earlier process with this pid may have left a draft. Where others may write, "xb" does not follow a link of
+        # theirs.
         draft.unlink(missing_ok=True)
         with draft.open("xb") as file:
             fill(file)
@@ -192,9 +206,11 @@ def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
 
 @contextmanager
 def on_the_disk(folder: Path) -> Iterator[None]:
-    """What is written there meanwhile has arrived on return, and OSError tells where it has not. A disk may refuse what
-    it was given long after whoever wrote it was told that all is well: os.sync says nothing of that, nor does a sync
-    that begins later."""
+    """Syncs the folder's filesystem at the end of the block. Raises OSError if the filesystem failed to store data that
+    was written inside the block.
+
+    A write error can occur long after the write call has returned. os.sync does not report it, and neither does a sync
+    on a descriptor that is opened later."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield
@@ -206,13 +222,14 @@ def on_the_disk(folder: Path) -> Iterator[None]:
 
 
 def draft_of(path: Path) -> Path:
-    """What it is called until it is whole: whose it is must be seen once its process was killed."""
+    """Returns the name that a file has until it is complete. It contains the pid, so that the draft of a killed process
+    can be recognised."""
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
-    """Removes what processes that are gone have left half made there. Only for a folder in which nobody but this tool
-    calls anything so."""
+    """Removes the drafts that ended processes have left in the folder. Use it only for a folder in which nothing but
+    this tool creates files of such names."""
     draft = re.compile(rf"\.(?:{names})\.(\d+)")
     with suppress(OSError):
         for entry in sorted(folder.iterdir()):
@@ -222,7 +239,8 @@ def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
 
 
 def _is_gone(process: int) -> bool:
-    """What bears our own number was left by an earlier process that had it: this one is about nothing else now."""
+    """Returns whether the process that left a draft has ended. A draft with our own pid is from an earlier process with
+    that number, since this process is not writing any draft when it sweeps."""
     return process == os.getpid() or not Path(f"/proc/{process}").exists()
 
 
@@ -235,8 +253,8 @@ def _remove_entry(entry: Path) -> None:
 
 
 def name_folder(draft: Path, name: str) -> Path:
-    """A folder that was made whole under another name gets this one, beside it, with a number at its end where there
-    is one of this name."""
+    """Renames a finished folder within its parent, and returns the new path. Where the name is taken, a number is
+    appended."""
     for number in range(1, 1000):
         folder = draft.with_name(name if number == 1 else f"{name}-{number}")
         try:
@@ -250,7 +268,8 @@ def name_folder(draft: Path, name: str) -> Path:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """One that was not there before: with a number at its end, where others have begun in the same second."""
+    """Creates a folder that did not exist before, and returns it. A number is appended where another process has used
+    the name in the same second."""
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
         try:
@@ -266,7 +285,7 @@ def _full(parent: Path, name: str) -> RecoveryError:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in it are on the disk."""
+    """Writes the folder's entries (names) to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -275,8 +294,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_strange(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
-    """What others may have put there, and whose it is: no link is followed, and no pipe waited for. None for what is no
-    plain file."""
+    """Returns the content of a file that another user may have put there, and the id of its owner. Returns None if it
+    is not a regular file. Links are not followed, and a pipe does not block the call."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         about = os.fstat(file)
@@ -285,18 +304,22 @@ def read_strange(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
         os.close(file)
 
 
-# How is a stored file read back? By its format, with what to do where it is damaged or newer than this tool.
+# --- Stored JSON
 
 FORMAT = 1
 _MOST_JSON_BYTES = 500_000_000
-"""Twice what a session of many runs takes."""
+"""Twice the size of a stored session with many runs."""
 _LEAST, _MOST = 1e-30, 1e30
-"""Between them lies whatever can be measured, and all that is made of it: beyond, to compute with it would fail."""
+"""The range of absolute values that are accepted. Everything that can be measured, and all that is computed from it,
+lies inside; calculations with values outside would fail."""
 _Stored = TypeVar("_Stored")
 
 
 def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
-    """Keys that we don't know are a later tool's, and are left alone."""
+    """Returns the content of a stored file, validated by the adapter. Raises RecoveryError if the file cannot be read,
+    is damaged, or has a newer format than this tool knows.
+
+    Unknown keys come from a later version of the tool and are ignored."""
     try:
         content = read_limited(path, _MOST_JSON_BYTES)
         stored = json.loads(content, parse_float=_real, parse_int=_whole, parse_constant=_no_figure)
@@ -307,7 +330,7 @@ def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
                 f"update the tool: this one reads format {FORMAT}",
             )
-        # Strictly: a figure in quotes is none, and need not be one that was judged here.
+        # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
     except OSError as error:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
@@ -316,7 +339,7 @@ def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Returns what the text says. ValueError alone where it is no JSON, also where it is nested too deeply."""
+    """Returns the parsed text. Raises only ValueError if it is not JSON, also where it is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -343,22 +366,27 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-# Does the process still live that made something? Its mark names it beyond doubt: a process id is used again.
+# --- Process marks
+#
+# A mark identifies the process that created something, and shows whether that process has ended. A process id alone is
+# not enough, since the kernel reuses it.
 
 _PREFIX = "mysql-recovery-"
 _NAME = re.compile(rf"{_PREFIX}(.+)-\d+")
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _AFTER_NAME_START = 19
-"""starttime's place in /proc/PID/stat after the name, which may hold blanks and parentheses itself."""
+"""Index of starttime in /proc/PID/stat, counted after the process name. The name itself may contain blanks and
+parentheses."""
 
 
 def mark() -> str:
-    """Of this process: the boot, the namespace its number counts in, the number, and when it began."""
+    """Returns the mark of this process: boot id, pid namespace, pid and start time, separated by dots."""
     return f"{boot_id()}.{_namespace()}.{os.getpid()}.{_began(os.getpid())}"
 
 
 def is_gone(made_by: str) -> bool:
-    """False also where it cannot be told from here: what another namespace's process made is that one's to remove."""
+    """Returns whether the process with this mark has ended. Returns False if that cannot be determined from here: what
+    a process in another pid namespace created is for that namespace to remove."""
     boot, _, rest = made_by.partition(".")
     namespace, _, rest = rest.partition(".")
     pid, _, began = rest.partition(".")
@@ -370,18 +398,18 @@ def is_gone(made_by: str) -> bool:
 
 
 def own_name(number: int) -> str:
-    """For something that has no labels, only a name: its mark is in it."""
+    """Returns a name that contains the mark of this process, for things that have only a name and no labels."""
     return f"{_PREFIX}{mark()}-{number}"
 
 
 def is_orphan(name: str) -> bool:
-    """False for everybody else's names."""
+    """Returns whether the name was made by own_name in a process that has ended. Returns False for all other names."""
     found = _NAME.fullmatch(name)
     return found is not None and is_gone(found[1])
 
 
 def boot_id() -> str:
-    """Of the host: another one after each start of it."""
+    """Returns the id of the host's current boot, which changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -390,13 +418,14 @@ def _namespace() -> str:
 
 
 def _began(pid: int) -> str | None:
-    """In ticks since the boot; None where there is no such process, or only its remains."""
+    """Returns the start time of the process in clock ticks since boot, or None if there is no such process or only a
+    zombie."""
     fields = _fields(pid)
     return None if not fields or fields[0] == "Z" else fields[_AFTER_NAME_START]
 
 
 def _fields(pid: int) -> list[str]:
-    """What the kernel says of it after its name; empty where there is no such process."""
+    """Returns the fields of /proc/PID/stat after the process name, or an empty list if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -404,26 +433,28 @@ def _fields(pid: int) -> list[str]:
 
 
 def is_stopped(pid: int) -> bool:
-    """By Ctrl-Z, or another signal that does so."""
+    """Returns whether the process is stopped, by Ctrl-Z or by another stop signal."""
     return _fields(pid)[:1] in (["T"], ["t"])
 
 
-# Whose are these temporary folders? They bear their owner's mark, so that those of a killed run go with the next.
+# --- Temporary folders
 #
-# There is no moment at which one of them lies there without a mark: it gets its short name when the mark is in it,
-# and what is removed has the mark of who removes it in its name first.
+# Each folder contains the mark of its owner, so that the next run removes the folders of a killed run. A folder is
+# never without a mark: it gets its short name once the mark is in it, and a folder that is being removed is first
+# renamed to a name that contains the mark of the remover.
 
 PREFIX = "recovery-"
 _OWNER = "owner"
 _MOST_OWNER_BYTES = 1000
 _LONGEST_BASE_BYTES = 60
-"""A socket's path holds 107 bytes; the rest is for our own names."""
+"""The path of a socket holds at most 107 bytes; the rest is for our own names."""
 _TRIES = 100
 _numbers = itertools.count(1)
 
 
 def make(base: str | None = None) -> Path:
-    """Private, with a short name. HostUnfitError where another user could put a folder of theirs in its place."""
+    """Creates a private temporary folder with a short name, and returns it. Raises HostUnfitError if another user could
+    put a different folder in its place."""
     parent = Path(base or tempfile.gettempdir())
     refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
     draft = parent / own_name(next(_numbers))
@@ -451,7 +482,7 @@ def _randomly_named(draft: Path) -> Path:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """For as long as it is used."""
+    """Yields a temporary folder, and removes it at the end of the block."""
     made = make()
     try:
         yield made
@@ -460,13 +491,14 @@ def folder() -> Iterator[Path]:
 
 
 def short_base() -> str:
-    """Where a socket may lie."""
+    """Returns the folder for temporary folders with sockets: the default one, or /tmp if its path is too long for a
+    socket."""
     base = tempfile.gettempdir()
     return base if len(os.fsencode(base)) <= _LONGEST_BASE_BYTES else "/tmp"  # noqa: S108 - private folders in it
 
 
 def remove(made: Path) -> bool:
-    """Of ours; False where it is another user's, or has gone."""
+    """Removes a temporary folder. Returns False if it belongs to another user or no longer exists."""
     if not _is_ours(made):
         return False
     doomed = made.with_name(own_name(next(_numbers)))
@@ -479,12 +511,14 @@ def remove(made: Path) -> bool:
 
 
 def sweep_all() -> None:
+    """Sweeps the default temporary folder and the folder that is used for sockets."""
     for base in dict.fromkeys((tempfile.gettempdir(), short_base())):
         sweep(Path(base))
 
 
 def sweep(base: Path) -> int:
-    """Removes those whose owner is gone; how many. What bears no mark, or is another user's, is left alone."""
+    """Removes the temporary folders of ended owners, and returns how many were removed. Folders without a mark and
+    those of other users are left alone."""
     left = [found for found in base.glob(f"{PREFIX}*") if is_left(found) and remove(found)]
     half = [found for found in base.glob("*") if is_orphan(found.name) and _is_ours(found)]
     for found in half:
@@ -499,23 +533,26 @@ def _is_ours(found: Path) -> bool:
 
 
 def is_left(found: Path) -> bool:
-    """By an owner that is gone."""
+    """Returns whether this is a temporary folder of an owner that has ended."""
     if not found.name.startswith(PREFIX):
         return False
     with suppress(OSError):
-        # The mark is its owner's: in a found for everybody anybody may make one that is called so.
+        # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
         marked = read_strange(found / _OWNER, _MOST_OWNER_BYTES)
         return marked is not None and marked[1] == found.lstat().st_uid and is_gone(marked[0].decode(errors="replace"))
     return False
 
 
-# Where templates, caches and results are, in a checkout, a wheel and an editable install alike.
+# --- The tool's own folders
+#
+# The functions work in a checkout, a wheel and an editable install alike.
 
 APP = "mysql-recovery-tester"
 _MOST_IN_A_NAME, _MOST_IN_ALL = 255, 4000
-"""Bytes; the kernel takes 4,096, and names of ours come behind it."""
+"""Limits in bytes for one name and for a whole path. The kernel allows paths of 4,096 bytes; the difference is for the
+names that this tool appends."""
 DEFAULT_RESULTS = Path("results")
-"""In the folder where the user stands."""
+"""Relative to the current directory."""
 
 
 def template_dir() -> Path:
@@ -527,7 +564,7 @@ def docker_dir() -> Path:
 
 
 def _brought(name: str, holds: str) -> Path:
-    """The checkout's own folder where there is one, else what the wheel brought as data."""
+    """Returns the checkout's folder of this name if there is one, else the folder that the wheel installed as data."""
     checkout = Path(__file__).resolve().parent.parent.parent / name
     installed = [Path(prefix) / "share" / APP / name for prefix in (sys.prefix, site.getuserbase())]
     for folder in (checkout, *installed):
@@ -539,13 +576,16 @@ def _brought(name: str, holds: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """Servers, libraries and, unless DATA says otherwise, data directories. RECOVERY_CACHE moves it."""
+    """Returns the folder for servers, libraries and, unless DATA is set, data directories. RECOVERY_CACHE overrides
+    it."""
     chosen = os.environ.get("RECOVERY_CACHE")
     return expanded(Path(chosen)).absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
 
 
 def expanded(path: Path) -> Path:
-    """`~` and `~user` are home folders. What no file can be called is told here, before anybody looks for it."""
+    """Returns the path with `~` and `~user` replaced by home folders. Raises UsageError if there is no such home
+    folder, or if no file can have this path because it is too long, so that the error comes before any use of the
+    path."""
     try:
         found = path.expanduser()
     except RuntimeError as error:
@@ -556,7 +596,7 @@ def expanded(path: Path) -> Path:
 
 
 def images_dir() -> Path:
-    """What is remembered of images, and what is made on the way to one."""
+    """Returns the folder for what is remembered of images, and for the files that are made while an image is built."""
     return _run_from("images")
 
 
@@ -565,12 +605,13 @@ def servers_dir() -> Path:
 
 
 def libraries_dir() -> Path:
-    """Of packages that were unpacked for servers which lack them."""
+    """Returns the folder for libraries that were unpacked from packages, for servers that need them."""
     return _run_from("libraries")
 
 
 def _run_from(name: str) -> Path:
-    """What lies there is run, or believed, so nobody else may put anything there."""
+    """Returns a folder of the cache. Raises HostUnfitError if another user can write there, since the tool runs or
+    believes its contents."""
     folder = cache_dir() / name
     refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE; where everybody may write, chmod o-w helps")
     return folder
@@ -580,7 +621,9 @@ def default_data_dir() -> Path:
     return cache_dir() / "data"
 
 
-# What lies under a folder of hundreds of thousands of files, without ever holding all their names?
+# --- Large trees
+#
+# These functions handle folders with hundreds of thousands of files, and never hold all names in memory.
 
 _BATCH = 4096
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -589,8 +632,10 @@ _SWEEPS = 100
 
 
 def files(folder: Path) -> Iterator[tuple[int, str]]:
-    """Every regular file below `folder`, as (descriptor of its folder, name). Links are not followed. A folder that
-    cannot be listed is given like a file that cannot be opened, so that nobody overlooks it."""
+    """Yields every regular file below `folder`, as (descriptor of its folder, name).
+
+    Links are not followed. A folder that cannot be listed is yielded like a file that cannot be opened, so that the
+    caller notices it."""
     folder_fd = os.open(folder, _FOLDER_FLAGS)
     try:
         yield from _files_in(folder_fd)
@@ -622,7 +667,8 @@ def _files_below(parent_fd: int, name: str) -> Iterator[tuple[int, str]]:
 
 
 def batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
-    """In the order of the inodes within a batch: a cold inode table is then read forwards, not at random."""
+    """Yields the folder's entries in batches, each sorted by inode number, so that a cold inode table is read
+    sequentially instead of at random."""
     with os.scandir(folder) as entries:
         while batch := sorted(islice(entries, _BATCH), key=os.DirEntry.inode):
             yield batch
@@ -630,8 +676,10 @@ def batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
 
 @contextmanager
 def opened(folder_fd: int, name: str) -> Iterator[int]:
-    """For reading, without a new access time where the owner may ask for that (else the look itself makes dirty
-    inodes)."""
+    """Yields a descriptor of the file, opened for reading.
+
+    O_NOATIME is used where the owner may ask for it: otherwise opening and reading the file would make its inode
+    dirty."""
     try:
         fd = os.open(name, _FILE_FLAGS | os.O_NOATIME, dir_fd=folder_fd)
     except PermissionError:
@@ -643,18 +691,19 @@ def opened(folder_fd: int, name: str) -> Iterator[int]:
 
 
 def allocated_bytes(folder: Path) -> int:
-    """What the files take on the disk: holes are not counted."""
+    """Returns the disk space that the files below the folder occupy. Holes are not counted."""
     total = 0
     for folder_fd, name in files(folder):
         try:
             total += os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_blocks * 512
-        except FileNotFoundError:  # a server at work makes and drops files
+        except FileNotFoundError:  # a running server creates and drops files
             continue
     return total
 
 
 def empty(folder: Path) -> None:
-    """Remove everything inside. `shutil.rmtree` holds all names of a folder at once: 100 MB at 400,000 files."""
+    """Removes everything inside the folder. `shutil.rmtree` holds all names of a folder in memory: 100 MB for 400,000
+    files."""
     folder_fd = os.open(folder, _FOLDER_FLAGS)
     try:
         _empty(folder_fd)
@@ -663,7 +712,8 @@ def empty(folder: Path) -> None:
 
 
 def _empty(folder_fd: int) -> None:
-    """Some filesystems skip names when others are removed while listing: sweep until nothing is found."""
+    """Removes the folder's entries in repeated passes until none is found. Some filesystems skip names when entries are
+    removed during the listing."""
     for _ in range(_SWEEPS):
         found = False
         for batch in batches(folder_fd):
@@ -687,32 +737,35 @@ def _remove_below(folder_fd: int, entry: os.DirEntry[str]) -> None:
     os.rmdir(entry.name, dir_fd=folder_fd)
 
 
-# Where do the tested tables' files lie in a server's data directory, and which of the files there are theirs?
+# --- The tables' files in a data directory
 
 ALL_TABLES = "all_tables.ibd"
-"""As templates/layouts.sql.j2 calls the file of a general tablespace, which a server wants beside its own."""
+"""File name of the general tablespace in templates/layouts.sql.j2. The server requires it next to its own
+tablespaces."""
 _ENDING = ".ibd"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True)
 class TableFiles:
+    """The files of the tested tables, and the folders that contain them."""
+
     folders: tuple[Path, ...]
     name: str | None = None
-    """Of the only one; None is all that look like it."""
+    """Name of the only file; None means every file with the ending `.ibd`."""
 
     def holds(self, name: str) -> bool:
-        """Whether a file of this name, in one of the folders, is theirs."""
+        """Returns whether a file of this name, in one of the folders, belongs to the tables."""
         return name.endswith(_ENDING) if self.name is None else name == self.name
 
     def paths(self) -> Iterator[str]:
-        """In the order of their inodes, within each batch: the storage is asked in the kindest way."""
+        """Yields the paths, sorted by inode number within each batch, which is the cheapest order for the storage."""
         for folder in self.folders:
             for batch in batches(folder):
                 yield from (entry.path for entry in batch if self.holds(entry.name))
 
     def count(self) -> int:
-        """A missing folder holds none."""
+        """Returns the number of files. A missing folder counts as empty."""
         return sum(map(self._count_in, self.folders))
 
     def _count_in(self, folder: Path) -> int:
@@ -730,5 +783,5 @@ def table_files(data: Path, schema: Schema) -> TableFiles:
 
 
 def _folder_name(database: str) -> str:
-    """As the server spells it on the disk: `my-db` lies in `my@002ddb`."""
+    """Returns the folder name that the server uses for a database: `my-db` is stored in `my@002ddb`."""
     return _OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", database)

@@ -1,4 +1,4 @@
-"""On what was this measured? The host's facts for the report: nothing that names the host, its user or a folder."""
+"""Collects the facts about the host for the report, without anything that identifies the host, its user or a folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from recovery.linux.page_cache import cold_means, own_dropper
 from recovery.linux.procfs import DMI, Fact, ebs_volume, ec2_instance_type, line, machine
 from recovery.linux.storage import Device, device_of, nearest
 
-# Is this one of Amazon's machines, and which? By what the firmware says, and where that is not enough by asking.
+# --- EC2 instance
 #
-# Only a host that looks like one asks: elsewhere the address is nobody's, or somebody else's.
+# The type comes from the firmware, or from the metadata service where that is not enough. Only a host that appears to
+# be on EC2 sends a request: elsewhere the address is unused, or belongs to another service.
 
 ADDRESS = "http://169.254.169.254"
 LIMIT_S = 0.3
-"""In all: the service is a hop away, and a container or a firewall may keep it from us."""
+"""Time limit for all requests together. The service is one hop away, and a container or a firewall may block it."""
 _DMI = Path("/sys/class/dmi/id")
 _HYPERVISOR = Path("/sys/hypervisor")
 _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
@@ -42,12 +43,15 @@ _MOST_BYTES = 4096
 
 @dataclass(frozen=True)
 class Instance:
+    """The type and the zone of an EC2 instance; None if unknown."""
+
     type: str | None = None
     zone: str | None = None
 
 
 def looks_like_ec2(dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR) -> bool:
-    """Nitro says it by its vendor; Xen by the version of its BIOS, or an id that begins with `ec2`."""
+    """Returns whether this host appears to be an EC2 instance. Nitro shows it in the vendor, Xen in the BIOS version or
+    in an id that begins with `ec2`."""
     if any("amazon" in _text(dmi / name).lower() for name in _NAMES):
         return True
     ids = (_text(hypervisor / "uuid"), _text(dmi / "product_uuid"))
@@ -55,15 +59,17 @@ def looks_like_ec2(dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR) -> bool:
 
 
 def on_xen(hypervisor: Path = _HYPERVISOR) -> bool:
-    """Its disks have neither model nor serial."""
+    """Returns whether this is a Xen guest, which has disks without model and serial number."""
     return _text(hypervisor / "type") == "xen"
 
 
 def instance(
     address: str = ADDRESS, *, limit_s: float = LIMIT_S, dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR
 ) -> Instance:
-    """What the metadata service tells (IMDSv2), within the time: by a thread that is left behind where it takes longer,
-    for a name or a connection may hang in ways that no time-out reaches."""
+    """Returns what the metadata service (IMDSv2) reports within the time limit.
+
+    The requests run in a thread, which is abandoned if it takes longer: name resolution or a connection may hang in
+    ways that no timeout covers."""
     found: list[Instance] = []
     if looks_like_ec2(dmi, hypervisor):
         asking = threading.Thread(
@@ -86,7 +92,8 @@ def _ask(address: str, limit_s: float) -> Instance:
 
 
 def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float) -> str:
-    """Straight to the address: no proxy of the environment's is asked. OSError for an answer that is none."""
+    """Sends one request directly to the address, without a proxy from the environment, and returns the answer. Raises
+    OSError if the status is not 200."""
     connection = HTTPConnection(urlsplit(address).netloc, timeout=max(0.001, until - time.monotonic()))
     try:
         method, path, headers = request
@@ -106,14 +113,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-# How is this kernel set up for what a start needs: control groups, watches on files, and how many of them?
+# --- Kernel settings
 
 INOTIFY = Path("/proc/sys/fs/inotify")
 FANOTIFY = Path("/proc/sys/fs/fanotify")
 
 
 def kernel_facts(folder: Path) -> dict[str, Fact]:
-    """Of the folder's filesystem, where that matters; it need not be there yet."""
+    """Returns the kernel's settings for control groups and file tracing. Some depend on the filesystem of the folder,
+    which need not exist yet."""
     return {
         "cgroup_controllers": controllers(),
         "cpu_quota": cpu_quota(),
@@ -131,7 +139,7 @@ def number(path: Path) -> int | None:
 
 
 def controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
-    """`v1: blkio cpu memory`: those of use here, by the version that holds them."""
+    """Returns the cgroup controllers that this tool can use, by version: `v1: blkio cpu memory`."""
     by_version: dict[int, set[str]] = {}
     for one in cgroups.hierarchies(mounts):
         by_version.setdefault(one.version, set()).update(one.controllers)
@@ -140,13 +148,15 @@ def controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
 
 
 def cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
-    """How many CPUs this tool may use, and with it the servers that it starts itself; None is no limit."""
+    """Returns the number of CPUs that this tool and the servers it starts directly may use, or None if there is no
+    limit."""
     quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu", mounts=mounts)]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def fanotify_refused(folder: Path) -> str | None:
-    """Why not; None where opens can be traced by it. Tried: it takes CAP_SYS_ADMIN and a filesystem with handles."""
+    """Returns why fanotify cannot trace opens, or None if it can. It is tried, since it needs CAP_SYS_ADMIN and a
+    filesystem with file handles."""
     try:
         os.close(listen(folder))
     except OSError as error:
@@ -154,25 +164,29 @@ def fanotify_refused(folder: Path) -> str | None:
     return None
 
 
+# --- The host's facts
+
 _PRIVATE_OPTIONS = frozenset(
     {"username", "user", "domain", "addr", "clientaddr", "mountaddr", "ip", "user_id", "source"}
 )
 
 
 def environment(data: Path) -> dict[str, Fact]:
-    """The folder under test decides which device and filesystem these are; it need not exist yet."""
+    """Returns all facts about the host. Those about device and filesystem are of the data folder, which need not exist
+    yet."""
     return {**machine(), **_amazon(), **_storage(data), **_tool(), **_limits(), **kernel_facts(nearest(data))}
 
 
 def _amazon() -> dict[str, Fact]:
-    """What the firmware does not tell is asked for."""
+    """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
     firmware = ec2_instance_type(DMI)
     told = instance()
     return {"ec2_instance_type": firmware or told.type, "ec2_zone": told.zone}
 
 
 def _tool() -> dict[str, Fact]:
-    """Where this tool itself lies, and where it writes while a start is timed: the log of the server."""
+    """Returns the devices of this tool itself and of the temporary folder, to which the server's log is written during
+    a timed start."""
     tool, temporary = device_of(Path(__file__)), device_of(Path(tempfile.gettempdir()))
     return {
         "tool_device": tool.device,
@@ -202,7 +216,7 @@ def _storage(data: Path) -> dict[str, Fact]:
 
 
 def public_options(device: Device) -> str | None:
-    """Without options that show folders (an overlay's layers), users or addresses."""
+    """Returns the mount options without those that show folders (an overlay's layers), users or addresses."""
     if device.mount_options is None:
         return None
     told = (option.partition("=") for option in device.mount_options.split(","))
@@ -222,11 +236,11 @@ def _limits() -> dict[str, Fact]:
 
 
 def open_files_limit() -> int | None:
-    """What a server started from here may open; None is no limit."""
+    """Returns how many files a server started from here may open, or None if there is no limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return None if hard == resource.RLIM_INFINITY else hard
 
 
 def other_servers() -> list[int]:
-    """Their process ids."""
+    """Returns the process ids of all servers on this host."""
     return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVERS]

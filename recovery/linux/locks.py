@@ -1,4 +1,4 @@
-"""Who holds this lock? A file lock that the kernel gives back when its holder dies, with a note of who that is."""
+"""Provides file locks that the kernel releases when the holder dies, with a note about the holder in the file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from pathlib import Path
 from recovery.errors import HostUnfitError, harmless
 from recovery.linux.files import expanded, made_readable, parse_json, read_strange, user_called
 
-# Who else fetches or makes this just now? One process at a time does; the others wait, and find it done.
+# --- Locks that wait
+#
+# One process at a time fetches or builds something; the others wait, and then find it done.
 
 
 @contextmanager
 def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds the lock's file; `waiting` is called where another process holds it. The kernel gives it back with its
-    holder's end, whatever that is."""
+    """Holds the lock inside the block, and waits for it if necessary. `waiting` is called if another process holds it.
+    The kernel releases it when the holder ends, in whatever way."""
     made_readable(lock.parent)
-    # Where others may write, a link of theirs is not followed.
+    # O_NOFOLLOW: where other users may write, a link of theirs is not followed.
     with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -37,16 +39,20 @@ def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[No
         yield
 
 
+# --- Locks with a named holder
+
 _PATIENCE_S = 0.3
 _POLL_S = 0.02
 _MOST_BYTES = 65536
 _MOST_LETTERS = 300
 _MOST_NUMBER = (1 << 32) - 1
-"""Of a process or a user."""
+"""The largest id of a process or a user that is accepted."""
 
 
 @dataclass(frozen=True)
 class Owner:
+    """The holder of a lock, as it is written to the file."""
+
     pid: int
     command: str
     since: str
@@ -56,12 +62,13 @@ class Owner:
         return f"pid {self.pid}{self._of()}, `{self.command}`, since {self.since}"
 
     def _of(self) -> str:
-        """Nothing where that is who asks."""
+        """Returns the owner's user for the message, or nothing if that is the current user."""
         return "" if self.uid in (None, os.geteuid()) else f" of {user_called(self.uid or 0)}"
 
 
 class Lock:
-    """Held from `take` to `release`. No child process keeps it: its descriptor is closed on exec."""
+    """A lock that is held from `take` to `release`. Child processes do not inherit it, since its descriptor is closed
+    on exec."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd: int | None = fd
@@ -70,7 +77,7 @@ class Lock:
     def release(self, *, unlink: bool = False) -> None:
         if self._fd is None:
             return
-        with suppress(OSError):  # its disk takes nothing any more: it is given back all the same
+        with suppress(OSError):  # the disk accepts no writes any more: the lock is released anyway
             if not unlink:
                 os.ftruncate(self._fd, 0)
             elif _still_there(self._fd, self.path):
@@ -78,15 +85,19 @@ class Lock:
         self.leave()
 
     def leave(self) -> None:
-        """Given back as by one who was killed: its name stays in it, and so does what it had begun."""
+        """Releases the lock as if the holder had been killed: its signature stays in the file, and so does any work it
+        has begun."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
 
 
 def take(path: Path, *, mode: int = 0o600) -> Lock | None:
-    """None where another holds it; HostUnfitError where the file is no lock, which is then left as it is. Tried for a
-    moment: `holder` takes it for some microseconds, and one that another user has just made is not everybody's yet."""
+    """Takes the lock, or returns None if another process holds it. Raises HostUnfitError if the file is not a lock
+    file; it is then left unchanged.
+
+    It retries for a moment: `holder` takes the lock for some microseconds, and a lock file that another user has just
+    created may not have its final mode yet."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         over = time.monotonic() > deadline
@@ -112,7 +123,7 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
 
 
 def holder(path: Path) -> str | None:
-    """Who holds it, in words; None where nobody does."""
+    """Returns a description of the lock's holder, or None if nobody holds it."""
     try:
         fd = _plain(os.open(path, os.O_RDONLY | _STRANGE), path)
     except OSError:
@@ -124,7 +135,7 @@ def holder(path: Path) -> str | None:
 
 
 def is_ours(path: Path) -> bool:
-    """One that this user took once and never released: its holder was killed, or holds it still."""
+    """Returns whether this user has taken the lock and never released it: the holder was killed, or still holds it."""
     try:
         told = read_strange(path, _MOST_BYTES)
     except OSError:
@@ -133,7 +144,8 @@ def is_ours(path: Path) -> bool:
 
 
 def _open(path: Path, mode: int) -> int:
-    """O_CREAT alone is refused on another user's file in a sticky folder (fs.protected_regular)."""
+    """Opens the lock file, and creates it if necessary. The first attempt is without O_CREAT, which the kernel refuses
+    for another user's file in a sticky folder (fs.protected_regular)."""
     flags = os.O_RDWR | _STRANGE
     try:
         return _plain(os.open(path, flags), path)
@@ -143,16 +155,18 @@ def _open(path: Path, mode: int) -> int:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         return _plain(os.open(path, flags), path)
-    os.fchmod(fd, mode)  # whatever the umask: other users must be able to take a shared lock
+    os.fchmod(fd, mode)  # whatever the umask is: other users must be able to take a shared lock
     return fd
 
 
 _STRANGE = os.O_NOFOLLOW | os.O_NONBLOCK
-"""In a folder for everybody anybody may have put something there: no link is followed, and no pipe waited for."""
+"""Flags for shared folders, where other users may have created the entry: links are not followed, and a pipe does not
+block."""
 
 
 def _plain(fd: int, path: Path) -> int:
-    """What is written there must be nobody else's file under a second name."""
+    """Returns the descriptor if it is a regular file with a single link. Raises OSError otherwise: writing to it could
+    change another user's file through a second name."""
     about = os.fstat(fd)
     if stat.S_ISREG(about.st_mode) and about.st_nlink <= 1:
         return fd
@@ -171,7 +185,8 @@ def _locked(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 
 def _still_there(fd: int, path: Path) -> bool:
-    """The last holder may have removed the file between our opening and our locking it."""
+    """Returns whether the path still leads to the locked file. The last holder may have removed the file after it was
+    opened here and before it was locked."""
     try:
         return os.path.samestat(os.fstat(fd), path.lstat())
     except FileNotFoundError:
@@ -179,36 +194,40 @@ def _still_there(fd: int, path: Path) -> bool:
 
 
 def _may_be_signed(fd: int) -> bool:
-    """Tells whether the file is empty, or holds what a lock holds and nothing else: it is emptied now."""
+    """Returns whether the file is empty or contains exactly a lock's signature. Only then may it be overwritten."""
     held = os.pread(fd, _MOST_BYTES, 0)
     return not held or _owner(held) is not None
 
 
 def _sign(fd: int) -> None:
     owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
-    with suppress(OSError):  # a full disk: it is held all the same, and whoever makes room there must get it
+    with suppress(OSError):  # the disk is full: the lock counts anyway, since a command that frees space must get it
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(vars(owner)).encode(), 0)
 
 
 def _command() -> str:
-    """Not longer than it is shown: a lock that is read in part would not be known again."""
+    """Returns the command line, cut to the length that is displayed. A signature longer than the part that is read
+    would not be recognised as one."""
     program = Path(sys.argv[0] if sys.argv else "").name
     return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MOST_LETTERS]
 
 
 def _signature(fd: int) -> str:
-    """Of one that was just taken there is none yet."""
+    """Returns the holder's description from the file. A lock that was just taken may not have a signature yet."""
     return str(_owner(os.pread(fd, _MOST_BYTES, 0)) or "another process")
 
 
 def _owner(signature: bytes) -> Owner | None:
-    """It may be anybody's, and ends on a terminal. None also where there may be more of it than was read."""
+    """Returns the owner that a signature describes, or None if it is invalid, or may be longer than the part that was
+    read.
+
+    The text may come from any user, and is displayed on a terminal: it is checked, and made harmless."""
     if len(signature) >= _MOST_BYTES:
         return None
     try:
         owner = Owner(**parse_json(signature))
-    except (ValueError, TypeError):  # no JSON, or with other names
+    except (ValueError, TypeError):  # not JSON, or with other keys
         return None
     texts, numbers = (owner.command, owner.since), (owner.pid, 0 if owner.uid is None else owner.uid)
     if not all(isinstance(one, str) for one in texts) or not all(type(one) is int for one in numbers):
@@ -222,14 +241,17 @@ def _line(text: str) -> str:
     return harmless(text[:_MOST_LETTERS])
 
 
-# Does another timed run go on? Two on one host would measure each other.
+# --- The lock of timed runs
+#
+# Two timed runs on one host would disturb each other.
 
 _NAME = "mysql-recovery-tester.lock"
 
 
 @contextmanager
 def host_lock() -> Iterator[None]:
-    """Held by one process of the host, whichever user's; RECOVERY_HOST_LOCK names another file."""
+    """Holds the host's lock, which one process of any user can hold at a time. Raises HostUnfitError if another one
+    holds it. RECOVERY_HOST_LOCK names a different file."""
     path = lock_path()
     try:
         lock = take(path, mode=0o666)
@@ -256,7 +278,7 @@ def lock_path() -> Path:
 
 
 def _shared_folder() -> Path:
-    """The first that everybody may write: every user must come to the same one."""
+    """Returns the first folder that everybody may write to. All users must arrive at the same one."""
     shared = (Path("/run/lock"), Path("/var/lock"))
     return next((folder for folder in shared if _for_everybody(folder)), Path("/tmp"))  # noqa: S108 - not TMPDIR's
 

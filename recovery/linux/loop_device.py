@@ -1,7 +1,8 @@
-"""A filesystem in a file, mounted for a while, whose power or room can be taken without harm to the host.
+"""Mounts a temporary filesystem from a file, so that its power can be cut or its space used up without harm to the
+host.
 
-Nothing is written to it, and no power is cut, unless its device number shows that it is mounted: under a bare mount
-point lies the host's own filesystem."""
+Before anything is written to it or its power is cut, its device number must show that it is mounted: otherwise the
+host's own filesystem would be at the mount point."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ from recovery.linux import files
 from recovery.linux.privileges import RootStep, is_refused, refusal
 from recovery.linux.signals import held_back
 
+# --- The disk
+
 _SHUTDOWN = 0x8004587D
-"""EXT4_IOC_SHUTDOWN"""
+"""The ioctl EXT4_IOC_SHUTDOWN."""
 _WITHOUT_LOG = 2
-"""EXT4_GOING_FLAGS_NOLOGFLUSH: what was not synced is gone, as after a power loss."""
+"""The flag EXT4_GOING_FLAGS_NOLOGFLUSH: data that was not synced is lost, as after a power loss."""
 _PROGRAMS = ("mkfs.ext4", "mount", "umount")
 _BUSY_S = 60.0
 _RETRY_S = 0.05
@@ -37,7 +40,7 @@ _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
 
 class LoopDisk:
-    """An ext4 in `image`, at `place`."""
+    """An ext4 filesystem in the file `image`, mounted at `place`."""
 
     def __init__(self, image: Path, place: Path) -> None:
         self._image = image
@@ -54,7 +57,7 @@ class LoopDisk:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Yield a descriptor of its root folder; TrialVoidError where it is not mounted there."""
+        """Yields a descriptor of the root folder. Raises TrialVoidError if the image is not mounted there."""
         folder = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY)
         try:
             if _image_behind(os.fstat(folder).st_dev) != self._image.resolve():
@@ -66,7 +69,7 @@ class LoopDisk:
             os.close(folder)
 
     def lose_power(self) -> None:
-        """From here on nothing reaches it any more, and what had not been synced never did."""
+        """Shuts the filesystem down: nothing is written to it any more, and data that was not synced is lost."""
         with self.opened() as folder:
             try:
                 fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
@@ -77,8 +80,10 @@ class LoopDisk:
                 ) from error
 
     def replug(self) -> None:
-        """Mount it again, which replays the journal. While anything holds the old mount, a new one would be of the same
-        dead filesystem: a container that is being created may hold it for a moment."""
+        """Unmounts the disk and mounts it again, which replays the journal.
+
+        While anything holds the old mount, a new one would show the same filesystem, which is shut down. A container
+        that is being created may hold it for a moment."""
         self.check_mounted()
         device = self._place.stat().st_dev
         unmount(self._place)
@@ -90,7 +95,8 @@ class LoopDisk:
         self.mount()
 
     def fill(self) -> Path:
-        """Write one file until hardly anything more fits, and return it; without it there is room as before."""
+        """Fills the disk with one file until hardly any space is left, and returns the file. Removing it frees the
+        space again."""
         with self.opened() as folder:
             file = os.open("filler", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
             try:
@@ -102,7 +108,8 @@ class LoopDisk:
 
 @contextmanager
 def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> Iterator[LoopDisk]:
-    """Yield a mounted disk; its file lies beside `place`. Only one that containers use is seen by other processes."""
+    """Yields a mounted disk, with its image file next to `place`. Other processes see it only if it is made for
+    containers."""
     _demand_right(f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it")
     for program in _PROGRAMS:
         if shutil.which(program) is None:
@@ -122,21 +129,24 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
 
 @contextmanager
 def own_mounts() -> Iterator[None]:
-    """Give this thread, and the processes it starts, a mount namespace of their own: no container that is created
-    meanwhile can hold what they mount, and it is unmounted when they end, however they end."""
+    """Gives this thread, and the processes that it starts, a mount namespace for the length of the block.
+
+    A container that is created during that time cannot hold what they mount, and it is unmounted when they end, however
+    they end."""
     libc = ctypes.CDLL(None, use_errno=True)
     folder, before = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (".", "/proc/thread-self/ns/mnt"))
     try:
         if libc.unshare(_CLONE_NEWNS) != 0:
             raise HostUnfitError(f"no mount namespace can be had: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT)
-        # Where the host shares its mounts, what others unmount is unmounted here too, and nothing of ours reaches them.
+        # As a slave, the namespace follows unmounts on a host with shared mounts, and none of its own mounts reach the
+        # host.
         slave = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
         try:
             if libc.mount(b"none", b"/", None, slave, None) != 0:
                 raise HostUnfitError("mounts of a new namespace cannot be kept from the host", _LEAVE_OUT)
             yield
         finally:
-            libc.unshare(_CLONE_FS)  # the threads begun meanwhile would keep this one from going back
+            libc.unshare(_CLONE_FS)  # setns fails while threads that were started inside share the filesystem state
             if libc.setns(before, _CLONE_NEWNS) != 0:
                 raise HostUnfitError(
                     f"this process cannot leave its mounts: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT
@@ -148,7 +158,7 @@ def own_mounts() -> Iterator[None]:
 
 
 def _image_behind(device: int) -> Path | None:
-    """Return the file behind a loop device; None where the device is no loop device, or free."""
+    """Returns the file behind a loop device, or None if this is no loop device or has no file."""
     try:
         name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file").read_text(
             encoding="utf-8"
@@ -159,11 +169,12 @@ def _image_behind(device: int) -> Path | None:
 
 
 def _holders(device: int) -> str:
-    """Return who has a file open on this device, or sees it mounted in a mount namespace other than ours."""
+    """Returns which processes have a file open on this device, or see it mounted in a mount namespace other than
+    ours."""
     found = {}
     own, wanted = Path("/proc/self/ns/mnt").readlink(), f" {os.major(device)}:{os.minor(device)} "
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             namespace = (process / "ns" / "mnt").readlink()
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
             if _has_open(process, device) or (namespace != own and wanted in mounts and namespace not in found):
@@ -180,9 +191,9 @@ def _has_open(process: Path, device: int) -> bool:
 
 
 def attached_images() -> Iterator[Path]:
-    """Files that are disks just now: each has a loop device, which is given back with the last mount of it."""
+    """Yields the image files that are attached to loop devices now. A loop device is released with its last mount."""
     for told in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with suppress(OSError):  # it has just been given back
+        with suppress(OSError):  # the device has just been released
             yield Path(told.read_text(encoding="utf-8").rstrip("\n"))
 
 
@@ -191,7 +202,8 @@ def image_of(place: Path) -> Path:
 
 
 def remove(place: Path) -> None:
-    """Also what a killed run has left."""
+    """Unmounts the disk if necessary, and removes its image file and mount point. It also works on the remains of a
+    killed run."""
     if os.path.ismount(place):
         _demand_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
         unmount(place)
@@ -206,7 +218,7 @@ def _demand_right(what: str, hint: str) -> None:
 
 
 def unmount(place: Path) -> None:
-    """Unmount it, once the killed processes that had files open there are gone."""
+    """Unmounts the disk, and retries until killed processes with open files there have ended."""
     until_s = time.monotonic() + _BUSY_S
     while True:
         try:
@@ -229,26 +241,27 @@ def _run(*command: str) -> None:
         raise HostUnfitError(f"{command[0]} failed: {told[:200]}", _LEAVE_OUT)
 
 
-# Can a disk be made here, and can its power be cut? Tried with a small one, once, when somebody wants such a disk.
+# --- Support on this host
 #
-# That root may mount something is not told by any file: a container may lack the right, and a kernel the ioctl.
+# Whether this host allows such a disk, and a power cut on it, is tried once with a small disk when it is first needed.
+# No file shows that root may mount: a container may lack the right, and a kernel the ioctl.
 
 _NAME = "tried"
 _BYTES = 8 << 20
 
 
 def no_disk() -> str | None:
-    """Why there can be none; None where there can."""
+    """Returns why no loop disk can be made, or None if it can."""
     return _forbidden() or _tried().disk
 
 
 def no_power_cut() -> str | None:
-    """The same of one that loses its power."""
+    """Returns why no loop disk can be made that loses its power, or None if it can."""
     return _forbidden() or _tried().disk or _tried().power
 
 
 def _forbidden() -> str | None:
-    """What is refused is not tried either."""
+    """Returns why mounting is not even tried: because the user refused the step, or because this is not root."""
     if is_refused(RootStep.MOUNT):
         return refusal(RootStep.MOUNT)
     return None if os.geteuid() == 0 else "only root may mount"
@@ -256,7 +269,7 @@ def _forbidden() -> str | None:
 
 @dataclass(frozen=True)
 class _Tried:
-    """What was in the way, in words."""
+    """Result of the trial: what failed, as text."""
 
     disk: str | None = None
     power: str | None = None
@@ -264,7 +277,9 @@ class _Tried:
 
 @cache
 def _tried() -> _Tried:
-    """Whatever ends it leaves nothing: an interrupt comes when all is gone, and it takes no second."""
+    """Tries to make a small disk and to cut its power, and returns what failed.
+
+    Signals are deferred until everything is cleaned up, which takes less than a second."""
     with held_back():
         try:
             folder = files.make()

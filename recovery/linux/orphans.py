@@ -1,4 +1,4 @@
-"""Is a server still running whose owner was killed, or a control group left? Nobody waits for it any more."""
+"""Kills servers that still run after their owner was killed, and removes control groups of ended owners."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _PATIENCE_S = 60.0
 _POLL_S = 0.01
 _OPTIONS = "--defaults-file="
 SERVERS = ("mysqld", "mariadbd")
-"""Names of their processes."""
+"""Process names of servers."""
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
-    """SIGKILL to every process so called that works in this folder, as a server does in its data directory. Only
-    for who holds the directory's lock: then the owner of any such process is dead. Returns their ids, once gone."""
+    """Kills (SIGKILL) every process with one of these names that has this folder as its working directory, as a server
+    has its data directory. Returns their ids once they have ended.
+
+    Only the holder of the directory's lock may call it: then the owner of any such process is dead."""
     found = [process for process in psutil.process_iter() if _works_in(process, folder, names)]
     for process in found:
         try:
@@ -48,14 +50,16 @@ def end_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
 def _works_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> bool:
     try:
         return process.cwd() == str(folder.resolve()) and process.name() in names
-    except psutil.Error:  # gone, or another user's
+    except psutil.Error:  # the process has ended, or belongs to another user
         return False
 
 
 def end_left_servers() -> tuple[int, ...]:
-    """Servers whose options lie in the run folder of a killed run: they would work beside what is timed, whatever data
-    directory is theirs. SIGKILL; returns their ids, once gone. Their folders go with them, wherever they lie: another
-    run may have had another TMPDIR."""
+    """Kills (SIGKILL) the servers with options in the run folder of a killed run, and returns their ids once they have
+    ended.
+
+    They would otherwise disturb the measurement, whatever data directory they use. Their run folders are removed too,
+    wherever they are, since the other run may have had a different TMPDIR."""
     folders = {process: folder for process in psutil.process_iter() if (folder := _left_folder(process)) is not None}
     gone = until_ended([process for process in folders if _killed(process)])
     for process in gone:
@@ -64,7 +68,7 @@ def end_left_servers() -> tuple[int, ...]:
 
 
 def _left_folder(process: psutil.Process) -> Path | None:
-    """Of a server whose owner is gone; None of every other process."""
+    """Returns the run folder of a server with an ended owner, or None for every other process."""
     try:
         words = process.cmdline()
     except psutil.Error:
@@ -75,8 +79,11 @@ def _left_folder(process: psutil.Process) -> Path | None:
 
 
 def end_left_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
-    """Control groups whose owner is gone, and the servers in them: SIGKILL, then the groups. Others' are never touched,
-    nor one of ours with somebody else's process in it. Returns the names of those that went."""
+    """Kills (SIGKILL) the servers in control groups of ended owners, removes the groups, and returns the names of the
+    removed ones.
+
+    Groups of others are never touched, and neither is one of our groups if it contains a process that is not a server
+    of this tool."""
     if is_refused(RootStep.CGROUPS):
         return ()
     found = {entry for one in hierarchies(mounts) for entry in _entries(one.root) if is_orphan(entry.name)}
@@ -102,7 +109,8 @@ def _process(pid: int) -> psutil.Process | None:
 
 
 def _killed(process: psutil.Process) -> bool:
-    """False where it is another user's: then there is nothing to wait for."""
+    """Kills the process. Returns False if it has ended or belongs to another user: then there is nothing to wait
+    for."""
     try:
         process.kill()
     except psutil.Error:
@@ -111,8 +119,10 @@ def _killed(process: psutil.Process) -> bool:
 
 
 def until_ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Those that have, after a while. One whose remains nobody collects has ended: who has inherited it may never do
-    so, as the first process of a container."""
+    """Waits for the killed processes, and returns those that ended in time.
+
+    A zombie counts as ended: the process that inherited it may never collect it, for example the first process of a
+    container."""
     until = time.monotonic() + _PATIENCE_S
     while (alive := [process for process in killed if _is_alive(process)]) and time.monotonic() < until:
         time.sleep(_POLL_S)
@@ -125,12 +135,13 @@ def _is_alive(process: psutil.Process) -> bool:
     with suppress(psutil.Error, OSError):
         if process.is_running() and (process.status() not in _ENDED or _has_threads(process.pid)):
             return True
-    _is_collected(process)  # where its last thread has ended since it was asked
+    _is_collected(process)  # collects it if its last thread has ended since the first call
     return False
 
 
 def _is_collected(process: psutil.Process) -> bool:
-    """Or gone; False also where its remains are for another to collect."""
+    """Collects the process if it is a child that has ended. Returns True if it is collected or gone, and False if it is
+    alive or a zombie that another process has to collect."""
     try:
         process.wait(0)
     except psutil.TimeoutExpired:
@@ -139,13 +150,14 @@ def _is_collected(process: psutil.Process) -> bool:
 
 
 def _has_threads(pid: int) -> bool:
-    """The first one may have ended while others still hold its files; nor can it be collected before they have."""
+    """Returns whether the process has other threads. The first thread may have ended while others still hold its files,
+    and it cannot be collected before they end."""
     return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
 
 
 def _is_a_server(process: psutil.Process) -> bool:
-    """Or the shell that waits to become one."""
+    """Returns whether the process is a server of this tool, or the shell that will become one."""
     try:
         return any(word.startswith(_OPTIONS) for word in " ".join(process.cmdline()).split())
     except psutil.Error:
-        return True  # it has just gone
+        return True  # the process has just ended

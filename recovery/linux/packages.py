@@ -1,4 +1,4 @@
-"""What installs packages on this host, and what is it told, to install one?"""
+"""Returns advice on how to install a package on this host."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _MANAGERS = {
     "pacman": "pacman -S",
     "apk": "apk add",
 }
-"""By what tells that it is there; the first that is."""
+"""Install commands by program; the first program that exists is used."""
 
 
 _ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "mariadb-client": {"dnf": "mariadb", "yum": "mariadb", "pacman": "mariadb-clients"},
     "linux-perf": dict.fromkeys(("dnf", "yum", "zypper", "pacman", "apk"), "perf"),
 }
-"""Packages that other managers call otherwise than Debian's does."""
+"""Packages with a name that differs from Debian's in other package managers."""
 
 
 def advice(package: str) -> str:
-    """`install it: dnf install perf`. The package is called as in Debian."""
+    """Returns the advice, such as `install it: dnf install perf`. `package` is the name in Debian."""
     manager = next(filter(shutil.which, _MANAGERS), None)
     if manager is None:
         return f"install it with this host's own means: the package {package}, or how it is called here"

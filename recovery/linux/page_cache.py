@@ -1,4 +1,4 @@
-"""How much of a folder is in the page cache, and how does it get out of it?"""
+"""Measures how much of a folder is in the page cache, removes it from the page cache, and proves that it is cold."""
 
 from __future__ import annotations
 
@@ -30,61 +30,66 @@ from recovery.linux.signals import held_back
 from recovery.linux.storage import _BYTES, IN_MEMORY, device_of
 from recovery.model import ColdProof
 
-# Who may drop the whole host's caches, and by which means?
+# --- Dropping the host's caches
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 class Caches(Enum):
-    """As the kernel numbers them."""
+    """What to drop, with the numbers that the kernel uses."""
 
     PAGES = "1"
     EVERYTHING = "3"
-    """Inodes and names as well."""
+    """Page cache, inodes and directory entries."""
 
 
 class Dropper(Protocol):
+    """Drops the caches of the whole host."""
+
     @property
     def means(self) -> str:
-        """For the results: `drop_caches`, and in brackets through whom where it is not this process itself."""
+        """The method for the results: `drop_caches`, with the helper in brackets unless this process does it itself."""
         ...
 
     def drop(self, caches: Caches) -> bool:
-        """False where it cannot be done after all."""
+        """Drops the caches. Returns False if that fails here."""
         ...
 
 
 class OwnDropper:
-    """This process writes the kernel's file, as root may."""
+    """Drops the caches by writing to the kernel's file from this process, which only root may do."""
 
     means = "drop_caches"
 
     def drop(self, caches: Caches) -> bool:
         try:
             DROP_CACHES.write_text(caches.value)
-        except OSError:  # no root, a container's read-only /proc, a security module
+        except OSError:  # not root, read-only /proc in a container, or a security module
             return False
         return True
 
 
 def own_dropper() -> OwnDropper | None:
+    """Returns a dropper if this process itself may drop the caches, else None."""
     if is_refused(RootStep.DROP_CACHES):
         return None
     return OwnDropper() if os.access(DROP_CACHES, os.W_OK) else None
 
 
 def cold_means(dropper: Dropper | None) -> str:
-    """Without anybody who may drop, files are evicted one by one."""
+    """Returns how caches are emptied: by the dropper, or without one by evicting files one by one."""
     return dropper.means if dropper else "fadvise"
 
 
-# How many bytes of one open file are in the page cache? Asked of the kernel, without touching the file's pages.
+# --- Residency of files
+#
+# The kernel reports what is resident. The file's pages are not touched.
 
 _CACHESTAT = 451
-"""The same number on every architecture (Linux 6.5 and later)."""
+"""System call number, the same on every architecture (Linux 6.5 and later)."""
 _WINDOW_BYTES = 256 * 1024 * 1024
 _LOWEST_BIT = bytes(value & 1 for value in range(256))
-"""The only bit of a page's answer that mincore defines."""
+"""Translates a result of mincore, of which only the lowest bit is defined for each page."""
 _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -110,28 +115,30 @@ class _Stat(ctypes.Structure):
 
 
 class Probe:
-    """Asks file after file by the best means that works here: `cachestat`, or else `mincore`."""
+    """Measures files by the best method that works here: `cachestat`, or else `mincore`."""
 
     def __init__(self, *, cachestat: bool = True) -> None:
         self.means = "cachestat" if cachestat else "mincore"
-        self._whole = _Range(0, 0)  # length 0: to the end
+        self._whole = _Range(0, 0)  # length 0 means to the end of the file
         self._stat = _Stat()
         self._arguments = (ctypes.byref(self._whole), ctypes.byref(self._stat), ctypes.c_uint(0))
 
     def resident_bytes(self, fd: int, status: os.stat_result) -> int | None:
-        """None where the kernel does not tell: that is unknown, and not cold."""
+        """Returns the file's bytes in the page cache, or None if the kernel does not report them: unknown is not
+        cold."""
         if status.st_size == 0:
             return 0
         if self.means == "cachestat":
             if _libc.syscall(_CACHESTAT, fd, *self._arguments) == 0:
                 return int(self._stat.cache) * mmap.PAGESIZE
-            if ctypes.get_errno() != errno.EPERM:  # an old kernel; EPERM may be about this one file
+            if ctypes.get_errno() != errno.EPERM:  # an old kernel; EPERM may concern only this file
                 self.means = "mincore"
         return _by_mincore(fd, status)
 
 
 def _by_mincore(fd: int, status: os.stat_result) -> int | None:
-    """To those who could not write the file, mincore says of every page that it is resident: so they are not told."""
+    """Returns the file's resident bytes, or None if they cannot be determined. A user who may not write to the file
+    gets None, since mincore then reports every page as resident."""
     if os.geteuid() not in (0, status.st_uid) and not os.access(f"/proc/self/fd/{fd}", os.W_OK):
         return None
     pages = 0
@@ -156,39 +163,43 @@ def _window(fd: int, offset: int, length: int) -> int | None:
         _libc.munmap(address, length)
 
 
+# --- Cold folders and tables
+
 _CACHED_ELSEWHERE = frozenset({"zfs"})
-"""They keep a cache of their own, which no means here can see."""
+"""Filesystems with their own cache, which neither method can see."""
 _TOLERATED_SHARE = 0.05
 _TOLERATED_BYTES = 16 * 1024 * 1024
 _SHARE_OF_A_DICTIONARY = 0.01
 _BYTES_OF_A_DICTIONARY = 1024 * 1024
-"""A server that has nothing to do may still write a page of it now and then."""
+"""An idle server may still write a dictionary page now and then."""
 _DICTIONARY = re.compile(
     r"mysql\.ibd|ibdata\d+|undo_?\d+|.*\.ibu|innodb_(?:table|index)_stats\.ibd|.*\.(?:frm|par)|db\.opt"
 )
-"""Files, wherever they lie, in which a server keeps what it knows of its tables, and older versions of that. 8.0 has
-`mysql.ibd`; those before it, and MariaDB, a file for each table beside it."""
+"""Files, in any folder, in which a server stores the dictionary and its older versions. 8.0 has `mysql.ibd`; earlier
+versions and MariaDB have additional files for each table."""
 
 
 @dataclass(frozen=True)
 class Residency:
+    """How much of a set of files is in the page cache."""
+
     resident_bytes: int | None
-    """None where the host does not tell of every file: unknown is not cold."""
+    """None if any file could not be measured: unknown is not cold."""
     total_bytes: int
     files: int
     resident_files: int
-    """Of which any page is in the cache, as far as the host tells."""
+    """Number of files with at least one page in the cache, as far as known."""
     means: str
     """`cachestat` or `mincore`."""
 
 
 def residency(folder: Path) -> Residency:
-    """Looks at every file below; this opens them, and so warms their inodes."""
+    """Measures every file below the folder. This opens the files, and so brings their inodes into memory."""
     return _residency(tree_files.files(folder), filesystem=device_of(folder).filesystem)
 
 
 def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
-    # Through an overlay cachestat always says 0, while mincore is asked of the file below.
+    # On an overlay cachestat always reports 0, while mincore reports on the file in the layer below.
     probe = Probe(cachestat=filesystem != "overlay")
     resident, total, files, some, unknown = 0, 0, 0, 0, filesystem in _CACHED_ELSEWHERE
     for folder_fd, name in found:
@@ -211,15 +222,16 @@ def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> R
 
 
 def resident_share(data: Path, tables: TableFiles) -> float | None:
-    """The share of the tables' files of which any page is in the cache; None where the host does not tell. No page is
-    touched."""
+    """Returns the share of the tables' files that have at least one page in the cache, or None if that is unknown. No
+    page is touched."""
     found = _residency(_tables(tables), filesystem=device_of(data).filesystem)
     return found.resident_files / found.files if found.files and found.resident_bytes is not None else None
 
 
 def flush_caches(folder: Path, dropper: Dropper | None) -> str:
-    """Empty the cache without proof, which would open every file: under a server that runs, as was published. Says by
-    which means."""
+    """Empties the page cache without proof, and returns the method that was used.
+
+    The proof would open every file. This function is for a server that runs, as in the published experiments."""
     return _empty(folder, dropper, Caches.EVERYTHING)
 
 
@@ -232,7 +244,8 @@ def _empty(folder: Path, dropper: Dropper | None, caches: Caches) -> str:
 
 
 def check_can_be_cold(folder: Path) -> None:
-    """Before anything is built there; what is on the disk can be cold."""
+    """Raises HostUnfitError if the folder is in memory, where files cannot be cold. Called before anything is built
+    there."""
     filesystem = device_of(folder).filesystem
     if filesystem in IN_MEMORY:
         raise HostUnfitError(
@@ -241,11 +254,12 @@ def check_can_be_cold(folder: Path) -> None:
 
 
 def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
-    """Put the folder out of the page cache, and prove it. Whoever writes there must have ended before."""
+    """Removes the folder from the page cache, and proves it. Every process that writes there must have ended before."""
     started = time.monotonic()
     filesystem = device_of(folder).filesystem
     check_can_be_cold(folder)
-    # Pages alone at first: the proof opens every file, and takes half the time over inodes that are still there.
+    # Only the page cache is dropped first: the proof opens every file, and takes half the time while the inodes are
+    # still in memory.
     means = _empty(folder, dropper, Caches.PAGES)
     left = residency(folder)
     _demand_cold(folder, left)
@@ -256,8 +270,11 @@ def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
 
 
 def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) -> ColdProof:
-    """The same under a server that runs and has nothing to do, of its tables and its dictionary, each by itself: among
-    very many tables a warm dictionary is next to nothing. Its redo log is its own, and may be written at any time."""
+    """Removes the tables' files and the dictionary from the page cache under a server that runs but is idle, and proves
+    it.
+
+    Tables and dictionary are checked separately: compared with very many tables, a warm dictionary would be too small
+    to notice. The redo log is not checked, since the server may write to it at any time."""
     started = time.monotonic()
     filesystem = device_of(data).filesystem
     means = _empty(data, dropper, Caches.PAGES)
@@ -300,7 +317,8 @@ def _evict(folder: Path) -> None:
 
 
 def _outside_databases(folder: Path) -> Iterator[tuple[int, str]]:
-    """The server's own few files (log, system tablespace): a last look that does not open the tables again."""
+    """Yields the server's own few files (log, system tablespace), for a last check that does not open the tables
+    again."""
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(folder_fd) as entries:
@@ -322,12 +340,14 @@ def _demand_cold(folder: Path, left: Residency, *, what: str = "", tolerated: fl
     )
 
 
-# Does this really work here? Tried on a small file of our own, which is gone as soon as it is closed.
+# --- Test of cachestat
 
 
 def cachestat_works(folder: Path) -> bool | None:
-    """A file just written is in the cache. False where cachestat says otherwise (an overlay); None where the call is
-    not there, or no file can be made to ask it of."""
+    """Returns whether cachestat reports a file that was just written as cached.
+
+    It returns False if cachestat reports otherwise (an overlay), and None if the system call does not exist or no file
+    can be created."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(_BYTES))
@@ -339,13 +359,15 @@ def cachestat_works(folder: Path) -> bool | None:
     return resident == _BYTES if probe.means == "cachestat" else None
 
 
-# How does a user who is not root, but may use the engine, drop the host's caches? Through a short container.
+# --- Dropping the caches through the Docker engine
+#
+# A user who is not root, but may use the engine, can drop the host's caches by a short-lived container.
 
 _LIMIT_S = 300
 _INSIDE = "/drop_caches"
 _SCRIPT = 'echo "$1" > "$2"'
-# Root in a container may write the one file, where it is mounted. A host that forbids even that may allow it to a
-# privileged one.
+# Root in a container may write to this one file if it is mounted. Where a host forbids even that, a privileged
+# container may be allowed to.
 _WAYS: tuple[dict[str, Any], ...] = (
     {"volumes": {str(DROP_CACHES): {"bind": _INSIDE, "mode": "rw"}}, "security_opt": ["apparmor=unconfined"]},
     {"privileged": True},
@@ -353,7 +375,8 @@ _WAYS: tuple[dict[str, Any], ...] = (
 
 
 class EngineDropper:
-    """For some tenths of a second, of an image that is here already."""
+    """Drops the caches by a container that runs for some tenths of a second, from an image that already exists
+    locally."""
 
     means = "drop_caches (by a container)"
 
@@ -367,7 +390,7 @@ class EngineDropper:
     def _drop(self, caches: Caches, way: dict[str, Any]) -> bool:
         target = DROP_CACHES if "privileged" in way else _INSIDE
         with suppress(DockerException, requests.RequestException), ExitStack() as undo:
-            with held_back():  # Ctrl-C while the engine makes it would leave it there
+            with held_back():  # an interrupt during the creation would leave the container behind
                 container = self._client.containers.create(
                     self._image,
                     entrypoint=["/bin/sh", "-c", _SCRIPT, "drop", caches.value, str(target)],

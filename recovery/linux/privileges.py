@@ -1,6 +1,7 @@
-"""May this step be taken that needs root? Asked where it is taken, so that whoever comes to need it cannot forget to.
+"""Lists the steps that need root's rights, and records which of them the user has refused.
 
-What is refused is refused to the whole process, as a right that it does not have."""
+Each step is checked where it is taken, so that no caller can forget the check. A refusal applies to the whole process,
+like a right that it does not have."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from enum import StrEnum
 
 from recovery.errors import UsageError
 
-# Which steps take root's rights, what is each of them called, and which were refused? Pure.
+# --- Steps and their names
 
 OPTION = "--no-root-steps"
 ALL = "all"
 _EVERY = (ALL, "1", "true", "yes")
 _NONE = ("0", "false", "no")
-"""As a flag is said to make."""
+"""The values that are accepted for a flag."""
 
 
 class RootStep(StrEnum):
-    """In the order of docs/security.md, which tells what each is for and what takes its place."""
+    """The steps, in the order of docs/security.md, which explains what each is for and what replaces it."""
 
     DROP_CACHES = "drop-caches"
     CGROUPS = "cgroups"
@@ -37,7 +38,7 @@ _DROPPING: Steps = frozenset({RootStep.DROP_CACHES})
 
 
 def parse_steps(text: str | None) -> Steps:
-    """Of the user: all of them, or some by name."""
+    """Returns the refused steps from the user's text: all of them, or some by name."""
     if text is None or text.strip().lower() in _NONE:
         return NO_STEPS
     if text.strip().lower() in _EVERY:
@@ -54,31 +55,33 @@ def parse_steps(text: str | None) -> Steps:
 
 
 def steps_text(steps: Set[RootStep]) -> str | None:
-    """As it is written after the option; None where nothing is refused."""
+    """Returns the text that is written after the option, or None if nothing is refused."""
     if steps == EVERY_STEP:
         return ALL
     return ",".join(step for step in RootStep if step in steps) or None
 
 
 def asked_steps(named: str | None, *, no_drop_caches: bool) -> Steps:
-    """By both options that refuse some: --no-drop-caches is the older name of one."""
+    """Returns the steps that both options refuse; --no-drop-caches is the older option, for one of them."""
     return parse_steps(named) | (_DROPPING if no_drop_caches else NO_STEPS)
 
 
 def repeated_steps(refused: Steps) -> tuple[tuple[str, object], ...]:
-    """For the command that repeats a session."""
+    """Returns the options for the command that repeats a session."""
     if refused == _DROPPING:
         return (("--no-drop-caches", True),)
     told = steps_text(refused)
     return ((f"{OPTION}={told}", True),) if told else ()
 
 
+# --- Refused steps of this process
+
 _refused: Steps = NO_STEPS
 
 
 @contextmanager
 def refusing(steps: Steps) -> Iterator[None]:
-    """Meanwhile none of them is taken; what was refused before stays so."""
+    """Refuses the steps inside the block, in addition to those that were refused before."""
     global _refused
     before = _refused
     _refused = before | steps
@@ -93,5 +96,5 @@ def is_refused(step: RootStep) -> bool:
 
 
 def refusal(step: RootStep) -> str:
-    """In words, for who was refused it."""
+    """Returns the reason for an error message or a report."""
     return f"refused by {OPTION} ({step})"

@@ -1,4 +1,4 @@
-"""What have all CPUs of this host done together? One line of /proc/stat; None where there is none to read."""
+"""Reads facts about the machine, its CPU cores and its CPU time from /proc and /sys, and pins processes to CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recovery.linux.storage import Device
 
-# What machine is this: its CPU, its memory, what virtualises it, and is it one of Amazon's?
+# --- The machine
 
 Fact = str | int | float | None
 
@@ -57,8 +57,11 @@ def machine() -> dict[str, Fact]:
 
 
 def idle_pageout(admin: Path = _DAMON) -> str | None:
-    """Some virtual machines give memory back that was idle for a while, page cache included: there no cache stays warm.
-    None where nothing like it is seen (or may be seen)."""
+    """Returns a description of the DAMON scheme that pages out idle memory, or None if there is none or it is not
+    visible.
+
+    Some virtual machines give back memory that was idle for a while, including the page cache: on these no cache stays
+    warm."""
     for scheme in sorted(admin.glob("*/contexts/*/schemes/*")):
         monitor = scheme.parents[3]
         if line(monitor / "state") == "on" and line(scheme / "action") in ("pageout", "reclaim"):
@@ -75,7 +78,7 @@ def memory_bytes() -> int:
 
 
 def _available_bytes() -> int | None:
-    """What could be had without swapping: the page cache counts, as far as it can be given up."""
+    """Returns the memory that is available without swapping, including the reclaimable part of the page cache."""
     for text in (line(_MEMINFO) or "").splitlines():
         if text.startswith("MemAvailable:"):
             return int(text.split()[1]) * 1024
@@ -83,12 +86,13 @@ def _available_bytes() -> int | None:
 
 
 def ec2_instance_type(dmi: Path) -> str | None:
-    """On Nitro the product name is the instance type; elsewhere it is something else, and None here."""
+    """Returns the EC2 instance type. On Nitro it is the product name; elsewhere that is something else, and the result
+    is None."""
     return line(dmi / "product_name") if line(dmi / "sys_vendor") == "Amazon EC2" else None
 
 
 def ebs_volume(device: Device) -> str | None:
-    """The serial is the volume's id, without its dash."""
+    """Returns the id of the EBS volume, which is the device's serial number without its dash."""
     serial = device.serial or ""
     if device.model != _EBS_MODEL or not serial.startswith("vol"):
         return None
@@ -111,7 +115,7 @@ def _os_name() -> str | None:
 
 
 def _virtualisation() -> str | None:
-    """`kvm`, `docker in kvm`, `none`; from the CPU's flag alone just `a hypervisor`."""
+    """Returns `kvm`, `docker in kvm`, `none`, or just `a hypervisor` if only the CPU's flag is known."""
     if shutil.which("systemd-detect-virt"):
         container, machine = (_detect(kind) for kind in ("--container", "--vm"))
         return f"{container} in {machine}" if container not in (None, "none") else machine
@@ -119,7 +123,7 @@ def _virtualisation() -> str | None:
 
 
 def _detect(kind: str) -> str | None:
-    try:  # it exits with 1 where it says "none"
+    try:  # its exit code is 1 when it prints "none"
         asked = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -133,37 +137,43 @@ def cgroup_version() -> int | None:
 
 
 def _bracketed(text: str | None) -> str | None:
-    """`always [madvise] never` → `madvise`"""
+    """Returns the selected value: `always [madvise] never` → `madvise`"""
     chosen = (text or "").partition("[")[2].partition("]")[0]
     return chosen or text
 
 
-# Which CPUs are one core, and which cores may server and clients each have for themselves? Pure.
+# --- Cores for server and clients
+#
+# These functions are pure: they divide the CPUs so that server and clients each get whole cores.
 
 ENOUGH = 4
-"""Cores. With fewer of them one side would be idle while the other has too much to do: of two, which a kernel may call
-four CPUs, the clients would have half of the host; and half a core is none of one's own."""
+"""Minimum number of cores. With fewer, one side would be idle while the other is overloaded. Of two cores, which a
+kernel may show as four CPUs, the clients would get half of the host, and half a core is shared with the other side."""
 _CLIENTS_SHARE = 4
-"""One CPU in so many is for the clients: sysbench needs a quarter to a third of what its server does."""
+"""One in this many CPUs is for the clients: sysbench needs a quarter to a third of what its server uses."""
 
 
 @dataclass(frozen=True)
 class Core:
+    """A physical core."""
+
     cpus: frozenset[int]
-    """Of its threads those that may be used."""
+    """Those of its hardware threads that may be used."""
     node: int = 0
-    """Of the memory that is near."""
+    """Its NUMA node."""
 
 
 @dataclass(frozen=True)
 class Split:
+    """The CPUs for the server and those for the clients."""
+
     server: frozenset[int]
     clients: frozenset[int]
 
 
 def cores_of(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int, int]) -> tuple[Core, ...]:
-    """Of the CPUs that may be used, by the CPUs that share a core with each. One of which nothing is known is a core,
-    and lies with the first."""
+    """Returns the cores that the usable CPUs belong to. `siblings` gives for each CPU the CPUs on the same core,
+    `nodes` its NUMA node. A CPU without that information counts as a separate core on node 0."""
     found: list[Core] = []
     seen: set[int] = set()
     for cpu in sorted(may):
@@ -175,8 +185,8 @@ def cores_of(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int
 
 
 def split(cores: Sequence[Core]) -> Split | None:
-    """By whole cores, those of the clients in one node where one has as many: from its end. None where there are too
-    few to be divided."""
+    """Divides whole cores between server and clients, or returns None if there are too few cores. The clients get cores
+    of a single node, if one has enough of them, starting from its end."""
     if len(cores) < ENOUGH:
         return None
     every = _cpus(cores)
@@ -189,7 +199,8 @@ def split(cores: Sequence[Core]) -> Split | None:
 
 
 def _near(cores: Sequence[Core], least: int) -> Sequence[Core]:
-    """Those of the last node that has so many CPUs; where none has, all of them, node by node."""
+    """Returns the cores of the last node that has at least this many CPUs, or all cores, sorted by node, if no node
+    has."""
     for node in sorted({core.node for core in cores}, reverse=True):
         inside = [core for core in cores if core.node == node]
         if len(_cpus(inside)) >= least:
@@ -202,7 +213,7 @@ def _cpus(cores: Sequence[Core]) -> frozenset[int]:
 
 
 def as_list(cpus: Set[int]) -> str:
-    """`0-2,4-6`, as the kernel writes it."""
+    """Returns the CPUs in the kernel's notation: `0-2,4-6`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][-1] + 1:
@@ -213,20 +224,20 @@ def as_list(cpus: Set[int]) -> str:
 
 
 def of_list(text: str) -> frozenset[int]:
-    """Of what the kernel writes; ValueError where it is something else."""
+    """Returns the CPUs from the kernel's notation. Raises ValueError if it is invalid."""
     ends = [part.partition("-") for part in text.strip().split(",") if part.strip()]
     return frozenset(cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1))
 
 
-# Which cores may this process use, and who puts another one on some of them?
+# --- Cores of this host, and pinning
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SIBLINGS = ("core_cpus_list", "thread_siblings_list")
-"""The same; the second is what kernels before 5.3 call it."""
+"""Two names of the same file; the second is that of kernels before 5.3."""
 
 
 def own_cpus() -> frozenset[int]:
-    """That this process may use."""
+    """Returns the CPUs that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
@@ -235,7 +246,7 @@ def own_cores() -> tuple[Core, ...]:
 
 
 def read_cores(may: frozenset[int], cpus: Path = _CPUS) -> tuple[Core, ...]:
-    """As the kernel tells them; where it does not, each CPU is one."""
+    """Returns the cores that the kernel reports for these CPUs. Where it reports nothing, each CPU counts as a core."""
     return cores_of(may, {cpu: _siblings(cpus / f"cpu{cpu}") for cpu in may}, _nodes(cpus, may))
 
 
@@ -256,8 +267,10 @@ def _nodes(cpus: Path, may: frozenset[int]) -> dict[int, int]:
 
 
 def pin(pid: int, cpus: frozenset[int]) -> str | None:
-    """Every thread it has; those it makes later inherit it. None, or why that may not be: a process of another user,
-    or CPUs that its control group does not have. What was pinned by then goes free again."""
+    """Pins every thread of the process to these CPUs; threads that it creates later inherit the setting.
+
+    It returns None, or the reason why it failed: the process belongs to another user, or its control group does not
+    have these CPUs. Threads that were already pinned are then reset."""
     before = None
     for task in _tasks(pid):
         try:
@@ -285,19 +298,22 @@ def _tasks(pid: int) -> list[int]:
         return []
 
 
+# --- CPU time of the host
+
 STAT = Path("/proc/stat")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Cpus:
-    """Since the host was booted, summed over all of them."""
+    """CPU time since boot, summed over all CPUs of the host."""
 
     busy_s: float
     steal_s: float
 
 
 def cpus(stat: Path = STAT) -> Cpus | None:
+    """Returns the CPU time of the host, or None if /proc/stat cannot be read."""
     try:
         with stat.open() as file:
             return _parsed(file.readline())
@@ -306,6 +322,7 @@ def cpus(stat: Path = STAT) -> Cpus | None:
 
 
 def _parsed(line: str) -> Cpus:
-    """`cpu user nice system idle iowait irq softirq steal guest guest_nice`: time of guests is in user and nice too."""
+    """Parses the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
+    time of guests is already included in user and nice."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
     return Cpus((user + nice + system + irq + softirq) / _TICKS_PER_S, steal / _TICKS_PER_S)

@@ -1,10 +1,11 @@
-"""How fast is this storage at small reads here and there? Tried on a file of our own, with one and with many in flight.
-And does something below this host cache? Then blocks that were just read answer faster than before.
+"""Measures how fast this storage is at small random reads, with one and with many in flight, and whether something
+below this host caches.
 
-That is what a freshly written file gives. A cache below this host (a virtual disk's, a RAID controller's) may still
-hold it, and a volume made from a snapshot has blocks to fetch that nobody has read yet, of which these are none: the
-data of a cold start may be slower to get, never faster. It is the storage itself: no limit of the session holds here.
-"""
+The speed is measured on a freshly written file. A cache below this host (a virtual disk's, a RAID controller's) may
+still contain it, and a volume made from a snapshot may have to fetch blocks that nobody has read yet, which this file
+does not have. So the data of a cold start may be slower to read than measured here, but never faster. The storage
+itself is measured: the limits of the session do not apply. A cache below this host is detected by reading blocks twice,
+if possible of kept tables' files: the second read is then faster."""
 
 from __future__ import annotations
 
@@ -26,20 +27,23 @@ from recovery.linux.files import TableFiles
 from recovery.linux.storage import IN_MEMORY, device_of, free, nearest
 from recovery.model import LEAST_PROBED_BLOCKS
 
-"""Of blocks that a hypervisor had in its cache both times the second read was 1.1 to 1.6 times as fast (26 tries on a
-busy host), of files that nobody had read for long 2.6 to 3.1 times (6 tries); of a few blocks it may be anything."""
+# Measured ratios of the first to the second read: 1.1 to 1.6 for blocks that a hypervisor had in its cache both times
+# (26 tries on a busy host), 2.6 to 3.1 for files that nobody had read for a long time (6 tries). With only a few blocks
+# the ratio is arbitrary; therefore at least LEAST_PROBED_BLOCKS are needed.
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
 AT_ONCE = (1, 16)
 _SEED = 20_260_101
-"""The same places in the file each time."""
+"""Chooses the same places in the file each time."""
 _MOST_BLOCKS, _MOST_S = 256, 1.0
-"""That are read twice, and for so long: on storage that is slow, however short the rest."""
+"""Limits for the blocks that are read twice: their number, and the seconds for all of them. Slow storage takes the full
+time, even if the other reads are brief."""
 _ONE_FILE_IN = 100
-"""Of the tables' files that are kept: what was read of the others' by a cold start is not changed by reading these."""
+"""One in this many of the kept tables' files is read. The state in which a cold start has left the other files is not
+changed by that."""
 _MOST_LISTED = 50_000
-"""Of these files; to list a million takes seconds."""
+"""Limit on the number of these files that are listed; listing a million takes seconds."""
 _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
@@ -49,7 +53,7 @@ class Effort:
 
     file_bytes: int
     seconds: float
-    """For each of the four."""
+    """For each of the four combinations of size and number in flight."""
 
 
 FULL = Effort(128 * _MIB, 1.0)
@@ -59,6 +63,8 @@ BRIEF = Effort(16 * _MIB, 0.1)
 
 @dataclass(frozen=True)
 class Speed:
+    """Result for one size and one number of reads in flight."""
+
     iops: int
     mean_ms: float
     p99_ms: float
@@ -66,28 +72,29 @@ class Speed:
 
 @dataclass(frozen=True)
 class Again:
-    """Blocks that are read twice, one after the other: what else the host does then slows both reads alike."""
+    """Result for blocks that are read twice in a row, so that other load on the host slows both reads alike."""
 
     over: str
-    """Of which files. What was just written may be in a cache below as well, and then answers alike both times."""
+    """Which files were read. A file that was just written may be in a cache below this host, and then both reads take
+    the same time."""
     blocks: int
     first_ms: float
-    """Medians."""
+    """Median duration of the first read."""
     again_ms: float
     times_faster: float
-    """The second read, by the median of all blocks."""
+    """Median over all blocks of the ratio of the first to the second read."""
 
 
 @dataclass(frozen=True)
 class ReadProbe:
     effort: Effort
     speeds: dict[str, Speed]
-    """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty where it could not be tried."""
+    """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty if nothing was measured."""
     why_not: str | None = None
     again: Again | None = None
 
     def facts(self) -> dict[str, str | int | float | None]:
-        """One flat name a figure, for the report."""
+        """Returns the results for the report, with one flat name for each value."""
         if not self.speeds:
             return {"probe": f"none: {self.why_not}"}
         told: dict[str, str | int | float | None] = {
@@ -112,14 +119,16 @@ LEFT_OUT = ReadProbe(SHORT, {}, "left out, as asked")
 
 
 def effort_for(tables: int) -> Effort:
-    """A session of a minute must not begin with five seconds of this."""
+    """Returns the effort for a session with this many tables. A session of one minute must not begin with a probe of
+    five seconds."""
     if tables < 1000:
         return BRIEF
     return SHORT if tables < 10_000 else FULL
 
 
 def probe(folder: Path, effort: Effort) -> ReadProbe:
-    """Never an error: where it cannot be tried, a word why."""
+    """Measures the storage of the folder. Never raises an error: if it cannot be measured, the result contains the
+    reason."""
     place = nearest(folder)
     filesystem = device_of(place).filesystem
     if filesystem in IN_MEMORY:
@@ -141,7 +150,8 @@ def probe(folder: Path, effort: Effort) -> ReadProbe:
 
 @contextmanager
 def _written(folder: Path, size: int) -> Iterator[int]:
-    """Without a name: whatever ends this tool leaves nothing. Of random bytes, which nothing below can shrink."""
+    """Yields a temporary file without a name, so that nothing is left however this tool ends. It contains random bytes,
+    which no layer below can compress."""
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         for _ in range(size // _MIB):
             file.write(os.urandom(_MIB))
@@ -152,7 +162,8 @@ def _written(folder: Path, size: int) -> Iterator[int]:
 
 @contextmanager
 def _direct(file: int) -> Iterator[int]:
-    """The same file past the page cache; OSError (EINVAL) where the filesystem has no such way."""
+    """Yields a descriptor for reads of the same file without the page cache. Raises OSError (EINVAL) if the filesystem
+    does not support that."""
     descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     try:
         with mmap.mmap(-1, max(SIZES.values())) as page:
@@ -163,8 +174,8 @@ def _direct(file: int) -> Iterator[int]:
 
 
 def _of_kept(data: Path) -> Again | None:
-    """Of first pages of tables' files that earlier sessions have left. None where these are too few."""
-    chance = random.Random()  # noqa: S311  # other files each time
+    """Reads the first pages of tables' files from earlier sessions twice. Returns None if there are too few files."""
+    chance = random.Random()  # noqa: S311  # different files each time
     with suppress(OSError), ExitStack() as stack:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= LEAST_PROBED_BLOCKS:
@@ -183,7 +194,7 @@ def _opened(path: str) -> Iterator[int]:
 
 
 def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
-    """Apart from each other, so that reading one fetches no other."""
+    """Returns places in the file that are far enough apart that reading one does not fetch another."""
     size = SIZES["16k"]
     pages = range(1, file_bytes // size, 8)
     chosen = random.Random(_SEED).sample(pages, min(len(pages), _MOST_BLOCKS))  # noqa: S311  # places, no secrets
@@ -193,7 +204,7 @@ def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
 def _again(over: str, places: Iterable[tuple[int, int]]) -> Again:
     until, pairs = time.monotonic() + _MOST_S, []
     for descriptor, offset in places:
-        os.lseek(descriptor, offset, os.SEEK_DATA)  # where it lies on the disk may have to be read, too
+        os.lseek(descriptor, offset, os.SEEK_DATA)  # the block map may have to be read first
         pairs.append(list(_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
         if time.monotonic() >= until:
             break
@@ -221,8 +232,8 @@ def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) ->
 
 
 def _reads(places: Iterable[tuple[int, int]], page_bytes: int, until: float) -> Iterator[float]:
-    """How long each took; at least one."""
-    with mmap.mmap(-1, page_bytes) as page:  # as a mapping it begins where a page begins, which O_DIRECT asks for
+    """Yields the seconds that each read took, and reads at least once."""
+    with mmap.mmap(-1, page_bytes) as page:  # a mapping is page-aligned, as O_DIRECT requires
         for descriptor, offset in places:
             began = time.perf_counter()
             os.preadv(descriptor, [page], offset)

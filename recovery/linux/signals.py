@@ -1,4 +1,5 @@
-"""What do signals that end a process do to a run, and how are they kept from coming in between two lines?"""
+"""Handles the signals that end a process, defers them in critical sections, and detects pauses and clock changes during
+a measurement."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from types import FrameType
 
 from recovery.linux.files import is_stopped
 
+# --- Signals that end the process
+
 _NOT_CAUGHT = {signal.SIGKILL, signal.SIGSTOP}
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 _NOT_ENDING = {
@@ -19,12 +22,13 @@ _NOT_ENDING = {
     *(signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
 }
 ENDING = frozenset(signal.valid_signals() - _NOT_CAUGHT - _FAULTS - _NOT_ENDING)
-"""Signals that end a process that does not handle them, from Ctrl-C to those for real-time use. Faults of the program
-itself are left out: it cannot continue after one."""
+"""Signals that end a process without a handler, from Ctrl-C to the real-time signals. Faults of the program itself,
+such as SIGSEGV, are left out: it cannot continue after one."""
 
 Handler = Callable[[int, FrameType | None], object]
 _handlers: list[Handler] = [signal.default_int_handler]
-"""The last one gets the signal. One step changes it, so that no signal comes while only half of them have changed."""
+"""A stack; the last handler gets the signal. A change takes one step, so that no signal can arrive while only some of
+the signals have the new handler."""
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
@@ -32,13 +36,14 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def end_like_an_interrupt() -> None:
-    """From here on each of them is a KeyboardInterrupt, so that one way of clearing up serves them."""
+    """Makes each of these signals raise KeyboardInterrupt, so that one cleanup path serves all of them."""
     for number in _not_ignored():
         signal.signal(number, _handle)
 
 
 def change_nothing_any_more() -> None:
-    """All is done, and the interpreter ends: what comes now would only make it complain."""
+    """Ignores the signals from now on. It is called when all work is done and the interpreter exits: a signal would
+    only cause an error message."""
     _handlers.append(lambda *_: None)
     for number in _not_ignored():
         signal.signal(number, signal.SIG_IGN)
@@ -46,9 +51,9 @@ def change_nothing_any_more() -> None:
 
 @contextmanager
 def handled_by(handler: Handler) -> Iterator[None]:
-    """The handler gets these signals for a while, once `end_like_an_interrupt` was called.
+    """Gives these signals to the handler inside the block, provided that `end_like_an_interrupt` was called.
 
-    They are the main thread's; in another one nothing changes."""
+    Signals are delivered to the main thread; in another thread the function does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -62,8 +67,8 @@ def handled_by(handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """What comes meanwhile comes right afterwards: for a process that has been started, but is nobody's yet. A mask
-    would do the same, but the process would inherit it."""
+    """Defers signals to the end of the block, for the time between the start of a process and the registration of its
+    cleanup. A signal mask would have the same effect, but the process would inherit it."""
     came: list[int] = []
     try:
         with handled_by(lambda number, _frame: came.append(number)):
@@ -74,27 +79,29 @@ def held_back() -> Iterator[None]:
 
 
 def _not_ignored() -> list[int]:
-    """What nohup and the like ignore stays ignored: whoever started us so wants the run to outlive the terminal. What a
-    C library handles (None) stays as it is."""
+    """Returns the signals to handle. A signal that nohup or a similar program ignores stays ignored, because the run is
+    meant to outlive the terminal. A signal with a handler of a C library (None) is left alone."""
     return [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
 
 
-# Did this tool, its server or the whole host stand still while something was timed, or was the clock set? Durations
-# are taken from a clock that nobody can set; but what was stopped meanwhile came too late, and none tells by how
-# much.
+# --- Pauses and clock changes
+#
+# Durations come from a monotonic clock, which nobody can set. But if this tool, its server or the host was stopped
+# during a measurement, the result is too long by an unknown amount.
 
 _ASLEEP_S = 0.2
 _SET_S = 0.5
-"""A clock that is corrected bit by bit never runs so far ahead within one start."""
+"""A clock that is corrected gradually never drifts this far within one start."""
 _STOPS_S = 0.001
-"""Between two looks at whether a process has stopped."""
+"""Interval between two checks whether a process has stopped."""
 _continued = 0
 _servers_stopped: list[str] = []
 _stopped_by_us: set[int] = set()
 
 
 def count_continuing() -> None:
-    """From here on it is known when this process goes on after Ctrl-Z, or a SIGSTOP. For the main thread."""
+    """Counts from now on when this process continues after Ctrl-Z or SIGSTOP. Only the main thread can install the
+    handler."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCONT, _goes_on)
 
@@ -105,19 +112,22 @@ def _goes_on(_: int, __: FrameType | None) -> None:
 
 
 def a_server_was_stopped(what: str) -> None:
-    """And not by us, in words. For who sees that of a server of ours, be it after it went on."""
+    """Records that something other than this tool stopped one of its servers, with a description. The caller may notice
+    it only after the server has continued."""
     _servers_stopped.append(what)
 
 
 @contextmanager
 def stopped_for_a_sample(pid: int, given_up: Callable[[float], bool]) -> Iterator[float | None]:
-    """Stops a server of ours. Yields the monotonic time at which it stood still; None where it was given up before,
-    which is asked with the seconds to wait. What the server wrote until then has arrived: nothing is written later."""
+    """Stops one of our servers for the length of the block, and yields the monotonic time at which it was stopped.
+
+    It yields None if `given_up`, which waits for the given number of seconds, returned True before that. All output of
+    the server up to that time has arrived, since it writes nothing while it is stopped."""
     process = os.pidfd_open(pid)
     _stopped_by_us.add(pid)
     try:
         signal.pidfd_send_signal(process, signal.SIGSTOP)
-        # It stops once what it asked of the kernel is done, which may be a read of a slow disk.
+        # A process stops only when its system call is complete, which may be a read from a slow disk.
         while not (is_given_up := given_up(_STOPS_S)) and not is_stopped(pid):
             pass
         yield None if is_given_up else time.monotonic()
@@ -125,25 +135,25 @@ def stopped_for_a_sample(pid: int, given_up: Callable[[float], bool]) -> Iterato
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, signal.SIGCONT)
         os.close(process)
-        with suppress(ChildProcessError):  # of a container; a child of ours would remember that it was stopped
+        with suppress(ChildProcessError):  # not our child but a container's; for a child this discards the stop event
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
         _stopped_by_us.discard(pid)
 
 
 def stopped_by_somebody(pid: int) -> bool:
-    """And not by us, for a sample."""
+    """Returns whether the process is stopped, and not by this tool for a sample."""
     return pid not in _stopped_by_us and is_stopped(pid) and pid not in _stopped_by_us
 
 
 class Standstill:
-    """From here until it is asked."""
+    """Detects pauses and clock changes since its construction."""
 
     def __init__(self) -> None:
         self._continued, self._servers_stopped = _continued, len(_servers_stopped)
         self._asleep_s, self._set_s = _asleep_s(), _wall_s()
 
     def told(self) -> str | None:
-        """In words; None where time went by as ever."""
+        """Returns a description of the pause, or None if there was none."""
         if _continued != self._continued:
             return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
         if stopped := _servers_stopped[self._servers_stopped :]:
@@ -152,15 +162,16 @@ class Standstill:
         return f"the host slept for {slept_s:.0f} s meanwhile" if slept_s > _ASLEEP_S else None
 
     def clock_set_s(self) -> float | None:
-        """By how much the host's clock was set; None where it was not."""
+        """Returns by how many seconds the host's clock was set, or None if it was not."""
         set_s = _wall_s() - self._set_s
         return set_s if abs(set_s) > _SET_S else None
 
 
 def _asleep_s() -> float:
-    """Since the host was started."""
+    """Returns the seconds that the host has slept since boot."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
 def _wall_s() -> float:
+    """Returns the difference between the wall clock and the monotonic clock, which changes when the clock is set."""
     return time.time() - time.monotonic()

@@ -1,4 +1,4 @@
-"""Which device and filesystem hold this path, and how are they set up? What is not known is None."""
+"""Finds the device and filesystem behind a path, explains storage errors, and checks the free space."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ from recovery.errors import EndedOnRequestError, HostUnfitError, RecoveryError, 
 from recovery.linux.files import allocated_bytes, expanded, files, user_called
 from recovery.model import Flavor, Layout, Schema, Version, can
 
+# --- Device and filesystem
+#
+# A fact that cannot be determined is None.
+
 _MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-"""Filesystems whose files are never on a disk."""
+"""Filesystems that keep their files in memory and never on a disk."""
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _BUSY_MS = 0, 2, 4, 6, 9
 _SECTOR_BYTES = 512
-"""In the kernel's counts, whatever the device's own are."""
+"""The unit of the kernel's counters, whatever the device's own sector size is."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
 class Device:
+    """A block device and the filesystem that is mounted from it."""
+
     device: str | None = None
-    """`/dev/nvme1n1p1`; None where no single block device is behind the path (overlay, tmpfs, btrfs, a network)."""
+    """`/dev/nvme1n1p1`; None if no single block device is behind the path (overlay, tmpfs, btrfs, a network)."""
     filesystem: str | None = None
     mount_point: str | None = None
     mount_options: str | None = None
@@ -44,11 +50,11 @@ class Device:
     read_ahead_kb: int | None = None
     rotational: bool | None = None
     stat_path: Path | None = None
-    """Where the kernel counts the device's requests."""
+    """File with the kernel's request counters of the device."""
     disk: str | None = None
-    """Major and minor number of the whole disk, like `259:0`: a partition has no limits of its own."""
+    """Device number of the whole disk, such as `259:0`. A partition cannot have I/O limits."""
     stacked: bool = False
-    """It is made of other devices (device mapper, RAID)."""
+    """Whether it is built from other devices (device mapper, RAID)."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,14 @@ class _Mount:
 
 
 def nearest(path: Path) -> Path:
-    """The path itself, or the closest folder above it that exists: what it will lie on once it is made."""
+    """Returns the path itself, or the closest folder above it that exists. A path that is created later will be on the
+    same filesystem."""
     path = expanded(path).absolute()
     return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/")).resolve()
 
 
 def device_of(path: Path) -> Device:
-    """The path need not exist yet."""
+    """Returns the device and filesystem of a path, which need not exist yet."""
     place = nearest(path)
     number = place.stat().st_dev
     name = f"{os.major(number)}:{os.minor(number)}"
@@ -78,8 +85,10 @@ def device_of(path: Path) -> Device:
 
 
 def _mount_of(place: Path, number: str) -> _Mount | None:
-    """The longest mount point above; the same number first (binds and overmounts), the last one mounted on ties.
-    A btrfs subvolume has a number of its own, which no line shows: hence not by number alone."""
+    """Returns the mount with the longest mount point above the path.
+
+    A mount with the same device number is preferred (bind mounts, overmounts), and the last one mounted wins a tie. The
+    number alone is not enough: a btrfs subvolume has a device number that no line of mountinfo shows."""
     try:
         lines = _MOUNTS.read_text().splitlines()
     except OSError:
@@ -90,7 +99,7 @@ def _mount_of(place: Path, number: str) -> _Mount | None:
 
 
 def _parse(line: str) -> _Mount:
-    """`27 1 254:0 / /data rw,noatime shared:1 - ext4 /dev/vda rw,discard`"""
+    """Parses a line of mountinfo: `27 1 254:0 / /data rw,noatime shared:1 - ext4 /dev/vda rw,discard`"""
     before, _, after = line.partition(" - ")
     _, _, number, _, point, options, *_ = before.split(" ")
     filesystem, _, own_options = after.split(" ")
@@ -106,7 +115,7 @@ def _block(link: Path) -> Device:
     if not link.exists():
         return Device()
     own = link.resolve()
-    disk = own.parent if (own / "partition").exists() else own  # a partition's queue is its disk's
+    disk = own.parent if (own / "partition").exists() else own  # a partition uses the queue of its disk
     read_ahead, rotational = _line(disk / "queue/read_ahead_kb"), _line(disk / "queue/rotational")
     return Device(
         device=f"/dev/{own.name.replace('!', '/')}",
@@ -129,22 +138,22 @@ def _line(path: Path) -> str | None:
 
 
 def _chosen(text: str | None) -> str | None:
-    """`none [mq-deadline] kyber` → `mq-deadline`"""
+    """Returns the selected scheduler: `none [mq-deadline] kyber` → `mq-deadline`"""
     match = re.search(r"\[(.+?)\]", text or "")
     return match[1] if match else text
 
 
 @dataclass(frozen=True)
 class Served:
-    """By a device since it is there, whoever asked for it."""
+    """The device's counters since it was attached, for all processes."""
 
     reads: int
-    """Requests that were completed, after neighbours were merged."""
+    """Completed requests, after adjacent ones were merged."""
     writes: int
     read_bytes: int
     written_bytes: int
     busy_s: float
-    """With at least one request under way."""
+    """Time with at least one request in progress."""
 
 
 def served(device: Device) -> Served | None:
@@ -162,22 +171,24 @@ def served(device: Device) -> Served | None:
 
 
 def completed_reads(device: Device) -> int | None:
-    """Reads the device has completed since it is there, whoever asked for them."""
+    """Returns the number of reads that the device has completed since it was attached, for all processes."""
     counted = served(device)
     return None if counted is None else counted.reads
 
 
 def moved_bytes(device: Device) -> tuple[int, int] | None:
-    """Read from the device and written to it since it is there, whoever asked for it."""
+    """Returns the bytes read from and written to the device since it was attached, for all processes."""
     counted = served(device)
     return None if counted is None else (counted.read_bytes, counted.written_bytes)
 
 
-# Why can nothing be written there any more? Asked of the filesystem itself, once something over it has failed.
+# --- Storage errors
+#
+# After a failure the filesystem itself is tested, to find out whether storage is the cause.
 
 DATA, RESULTS, CACHE, TEMPORARY = "DATA", "RESULTS", "RECOVERY_CACHE", "TMPDIR"
 _AT_ONCE_BYTES = 16 << 20
-"""What a server, or a download, takes at once, and may give back when it fails for want of more."""
+"""What a server or a download allocates at once, and may free again when it fails for lack of more."""
 _WRITTEN_BYTES = 64 << 10
 _LEAST_BYTES = 1 << 20
 _PATIENCE_S = 30.0
@@ -187,7 +198,7 @@ _SAID = re.compile(
     r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
     re.IGNORECASE,
 )
-"""How servers and their clients tell of it."""
+"""Matches the storage errors in messages of servers and their clients."""
 _OF_STORAGE = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
@@ -195,7 +206,7 @@ _OF_STORAGE = frozenset(
         errno.EUCLEAN,
     }
 )
-"""And no mistake of who gave the path."""
+"""Errors of storage, as opposed to a wrong path from the user."""
 _WAS = {
     errno.ENOSPC: "a disk was full",
     errno.EDQUOT: "a quota was used up",
@@ -206,27 +217,29 @@ _WAS = {
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that this tool writes to, and the setting that names another."""
+    """A folder that this tool writes to, and the setting that names another one."""
 
     setting: str
     path: Path
     below: Path | None = None
-    """In it, with folders of its own that must take files, too."""
+    """A folder inside it with further folders that must accept files, too."""
 
 
 @dataclass(frozen=True)
 class Ailment:
+    """A storage error and its remedy."""
+
     what: str
     remedy: str
 
 
 def temporary() -> Folder:
-    """Where servers have their temporary files, and their logs while they run."""
+    """Returns the folder for the servers' temporary files, and for their logs while they run."""
     return Folder(TEMPORARY, Path(tempfile.gettempdir()))
 
 
 def ailment(chosen: Folder) -> Ailment | None:
-    """None where files can be made, written and synced."""
+    """Returns what is wrong with the folder, or None if files can be created, written and synced there."""
     needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
     for folder in islice(_folders(chosen), _MOST_FOLDERS):
         try:
@@ -240,7 +253,7 @@ def ailment(chosen: Folder) -> Ailment | None:
 
 
 def blamed(error: BaseException, *folders: Folder) -> StorageFailedError | None:
-    """What failed over storage that takes nothing is the storage's failure; None where it is well."""
+    """Returns the storage error behind this failure, or None if storage is not the cause."""
     if isinstance(error, StorageFailedError):
         return error
     if isinstance(error, EndedOnRequestError):
@@ -260,6 +273,7 @@ def blamed(error: BaseException, *folders: Folder) -> StorageFailedError | None:
 
 @contextmanager
 def blaming(*folders: Folder) -> Iterator[None]:
+    """Converts an error inside the block into a StorageFailedError if storage is the cause."""
     try:
         yield
     except (RecoveryError, OSError) as error:
@@ -270,8 +284,12 @@ def blaming(*folders: Folder) -> Iterator[None]:
 
 
 def takes_nothing(folders: Iterable[Path]) -> str | None:
-    """For who waits for a server, which may wait for room. Nothing touches the disk that looks as if it had some; of
-    what is kept back there for root or for the filesystem itself, only trying tells whether this user gets it."""
+    """Returns which folder has no room left, or None, for a caller that waits for a server which may itself be waiting
+    for room.
+
+    A disk that reports free space is not touched. A small allocation is tried only if it reports less than 1 MiB or no
+    inodes: part of the space may be reserved for root or for the filesystem itself, and only a trial shows whether this
+    user gets it."""
     for folder in folders:
         try:
             status = os.statvfs(folder)
@@ -288,7 +306,7 @@ _KEPT = "what was finished is kept"
 
 
 def _folders(chosen: Folder) -> Iterator[Path]:
-    """Also those that cannot be looked into."""
+    """Yields the folders to test, including those that cannot be listed."""
     yield chosen.path
     if chosen.below is not None:
         yield chosen.below
@@ -297,7 +315,8 @@ def _folders(chosen: Folder) -> Iterator[Path]:
 
 
 def _within(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
-    """A disk that hangs holds who asks it, and no signal ends that."""
+    """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time: a call on a disk
+    that hangs blocks its thread, and no signal ends it."""
     answers: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
     threading.Thread(target=lambda: answers.put(ask()), name="ailing", daemon=True).start()
     try:
@@ -356,12 +375,12 @@ def _free(folder: Path) -> str:
     except OSError:
         return "and does not say by how much"
     free = status.f_bavail * status.f_frsize
-    # A thin volume has promised more than there is.
+    # A thin volume may report more space than the storage below it has.
     return f"{free / 1e6:.1f} MB free" + (" as it says, so it is what lies below it" if free > _AT_ONCE_BYTES else "")
 
 
 def _cut(message: str) -> str:
-    """What a server says of a full disk is long, and in the log below."""
+    """Returns a shortened message. What a server writes about a full disk is long, and also in the log below."""
     return message if len(message) <= _MOST_SAID else f"{message[:_MOST_SAID]}…"
 
 
@@ -372,30 +391,30 @@ def _said(lines: Iterable[str]) -> int | None:
     return None
 
 
-# Does the disk hold what is going to be built: enough bytes, and enough inodes?
+# --- Space needed for the tables
 
 _KIB = 1024
 _ON_DISK = 4 * _KIB
-"""A file takes whole blocks."""
+"""A file occupies whole blocks."""
 _PAGE_SIZE, _USUAL_PAGE_BYTES = "innodb_page_size", 16 * _KIB
 _NO_SETTINGS: Mapping[str, str] = {}
 _SHARED_BYTES = 2 * _KIB
-"""Of a table in a file that holds all: what the file keeps of it beside its page."""
+"""Space in a general tablespace for each table, in addition to the table's page."""
 _DICTIONARY_BYTES = 3 * _KIB
-"""By which the dictionary grows with each table, where it keeps the definitions."""
+"""Growth of the dictionary for each table, in versions that store the definitions there."""
 _BASE_BYTES = 1_500_000_000
-"""System tables, undo logs, the names themselves, redo and temporary files while the tables are built, and some air."""
+"""System tables, undo logs, folder entries, redo and temporary files during the build, and a reserve."""
 _BASE_INODES = 1000
 
 
 MOST_OF_THE_ROOM = 0.85
-"""A full disk is a slow one, and results and logs have to go somewhere."""
+"""Share of the free space that may be used: a full disk is slow, and results and logs need space, too."""
 HINT = "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
 
 
 @dataclass(frozen=True)
 class Need:
-    """Of a disk; or its room."""
+    """The space that something needs on a disk, or the space that a disk has."""
 
     bytes: int
     inodes: int
@@ -413,7 +432,7 @@ class Need:
         return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
 
     def part(self, done: float) -> Need:
-        """What is left where this share is done."""
+        """Returns what is still needed when this share is done."""
         return Need(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
 
 
@@ -428,9 +447,11 @@ def need_for(
     indexes: int = 0,
     block_bytes: int | None = None,
 ) -> Need:
-    """As measured on ext4. `indexes` are those of all tables beside their primary keys, `block_bytes` is the size of
-    compressed pages, or 0 where the server chooses it. Rows are counted generously, for pages are never full, and a
-    table's first page holds some."""
+    """Returns the space that the tables need, as measured on ext4.
+
+    `indexes` is the number of secondary indexes of all tables. `block_bytes` is the size of compressed pages, 0 if the
+    server chooses it, and None without compression. The estimate for rows is generous, because pages are never full; a
+    table's first page already holds some rows."""
     tables, page, beside = schema.total_tables, page_bytes(settings), _beside(version, schema.layout)
     row_bytes = 30 + 35 * schema.columns + schema.more_row_bytes
     rows_bytes = max(0, 2 * schema.rows * row_bytes - page // 2)
@@ -447,23 +468,25 @@ def need_for(
 
 
 def page_bytes(settings: Mapping[str, str]) -> int:
-    """Of a server with these settings; whether there are such pages is for the server to say."""
+    """Returns the page size of a server with these settings. Whether the size is valid is left to the server."""
     asked = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
     number = asked.removesuffix("k")
     return int(number) * (_KIB if asked.endswith("k") else 1) if number.isdecimal() else _USUAL_PAGE_BYTES
 
 
 def _file_bytes(version: Version, page: int, block: int, indexes: float) -> int:
-    """On the disk, of an empty table with pages of `block` bytes. An index takes one, and a quarter more: a small page
-    cannot name all segments of a file with many."""
+    """Returns the disk space of an empty table with pages of `block` bytes. Each index takes a page, and a quarter
+    more: a small page cannot list all segments of a file with many indexes."""
     pages = _first_pages(version, compressed=block < page, plain=not indexes) + 1.25 * indexes
     least = 0 if can(version, "sparse_files") else 4 * page
     return max(least, math.ceil(pages * block / _ON_DISK) * _ON_DISK)
 
 
 def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:
-    """8.0.15 leaves holes in a file without indexes, and 8.0.31 does not; of those in between it is taken that they do
-    not."""
+    """Returns the number of pages of an empty table without secondary indexes.
+
+    8.0.15 leaves holes in a file without secondary indexes, and 8.0.31 does not. The versions in between are assumed
+    not to."""
     if version.flavor is Flavor.MARIADB:
         return 4 if version.numbers >= (10, 4, 0) else 6
     if version.numbers < (8, 0, 0):
@@ -472,38 +495,41 @@ def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:
 
 
 def _beside(version: Version, layout: Layout) -> tuple[int, ...]:
-    """The sizes of a table's other files, in whole blocks."""
+    """Returns the sizes of the table's other files (.frm, .par), in whole blocks."""
     frm = ((4 if version.flavor is Flavor.MARIADB else 12) * _KIB,) if can(version, "frm_files") else ()
     par = (4 * _KIB,) if layout is Layout.PARTITIONED and can(version, "par_files") else ()
     return frm + par
 
 
 def free(folder: Path) -> Need:
-    """What an ordinary process may still take there; the folder need not exist yet."""
+    """Returns the space that an ordinary process may still use there; the folder need not exist yet."""
     status = os.statvfs(nearest(folder))
-    # btrfs and others make inodes as they go, and say that there are 0 of them.
+    # btrfs and others create inodes on demand, and report a total of 0.
     return Need(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else sys.maxsize)
 
 
 def taken_by(folders: Iterable[Path]) -> Need:
-    """By what lies in these folders; one that is not there takes nothing."""
+    """Returns the space that the contents of these folders occupy. A folder that does not exist occupies nothing."""
     there = [folder for folder in folders if folder.is_dir()]
     return Need(sum(map(allocated_bytes, there)), sum(1 for folder in there for _ in files(folder)))
 
 
 def check_space(folder: Path, need: Need) -> None:
+    """Raises HostUnfitError if the folder's disk does not have enough free space or inodes."""
     room = free(folder)
     if not need.fits(room):
         raise HostUnfitError(f"{folder} needs {need} and has {room} free", HINT)
 
 
-# Does this really work here? Tried on a small file of our own, which is gone as soon as it is closed.
+# --- Write test
 
 _BYTES = 1 << 16
 
 
 def can_write(folder: Path) -> bool:
-    """Tried, not asked: permissions say nothing of a read-only mount, a quota or a full disk."""
+    """Returns whether a small temporary file can be written and synced in the folder.
+
+    It is tried, because permissions do not show a read-only mount, a quota or a full disk."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(_BYTES))

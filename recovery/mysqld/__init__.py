@@ -1,1 +1,1 @@
-"""A real mysqld: launched, watched, asked, killed."""
+"""Runs MySQL and MariaDB servers: options, processes, error logs, phases of a start, and data directories."""

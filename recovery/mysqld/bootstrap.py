@@ -1,7 +1,7 @@
-"""How is an empty data directory made? By the server's own means.
+"""Initialises an empty data directory with the means of the server itself.
 
-Since 5.7.6 it initialises itself; before that, and in MariaDB, it is fed the statements that came with it. The vendors'
-install scripts do the same, but need programs beside the server. Root has no password afterwards."""
+Since 5.7.6 a server initialises itself. Before that, and in MariaDB, it is fed the statements that come with it. The
+vendors' install scripts do the same, but need programs in addition to the server. Root has no password afterwards."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from recovery.mysqld.log_tail import last_lines
 from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, merge, test_settings
 from recovery.mysqld.startup import DEFAULT_STALL_S, died, end_of
 
-# Where do the keys of encrypted tables come from? From a folder beside the server's own, made for it alone.
-
 _KEY_BYTES = 32
 
 
 def make_keys(folder: Path) -> None:
-    """Nobody else may look into it."""
+    """Creates the folder with the key file for encrypted tables. Only its owner can read them."""
     folder.mkdir(mode=0o700)
     with os.fdopen(os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(f"1;{secrets.token_hex(_KEY_BYTES)}\n")
@@ -35,7 +33,7 @@ def make_keys(folder: Path) -> None:
 
 _LAST_BREATH_S = 60.0
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-# A missing one is no harm: 10.2 has no sys schema, and older servers have no performance tables.
+# These scripts are optional: 10.2 has no sys schema, and older servers have no performance tables.
 _MARIADB_MORE = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql")
 
 
@@ -50,7 +48,7 @@ def initialise(
     keys: Path | None = None,
     stall_s: float = DEFAULT_STALL_S,
 ) -> None:
-    """Fills `datadir`, which must be empty or not there. The run folder is removed again, the log is kept."""
+    """Initialises `datadir`, which must be empty or missing. Removes the run folder afterwards, and keeps the log."""
     _make_empty(datadir)
     version = build.version
     chosen = merge(base_settings(version, rundir=rundir), test_settings(version), settings or {})
@@ -96,12 +94,12 @@ def _bootstrap_settings(build: Build) -> Settings:
 
 
 def _write_statements(build: Build, target: Path) -> None:
-    """One file, in the order of the vendors' own install scripts."""
+    """Writes the statements of all scripts into one file, in the order of the vendors' install scripts."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with target.open("w", encoding="utf-8") as out:
         out.write("create database if not exists mysql;\nuse mysql;\n")
         if can(build.version, "install_db"):
-            # Otherwise root could only come in through the plugin that asks for the system's own root.
+            # Otherwise root could only log in through the plugin that requires the system's root user.
             out.write("set @skip_auth_root_nopasswd=NULL;\nset @auth_root_socket=NULL;\n")
         for script in _scripts(build):
             with script.open(encoding="utf-8", errors="surrogateescape") as lines:
@@ -125,7 +123,7 @@ def _scripts(build: Build) -> Iterator[Path]:
 
 
 def _find(build: Build, name: str) -> Path | None:
-    # MariaDB has given its scripts names of their own.
+    # MariaDB has renamed its scripts.
     names = (name, name.replace("mysql_", "mariadb_", 1))
     candidates = (folder / known for known in names for folder in build.scripts)
     return next((path for path in candidates if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""How is the server asked something? Over its socket, as root without a password, in statements that stay fast over
+"""Connects to a server over its socket, as root without a password, and queries it with statements that stay fast with
 hundreds of thousands of tables."""
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 _NOT_YET = frozenset({2002, 2003, 2006, 2013})
-"""Client errors of a server that does not listen yet, or has just gone; all others are answers."""
+"""Client errors that mean that the server does not listen yet or has just gone. All others are answers of the
+server."""
 
 
 def message_of(error: BaseException) -> str:
-    """In one line. PyMySQL's errors are (number, text); either may be missing, and the text may quote several lines."""
+    """Returns the message of an error in one line. The errors of PyMySQL are (number, text); either may be missing, and
+    the text may quote several lines."""
     match error.args:
         case (int(number), str(text)):
             return f"{' '.join(text.split())} ({number})"
@@ -32,14 +34,14 @@ def message_of(error: BaseException) -> str:
 
 
 def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
-    """One connection; `multi` allows several statements a packet. pymysql's own error where there is none to be had."""
+    """Opens a connection; `multi` allows several statements in one packet. Errors of PyMySQL are passed on."""
     return pymysql.connect(
         unix_socket=str(socket),
         user="root",
         password="",
         charset="utf8mb4",
         autocommit=True,
-        # Nobody listens in on a socket, and making ready for TLS would cost each connection 20 ms: the first query of a
+        # Nobody can listen in on a socket, and preparing TLS would take 20 ms for each connection. The first query of a
         # start is timed.
         ssl_disabled=True,
         client_flag=CLIENT.MULTI_STATEMENTS if multi else 0,
@@ -51,7 +53,7 @@ def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None
 
 
 def try_query(socket: Path, *, timeout_s: float) -> bool:
-    """Does the server answer? False while it does not; ServerFailedError where it refuses us for good."""
+    """Returns whether the server answers a query. Raises ServerFailedError if it refuses the connection for good."""
     connection = None
     try:
         connection = connect(socket, timeout_s=timeout_s)
@@ -68,13 +70,13 @@ def try_query(socket: Path, *, timeout_s: float) -> bool:
         return False
     finally:
         if connection is not None:
-            # A goodbye that fails concerns nobody.
+            # An error while closing does not matter.
             with contextlib.suppress(pymysql.err.Error, OSError):
                 connection.close()
 
 
 def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[object, ...] = ()) -> object:
-    """The first column of the first row; None where there is none."""
+    """Returns the first column of the first row, or None if there is no row."""
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         row = cursor.fetchone()
@@ -82,7 +84,8 @@ def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[obje
 
 
 def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> int:
-    """By name only: no table is opened for it, in any generation."""
+    """Returns the number of tables in the databases. The statement uses only names, for which no server generation
+    opens a table."""
     total = 0
     for database in databases:
         found = scalar(
@@ -94,7 +97,7 @@ def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> in
 
 
 def variables(connection: Connection[Cursor], names: Iterable[str]) -> dict[str, str]:
-    """Effective values; a name that this server does not know is left out."""
+    """Returns the effective values of variables, without those that this server does not know."""
     wanted = sorted(set(names))
     if not wanted:
         return {}

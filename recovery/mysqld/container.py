@@ -1,7 +1,8 @@
-"""How does a server in an image become a process of this host, and how does that process end?
+"""Runs servers from images: each start is a container, with the server as its only process.
 
-The container is described, created, started and removed by testcontainers. Its own ways to wait are not used: it reads
-the whole log once a second. The moment of exec, the log, the signals and the end are those of the process itself."""
+The container is described, created, started and removed by testcontainers. The waits of testcontainers are not used,
+because they read the whole log once a second. The moment of exec, the log, the signals and the exit are those of the
+process itself."""
 
 from __future__ import annotations
 
@@ -31,18 +32,17 @@ from recovery.linux.signals import a_server_was_stopped
 from recovery.mysqld.launcher import Exit, Launch
 from recovery.mysqld.local import HeldProcess, environment, new_log, open_files_limit, write_options
 
-# When exactly is the server's exec? A process that an engine has made waits at a gate until this tool lets it go.
+# --- Exec gate: the container's process waits until this tool releases it to exec the server
 #
-# Between the call to the engine and the exec of mysqld lie some tenths of a second which are the engine's, not the
-# server's. So the container begins as a shell that says that it is there, waits, and becomes mysqld when told to: the
-# moment is known on this tool's own clock, with nothing but a shell needed in the image.
+# Between the call to the engine and the exec of mysqld are some tenths of a second that belong to the engine, not to
+# the server. So the container begins as a shell that reports that it is there, waits, and execs mysqld when it is
+# released. The moment of the exec is then known on this tool's clock, and the image needs nothing but a shell.
 
-# A word is read and an exec is made in a child first: what the shell needs for both is in the cache then, which has
-# just been emptied.
-# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. Once the word has come nothing is
-# left to be opened, and the last thing that is done before the exec is to say so: the exec itself reads the server's
-# file from a cold disk, which is part of the start. Where no word comes any more, since this tool has died, the shell
-# ends.
+# First the shell reads a practice line and makes an exec in a child. That loads what it needs for both into the page
+# cache, which has just been emptied.
+# $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. After the release nothing is left to
+# be opened, and the last step before the exec is to report the release. The exec itself reads the server's file from a
+# cold disk, which is part of the start. If no release comes because this tool has died, the shell ends.
 SCRIPT = (
     'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; read -r _ <&4; (exec /bin/sh -c : 3>&- 4<&-); '
     'echo here >&3; read -r _ <&4 && echo going >&3 && exec "$@" 4<&- 3>&-'
@@ -53,13 +53,13 @@ _LOOK_S = 0.1
 @dataclass(frozen=True)
 class Opening:
     released_at: float
-    """On the monotonic clock, right before the word to go: the exec comes after it."""
+    """Moment right before the release, on the monotonic clock; the exec comes after it."""
     error_s: float
-    """Until the process was heard to go, which is the last it does before its exec."""
+    """Seconds until the process reported its release, which is its last step before the exec."""
 
 
 class Gate:
-    """Two pipes in a run folder: one says "here", the other says "go"."""
+    """Two named pipes in a run folder: through one the process reports, through the other it is released."""
 
     def __init__(self, rundir: Path) -> None:
         self.here, self.go = rundir / "gate-here", rundir / "gate-go"
@@ -70,11 +70,11 @@ class Gate:
         os.write(self._fds[1], b"for practice\n")
 
     def command(self, log: Path, source: Path, command: list[str]) -> list[str]:
-        """What the engine has to start in place of the command."""
+        """Returns the command that the engine must start instead of `command`."""
         return ["/bin/sh", "-c", SCRIPT, "gate", str(self.here), str(self.go), str(log), str(source), *command]
 
     def wait(self, alive: Callable[[], bool]) -> bool:
-        """Until the process stands at the gate; False where it ended before."""
+        """Waits until the process has reached the gate. Returns False if it ended before that."""
         poller = select.poll()
         poller.register(self._fds[0], select.POLLIN)
         while not poller.poll(_LOOK_S * 1000):
@@ -106,7 +106,9 @@ class Gate:
         self.close()
 
 
-# It would have to be pulled, and it removes what it thinks is left over: leftovers are found by their labels here.
+# --- Containers
+
+# Ryuk would have to be pulled, and it removes what it takes for leftovers. Here leftovers are found by their labels.
 testcontainers_config.ryuk_disabled = True
 testcontainers_config.hub_image_name_prefix = ""
 
@@ -118,13 +120,13 @@ _REMOVED_S = 120
 _FEW_FILES = 2048
 _CONFLICT = 409
 _DIES_S = 1.0
-"""So long a killed process is waited for before it is asked whether it is frozen: then no signal reaches it."""
+"""How long to wait for a killed process before checking whether its container is paused: then no signal reaches it."""
 _SIGNAL_BASE = 128
-"""What the engine adds to the number of the signal that a process died of."""
+"""The engine adds this to the number of the signal that ended a process."""
 
 
 class ContainerLife(HeldProcess):
-    """The server's process, which is the container's first and only one; until the gate is opened, a shell."""
+    """The server's process, which is the first and only one of its container. Until the gate opens, it is a shell."""
 
     def __init__(self, launch: Launch, described: DockerContainer) -> None:
         self._described = described
@@ -137,7 +139,7 @@ class ContainerLife(HeldProcess):
         self.overhead_s: float | None = None
 
     def begin(self, gate: Gate) -> None:
-        """It becomes the server."""
+        """Opens the gate, so that the shell becomes the server."""
         opening = gate.open()
         self._started_at, self.started_error_s = opening.released_at, opening.error_s
 
@@ -152,36 +154,39 @@ class ContainerLife(HeldProcess):
         return self._exit
 
     def signal(self, number: int) -> None:
-        """Not through the engine, which takes longer; and not from inside, where the first process would not hear."""
+        """Sends a signal directly. The engine would take longer, and inside a container the first process would not
+        receive it."""
         try:
             super().signal(number)
-        except PermissionError:  # another user's, where the engine gives ids away
+        except PermissionError:  # another user's process, where the engine assigns other user ids
             with docker_engine.errors_told(), suppress(NotFound):
                 self._container.kill(signal=number)
         self._was_killed = number == signal.SIGKILL
 
     def _thaw(self) -> None:
-        """A container that somebody has paused dies once it goes on."""
+        """Unpauses the container if somebody has paused it: a killed process dies only after that."""
         with suppress(DockerException, requests.RequestException):
             self._container.reload()
             if self._container.status == "paused":
                 self._container.unpause()
 
     def _was_paused(self) -> bool:
-        """Nothing on the host remembers it after it went on, but for the engine, which keeps its last 256 events. Asked
-        once, of a process that has ended, so that it takes nothing from what was timed."""
+        """Returns whether somebody paused the container. After it was unpaused only the engine knows that, from its
+        last 256 events. The engine is asked once, after the process has ended, so that this does not affect what is
+        timed."""
         with suppress(DockerException, requests.RequestException):
             filters = {"container": self._container.id, "event": "pause"}
-            until: Any = f"{time.time():.6f}"  # in whole seconds the last one would be lacking, or waited for
+            until: Any = f"{time.time():.6f}"  # with whole seconds the last event would be missing, or waited for
             client = self._container.client
             return client is not None and any(client.events(since=1, until=until, filters=filters, decode=True))
         return False
 
     def _bury(self) -> Exit:
-        """The engine notices some hundredths of a second later. Nothing of the container stays."""
+        """Waits until the engine has noticed the end, some hundredths of a second later, removes the container and
+        returns the exit."""
         if self._was_paused():
             a_server_was_stopped("somebody paused the server's container meanwhile (`docker pause`)")
-        code = _SIGNAL_BASE + signal.SIGKILL  # as it is for one that somebody else has removed
+        code = _SIGNAL_BASE + signal.SIGKILL  # the exit code if somebody else has removed the container
         with docker_engine.errors_told(), _gone_already():
             code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])
             self._described.stop(force=True, delete_volume=True)
@@ -190,7 +195,7 @@ class ContainerLife(HeldProcess):
 
 @contextmanager
 def _gone_already() -> Iterator[None]:
-    """Somebody else has removed it, or is about to."""
+    """Ignores the errors of a container that somebody else has removed, or is about to remove."""
     try:
         yield
     except NotFound:
@@ -201,14 +206,15 @@ def _gone_already() -> Iterator[None]:
 
 
 class ContainerLauncher:
-    """Starts servers of images, each start in a container of its own."""
+    """Starts servers from images, each start in a new container."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._open_files = open_files_limit()
 
     def launch(self, launch: Launch) -> ContainerLife:
-        """With as many open files as the engine may give, which only an attempt tells."""
+        """Starts a server with as many open files as the engine may allow. Only an attempt shows that, so the number is
+        halved until one succeeds."""
         while True:
             try:
                 return self._launch(launch)
@@ -247,11 +253,12 @@ class ContainerLauncher:
             return life
 
     def _describe(self, launch: Launch, command: list[str]) -> DockerContainer:
-        """Nothing that the server does not need; every path is the same inside as outside."""
+        """Returns the description of the container. It has nothing that the server does not need, and every path is the
+        same inside and outside."""
         described = DockerContainer(
             str(launch.build.image), docker_client_kw={"environment": {"DOCKER_HOST": self._url}}
         ).with_command(command[1:])
-        # As mounts, not as volumes: a folder that the engine does not see would be made, empty, on its side.
+        # As mounts, not as volumes: for a volume the engine would create an empty folder where it does not see ours.
         paths = filter(None, (launch.datadir, launch.keys, launch.rundir, launch.log, launch.stdin))
         return described.with_envs(**environment(launch)).with_kwargs(
             entrypoint=command[:1],
@@ -272,7 +279,8 @@ class ContainerLauncher:
 
 
 def _owner_of(datadir: Path) -> tuple[int, int]:
-    """Who runs the server: without capabilities root itself may not enter what is another's."""
+    """Returns the user and the group that run the server. Without capabilities not even root may enter the folders of
+    another user."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     status = datadir.stat()
@@ -280,7 +288,7 @@ def _owner_of(datadir: Path) -> tuple[int, int]:
 
 
 class _TooManyFilesError(HostUnfitError):
-    """The engine itself may open fewer files than its container was to be allowed."""
+    """Raised if the engine itself may open fewer files than the limit that its container was given."""
 
 
 def _start(described: DockerContainer) -> None:
@@ -307,7 +315,8 @@ def _seen(launch: Launch, described: DockerContainer) -> ContainerLife:
 
 
 def check_seen(pid: int, folder: Path) -> None:
-    """Where this tool runs in a container itself, the engine may know another folder by the same path."""
+    """Raises HostUnfitError if the engine sees another folder at this path, which happens if this tool itself runs in a
+    container."""
     try:
         there = Path(f"/proc/{pid}/root{folder}").stat()
     except OSError:  # another user's process, or one that has just ended

@@ -1,4 +1,5 @@
-"""Which data directories are kept, who uses them now, and is what lies there what its state says?"""
+"""Manages the data directories in the folder DATA: state files, locks, removal, integrity checks and disposable
+copies."""
 
 from __future__ import annotations
 
@@ -43,36 +44,36 @@ from recovery.linux.orphans import SERVERS, end_servers_in
 from recovery.linux.storage import DATA, Folder, blamed
 from recovery.model import Build, Layout, Schema
 
-# How is a data directory used up without harm to it? By a copy beside it, which nobody keeps.
+# --- Disposable copies, so that an experiment does not damage the data directory itself
 
 _COPY = "copy"
 _OF_ONE_START = ("ibtmp", "#innodb_temp")
-"""Beginnings of what a server makes anew each time."""
+"""Name prefixes of the temporary files and folders that a server recreates at every start."""
 _BELOW = "mysql"
-"""A filesystem's own lost+found would look like a schema."""
+"""Subfolder of a copy for the server's files: at the top of a filesystem, its lost+found would look like a schema."""
 _ROOM_BYTES = 1 << 30
-"""On a disk of its own, beside what is copied."""
+"""Space on a loop disk in addition to the size of the copied files."""
 
 
 @dataclass(frozen=True)
 class Copy:
     mysql: Path
     disk: LoopDisk | None = None
-    """It lies on, where it has one of its own."""
+    """The loop disk that holds the copy; None if the copy is an ordinary folder."""
 
 
 def copy_in(beside: Path) -> Path:
-    """The server's own data directory of the copy there, if there is one."""
+    """Returns where a copy in the folder `beside` has the server's files, whether or not there is a copy."""
     return beside / _COPY / _BELOW
 
 
 def copies_in(data: Path) -> set[Path]:
-    """The folders there beside which one lies."""
+    """Returns the folders in `data` that contain a copy or the disk image of one."""
     return {found.parent for name in (_COPY, image_of(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
 
 
 def remove_copy(beside: Path) -> None:
-    """Also one that a killed run has left; nothing where there is none."""
+    """Removes the copy in the folder `beside`, also one left by a killed run; does nothing if there is none."""
     copy = beside / _COPY
     if copy.is_dir() and not os.path.ismount(copy):
         files.empty(copy)
@@ -80,14 +81,15 @@ def remove_copy(beside: Path) -> None:
 
 
 def remove_temporary(datadir: Path) -> None:
-    """What its server makes anew at each start, and what it takes room for then."""
+    """Removes the temporary tablespaces, which the server recreates, and allocates space for, at each start."""
     for found in datadir.iterdir():
         if found.name.startswith(_OF_ONE_START):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
 
 
 def move_out(mysql: Path, to: Path) -> None:
-    """The server's own data directory of a copy, before the copy is removed; from a disk of its own it is copied."""
+    """Moves the server's files out of a copy that will be removed. From a loop disk they are copied, because a rename
+    cannot cross filesystems."""
     try:
         mysql.rename(to)
     except OSError as error:
@@ -98,7 +100,10 @@ def move_out(mysql: Path, to: Path) -> None:
 
 @contextmanager
 def copied(original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False) -> Iterator[Copy]:
-    """Owners and modes are those of the original. Its server must not run."""
+    """Yields a copy of `original` in the folder `beside`, and removes the copy afterwards.
+
+    Owners and modes are those of the original, and temporary tablespaces are left out. The server of the original must
+    not be running. With `on_a_disk` the copy is on a loop disk. Raises HostUnfitError if it cannot be made."""
     place = beside / _COPY
     remove_copy(beside)
     with ExitStack() as stack:
@@ -140,7 +145,7 @@ def _like(original: Path, copy: Path) -> None:
     copy.chmod(known.st_mode & 0o7777)
 
 
-# What does a data directory hold, by its own state.json? Written atomically, read with suspicion.
+# --- State file: written atomically, and validated when it is read, because others may have put something there
 
 FORMAT = 1
 STATUSES = ("new", "building", "whole", "in_use", "failed")
@@ -151,19 +156,19 @@ _MOST_BYTES = 1 << 26
 @dataclass(frozen=True)
 class State:
     status: str
-    """`new` (nothing is promised of what lies there), `building`, `whole`, `in_use` while trials run, or `failed`: kept
-    as it was when a server did not come back over it, and used by no run."""
+    """`new` (the contents are undefined), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was
+    when a server failed to recover it, and used by no run."""
     version: str = ""
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)
     statements_done: int = 0
     build_s: float | None = None
-    """That its statements took, over all sessions that built it."""
+    """Seconds that the build statements took, over all sessions that built it."""
     tables: int | None = None
     ibd_files: int | None = None
     bytes: int | None = None
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows acknowledged, by table of the insert script, over all trials."""
+    """Number of acknowledged rows for each table of the insert script, over all trials."""
     created_at: str = ""
     tool_version: str = ""
     format: int = FORMAT
@@ -174,13 +179,14 @@ NEW = State("new")
 
 
 def removal(folder: Path) -> str:
-    """What to do about a data directory that is not what it should be."""
+    """Returns the hint for an unusable data directory: the command that removes it."""
     where = "" if folder.parent == default_data_dir() else f"--data {shlex.quote(str(folder.parent))} "
     return f"`recovery datadirs {where}remove {folder.name}` removes it; the next run builds it again"
 
 
 def load(folder: Path) -> State:
-    """NEW where there is none; RecoveryError where it is damaged, or from a newer tool."""
+    """Returns the state of a data directory, or NEW if it has no state file. Raises HostUnfitError if the state file is
+    damaged or was written by a newer version of this tool."""
     hint = removal(folder)
     try:
         found = read_strange(folder / _FILE, _MOST_BYTES)
@@ -205,7 +211,7 @@ def load(folder: Path) -> State:
 
 
 def save(folder: Path, state: State) -> None:
-    """Either the old or the new one is there after a power loss, never half of one."""
+    """Writes the state file atomically: after a power loss it is either the old or the new one, never half of one."""
     assert state.status in STATUSES
     try:
         write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
@@ -216,10 +222,13 @@ def save(folder: Path, state: State) -> None:
 
 
 def forget(folder: Path) -> None:
-    """First of all in a removal: half of a data directory must never look like a whole one."""
+    """Deletes the state file. Every removal begins with it, because a half-removed data directory must never look like
+    a complete one."""
     (folder / _FILE).unlink(missing_ok=True)
     sync_folder(folder)
 
+
+# --- Data directories and their locks
 
 __all__ = [
     "DataDir",
@@ -232,7 +241,7 @@ __all__ = [
 
 _MYSQL, _KEYS = "mysql", "keys"
 _FAILED = "-failed-"
-"""In the key of what is kept of a failed start: before it the key of the directory, after it the session."""
+"""In the key of a directory kept after a failed start, the text between the original key and the session's name."""
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
 _OWN = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
@@ -243,14 +252,14 @@ _ELSEWHERE = "give DATA= a folder on a disk that this user may write"
 class DataDirInfo:
     key: str
     status: str
-    """As in State, or `damaged`."""
+    """The status in State, `damaged`, or `another user's` if it cannot be read."""
     bytes: int | None
     tables: int | None
     busy_by: str | None
 
 
 class DataDir:
-    """One data directory, locked from `DataDirs.acquire` until this is left."""
+    """A data directory that is locked from `DataDirs.acquire` until `release` or the end of the `with` block."""
 
     def __init__(self, path: Path, lock: locks.Lock, stored: State) -> None:
         self.path = path
@@ -259,16 +268,16 @@ class DataDir:
 
     @property
     def mysql(self) -> Path:
-        """The server's own; whoever initialises it makes it."""
+        """The subfolder with the server's files; the code that initialises the server creates it."""
         return self.path / _MYSQL
 
     @property
     def storage(self) -> Folder:
-        """What is under it, for who asks whether that is well."""
+        """Describes the directory for the checks of its storage."""
         return Folder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
-        """The folder of the keys of encrypted tables; None where there are none."""
+        """Returns the folder of the keys of encrypted tables, or None if the schema has no such tables."""
         return self.path / _KEYS if schema.layout is Layout.ENCRYPTED else None
 
     def save(self, new: State) -> None:
@@ -276,14 +285,14 @@ class DataDir:
         self.state = new
 
     def wipe(self) -> None:
-        """Start again: nothing is left but the folder and the lock."""
+        """Removes everything but the folder itself and its lock, so that it can be built again."""
         with _unfit(self.path, "cannot be emptied"):
             forget(self.path)
             files.empty(self.path)
         self.state = NEW
 
     def release(self) -> None:
-        """One in which nothing was made goes again."""
+        """Releases the lock. If nothing was built in the folder, removes it and the lock file."""
         with suppress(OSError):
             self.path.rmdir()
         self._lock.release(unlink=not self.path.exists())
@@ -296,13 +305,16 @@ class DataDir:
 
 
 class DataDirs:
-    """The folder DATA. A directory's lock lies beside it, so that it can be emptied while it is held."""
+    """The data directories in the folder DATA.
+
+    The lock file of a directory is next to it, not in it, so that the directory can be emptied while it is locked."""
 
     def __init__(self, root: Path) -> None:
         self.root = expanded(root).absolute()
 
     def check(self) -> None:
-        """That directories can be made here, before anything is downloaded or measured."""
+        """Raises HostUnfitError if directories cannot be created here, before anything is downloaded or measured. Also
+        removes stale lock files."""
         with _unfit(self.root, "cannot hold data directories"):
             self._make_root()
             with tempfile.TemporaryFile(dir=self.root):
@@ -310,13 +322,13 @@ class DataDirs:
             self._tidy()
 
     def _make_root(self) -> None:
-        """Makes the folder, and refuses one below which another user could put files of theirs."""
+        """Creates the folder DATA; refuses one in which another user could place files."""
         refuse_untrusted(self.root, _OWN)
         made_private(self.root)
 
     def _tidy(self) -> None:
-        """Locks of directories that are not there: their owner was killed just after it had removed one, or before it
-        made it."""
+        """Removes the lock files of directories that do not exist: their owner was killed just after it had removed the
+        directory, or before it created it."""
         for path in self.root.glob("*.lock"):
             if (self.root / path.stem).exists() or not locks.is_ours(path):
                 continue
@@ -324,9 +336,10 @@ class DataDirs:
                 lock.release(unlink=not (self.root / path.stem).exists())
 
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
-        """By all that decides what is built; readable, for `recovery datadirs`."""
+        """Returns the key (the folder's name) for everything that decides what is built. It is readable, because
+        `recovery datadirs` lists it."""
         parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
-        # What was built before there were layouts keeps its key.
+        # Directories that were built before layouts existed keep their keys.
         lying = [] if schema.layout is Layout.FILES else [schema.layout.value]
         lying += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
         lying += ["statistics"] if schema.statistics else []
@@ -336,7 +349,8 @@ class DataDirs:
         return "-".join((str(build.version), database, str(schema.total_tables), *lying, digest))
 
     def acquire(self, key: str) -> DataDir:
-        """Locked; in state `new` whatever lies there is to be wiped."""
+        """Returns the directory with this key, locked, and created if it is missing. In state `new` the caller must
+        wipe it before use."""
         path = self._path(key)
         with _unfit(self.root, "cannot hold data directories"):
             self._make_root()
@@ -344,7 +358,7 @@ class DataDirs:
             try:
                 path.mkdir(mode=0o700, exist_ok=True)
                 _make_private(path)
-                remove_copy(path)  # of a killed run: the lock is ours
+                remove_copy(path)  # left by a killed run, since we hold the lock
                 sweep_drafts(path)
                 return DataDir(path, lock, load(path))
             except BaseException:
@@ -352,15 +366,17 @@ class DataDirs:
                 raise
 
     def rename(self, dd: DataDir, key: str) -> None:
-        """It goes on under another key; whatever lay there is removed."""
+        """Moves the directory to another key, and removes whatever had that key before."""
         with self.acquire(key) as renamed:
             renamed.wipe()
             with _unfit(dd.path, "cannot be renamed"):
                 dd.path.rename(renamed.path)
 
     def set_aside(self, dd: DataDir, session: str, *, copy: Path | None = None) -> Path | None:
-        """Keeps what a server did not come back over, as it was left: the directory, or a copy of the server's own. It
-        gets a key that no run looks for. None where this session has already kept it once."""
+        """Keeps data that a server failed to recover, unchanged, under a key that no run looks for.
+
+        Keeps the whole directory or, with `copy`, only that copy of the server's files and the keys. Returns the kept
+        folder, or None if this session has already kept this directory once."""
         key, failed = f"{dd.path.name}{_FAILED}{session}", replace(dd.state, status="failed")
         if (self.root / key).exists():
             return None
@@ -388,7 +404,7 @@ class DataDirs:
             return tuple(self._info(name) for name in folders if _KEY.fullmatch(name) and self._ours(name))
 
     def remove(self, key: str) -> None:
-        """Also what is damaged or half built; never what is in use."""
+        """Removes a data directory, also a damaged or half-built one, but never one that is in use."""
         path = self._path(key)
         if path.is_symlink() or not path.is_dir() or not self._ours(key):
             raise UsageError(f"there is no data directory '{key}' in {self.root}", "`recovery datadirs` lists them")
@@ -397,7 +413,8 @@ class DataDirs:
             lock = self._lock(key)
             try:
                 _make_private(path, doomed=True)
-                # Its owner is dead, for the lock is ours; a server that it left holds the files, and so their space.
+                # We hold the lock, so the owner is dead. A server that it left running would keep the files open, and
+                # their space would not be freed.
                 for folder in (path / _MYSQL, copy_in(path)):
                     end_servers_in(folder, *SERVERS)
                 remove_copy(path)
@@ -422,7 +439,7 @@ class DataDirs:
         for one in (path, self.root / key):
             with suppress(FileNotFoundError):
                 _refuse_anothers(key, one.lstat().st_uid)
-        lock = locks.take(path, mode=0o644)  # who else comes to it may read who holds it
+        lock = locks.take(path, mode=0o644)  # readable, so that other users see who holds it
         if lock is None:
             who = locks.holder(path) or "another process"
             raise HostUnfitError(
@@ -431,7 +448,7 @@ class DataDirs:
         return lock
 
     def _ours(self, key: str) -> bool:
-        """Not every folder in DATA is: a mounted volume has its lost+found."""
+        """Returns whether this tool made the folder. Others can be in DATA, such as lost+found on a mounted volume."""
         return self._lock_path(key).exists()
 
     def _info(self, key: str) -> DataDirInfo:
@@ -457,8 +474,8 @@ def _unfit(path: Path, what: str) -> Iterator[None]:
 
 
 def _make_private(path: Path, *, doomed: bool = False) -> None:
-    """Closes the data directory to everybody but its owner. HostUnfitError where that is another user; also where
-    everybody could write to it until now, unless it is to be removed."""
+    """Closes the data directory to everybody but its owner. Raises HostUnfitError if it belongs to another user or if
+    everybody could write to it until now; the latter is accepted if it is `doomed` (about to be removed)."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         about = os.fstat(folder)
@@ -472,7 +489,8 @@ def _make_private(path: Path, *, doomed: bool = False) -> None:
 
 
 def _refuse_anothers(key: str, uid: int) -> None:
-    """Root may use what belongs to the user who called it by sudo, and nobody else's."""
+    """Raises HostUnfitError if the data directory belongs to another user. Root may use those of the user who called it
+    by sudo, and nobody else's."""
     if uid not in trusted_users() or os.geteuid() not in (0, uid):
         raise HostUnfitError(
             f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
@@ -480,12 +498,13 @@ def _refuse_anothers(key: str, uid: int) -> None:
 
 
 def lock_of(folder: Path) -> Path:
-    """Of a data directory."""
+    """Returns the path of the lock file of a data directory."""
     return folder.with_name(f"{folder.name}.lock")
 
 
 def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
-    """Raises where what lies there is not what was built; with `fingerprint`, also where another build made it."""
+    """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
+    made it."""
     wrong = _what_is_wrong(dd, schema, fingerprint)
     if wrong:
         raise HostUnfitError(
@@ -508,14 +527,14 @@ def _what_is_wrong(dd: DataDir, schema: Schema, fingerprint: str | None) -> str 
     return None
 
 
-# What have killed runs left of the data directories that they crashed? Copies, maybe on a disk still mounted.
+# --- Copies left by killed runs, perhaps on a loop disk that is still mounted
 
 
 def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
-    """Remove the copies of killed runs in this DATA, and those that this process sees mounted anywhere.
+    """Removes the copies left by killed runs: those in this DATA, and all that this process sees mounted anywhere.
 
-    The lock of the data directory tells whether a run is dead. Yields each directory, and why its copy could not be
-    removed or None."""
+    A run is dead if the lock of its data directory is free. Yields each directory, and either the reason why its copy
+    could not be removed or None."""
     for folder in sorted({*copies_in(data), *_mounted()}):
         if why_not_trusted(folder) is not None or not locks.is_ours(lock_of(folder)):
             continue
@@ -526,7 +545,7 @@ def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
             end_servers_in(copy_in(folder), *SERVERS)
             remove_copy(folder)
         except (RecoveryError, OSError) as error:
-            lock.leave()  # for the next one
+            lock.leave()  # as if this process had been killed: the next run tries again
             yield folder, str(error)
         else:
             lock.release()

@@ -1,6 +1,7 @@
-"""What does this line of the error log say: is the server ready, is it recovering, has its start failed?
+"""Parses single lines of a server's error log: events, counters, progress, marks that bound phases, and time stamps.
 
-Texts drift between releases and flavors; what is matched here was seen in the recorded logs of fixtures/errorlogs."""
+Texts drift between releases and flavors. The events matched here were seen in the recorded logs of
+fixtures/errorlogs."""
 
 from __future__ import annotations
 
@@ -25,39 +26,41 @@ class Event:
 
 
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    # The server's own line: it names its executable, and the X Plugin's line, which comes before, does not. Up to 5.7
-    # and in MariaDB the line ends here, and "Version: ..." follows on a second one.
+    # The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
+    # name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line.
     (
         Kind.READY,
         re.compile(r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"),
     ),
-    # The binlog and the XA coordinator have "Starting crash recovery..." lines of their own: three dots, no checkpoint.
+    # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
     (Kind.CRASH_RECOVERY, re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint")),
     (Kind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
-    # Only what ends a start. Many an [ERROR] does not: a missing mysql.plugin, a failed plugin, a lost tablespace.
+    # Only errors that end a start. Many [ERROR] lines do not: a missing mysql.plugin, a failed plugin, a lost
+    # tablespace.
     (Kind.FAILURE, re.compile(r"\[ERROR\].*\bAborting\b")),
     (Kind.FAILURE, re.compile(r"\[ERROR\].*\bunknown (?:variable|option)\b")),
     (Kind.FAILURE, re.compile(r"Unable to lock \.?/?\S*ibdata1")),
-    # MariaDB would try again for 30 seconds; no process of ours is still there to be waited for.
+    # MariaDB would retry for 30 seconds, but no process of ours is left that could hold the lock.
     (Kind.FAILURE, re.compile(r"Can't lock aria control file")),
     (Kind.FAILURE, re.compile(r"Fatal error: |Fatal error in defaults handling")),
     (Kind.FAILURE, re.compile(r"\[ERROR\].*Can't start server")),
     (Kind.FAILURE, re.compile(r"\b(?:mysqld|mariadbd) got (?:signal|exception) ")),
     (Kind.FAILURE, re.compile(r"error while loading shared libraries: ")),
 )
-# Every pattern needs one of these: a quick test for the many lines that say nothing of interest.
+# Every line that matches a pattern contains one of these: a quick test for the many lines that are irrelevant.
 _HINTS = re.compile(
     r"ready for|not shut|crash recovery|Shutdown c|Abort|unknown |Unable to|Can't (?:lock|start)|Fatal"
     r"| got |while loading"
 )
 LONGEST = 2000
-"""Letters of a line in which something is looked for: what a server says stands there, and a line of megabytes would
-take minutes."""
+"""Number of characters of a line that are searched. The server's message is within them, and searching a line of
+megabytes would take minutes."""
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
 
 
 def classify(line: str) -> Event | None:
-    """None for the many lines that neither end a start nor prove what kind of start it was."""
+    """Returns the event that a line reports, or None for the many lines that neither end a start nor prove what kind of
+    start it was."""
     text = line[:LONGEST].rstrip()
     if _HINTS.search(text) is None:
         return None
@@ -68,12 +71,13 @@ def classify(line: str) -> Event | None:
 
 
 def is_error(line: str) -> bool:
-    """An error of any weight: the first one usually says why a start failed, and the last one only that it did."""
+    """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
+    the last one only the fact that it failed."""
     return "[ERROR]" in line
 
 
 def stamp_of(line: str) -> float | None:
-    """The server's own stamp in seconds since the epoch; None where it is in whole seconds, or missing."""
+    """Returns the server's own time stamp in seconds since the epoch, or None if it is missing or in whole seconds."""
     match = _MICROSECONDS.match(line)
     if match is None:
         return None
@@ -84,9 +88,10 @@ def stamp_of(line: str) -> float | None:
         return None
 
 
-# What does this line of a start count: files, threads, pages, transactions? And how far does it say it has come?
+# --- Counters (files, threads, pages, transactions) and progress
 
-# What stands in each such line, for a quick test; the pattern; and what its groups count.
+# For each kind of line: a text that it contains, for a quick test; the pattern; the names of the counters in its
+# groups.
 _COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Found ", r"Found (\d+) '\.ibd'", ("files_found",)),
     ("to scan ", r"Using (\d+) threads? to scan \d+ tablespace files", ("scan_threads",)),
@@ -116,6 +121,7 @@ _MOST_DIGITS = 18
 
 
 def counts_of(line: str) -> Iterator[tuple[str, int]]:
+    """Yields the names and values of the counters in a line of a start."""
     text = line[:LONGEST]
     for hint, pattern, names in _COUNT_PATTERNS:
         match = pattern.search(text) if hint in text else None
@@ -126,7 +132,8 @@ def counts_of(line: str) -> Iterator[tuple[str, int]]:
 
 
 def progress_of(line: str) -> str | None:
-    """`Checked 15615/20298`; of percents that grow along their line, the last."""
+    """Returns the progress that a line reports, such as `Checked 15615/20298`, or None. Some lines grow by one
+    percentage after another; the last one is returned."""
     text = line[:LONGEST]
     match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
     if match is None:
@@ -135,15 +142,15 @@ def progress_of(line: str) -> str | None:
     return f"{found.split()[-1]} %" if found.startswith("Progress") else found
 
 
-# Where on its way to ready does this line of the error log stand? One mark for every text that bounds a phase.
+# --- Marks: the messages that bound the phases of a start
 #
-# Texts drift between releases and flavors, so a mark has many spellings, and a line that has none is no mark: it
-# never breaks anything. 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; 5.5, 8.4, MariaDB
-# 10.1 and 10.6, and Percona Server are by the texts in their bug reports.
+# Texts drift between releases and flavors, so a mark has many spellings. A line that matches none is ignored and never
+# breaks anything. The texts of 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; those of
+# 5.5, 8.4, MariaDB 10.1 and 10.6, and Percona Server were taken from bug reports.
 
 
 class Mark(Enum):
-    """In the order in which a start usually comes by."""
+    """A message that bounds a phase. The members have the order in which a start usually logs them."""
 
     SAFE = "mysqld_safe starts a server"
     ANNOUNCED = "the server says that it starts"
@@ -173,7 +180,7 @@ class Mark(Enum):
     BINLOG = "prepared transactions are looked up in the binlog"
     BINLOG_READ = "prepared transactions are settled"
     READY = "ready for connections"
-    # What goes on beside the start, in threads of its own.
+    # Work of background threads, in parallel with the start.
     POOL_LOAD = "the buffer pool is loaded"
     POOL_LOADED = "the buffer pool has been loaded"
     ROLLBACK = "transactions are rolled back"
@@ -220,13 +227,14 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
     ),
     (Mark.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
     (Mark.VALIDATE, r"Reading DD tablespace files"),
-    # Threads tell of their progress with nearly the same words: only the last line has the code, or two blanks.
+    # Threads report progress in nearly the same words. Only the last line has the code, or two blanks.
     (Mark.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
     (Mark.DICTIONARY_READ, r"Using data dictionary with version"),
     (Mark.UPGRADE, r"Server upgrade from .{1,60} started"),
     (Mark.UPGRADED, r"Server upgrade from .{1,60} completed"),
     (Mark.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
-    # 9.x ends InnoDB's own part with "Crash recovery finished in InnoDB engine", on clean starts too.
+    # 9.x ends the part of InnoDB with "Crash recovery finished in InnoDB engine", which must not match: it is logged on
+    # clean starts too.
     (Mark.BINLOG_READ, r"rash (?:table )?recovery finished\."),
     (Mark.POOL_LOAD, r"Loading buffer pool\(s\) from"),
     (Mark.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
@@ -234,11 +242,11 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
     (Mark.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
     (
         Mark.READY,
-        # As in errorlog.py: the server's own line, which the X Plugin's must not be taken for.
+        # As in _PATTERNS: the server's own line, not the one of the X Plugin.
         r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
     ),
 )
-# Every spelling has one of these: a quick test for the many lines that say nothing of interest.
+# Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MARK_HINTS = (
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
     "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "size_max=", "file format is",
@@ -252,7 +260,7 @@ _ANY = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in 
 
 
 def mark_of(line: str) -> Mark | None:
-    """None for the many lines that bound nothing."""
+    """Returns the mark in a line, or None for the many lines that bound no phase."""
     text = line[:LONGEST]
     for hint in _MARK_HINTS:
         if hint in text:
@@ -263,7 +271,7 @@ def mark_of(line: str) -> Mark | None:
     return Mark[match.lastgroup] if match is not None and match.lastgroup else None
 
 
-# When was this line written, by its own stamp? Any generation's, behind whatever a log collector put before it.
+# --- Time stamps of every server generation, also after a prefix that a log collector has added
 
 _STAMP = re.compile(
     r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]|(?P<short>\d{6}) ) ?"
@@ -272,20 +280,20 @@ _STAMP = re.compile(
     re.ASCII,
 )
 _FURTHEST = 120
-"""A stamp stands at the beginning of its line, but for the name of a container or of a host."""
+"""Number of characters in which a stamp is searched: only the name of a container or of a host comes before it."""
 
 
 @dataclass(frozen=True)
 class Stamp:
     at_s: float
-    """Seconds since the epoch; as if it were UTC where no zone is told."""
+    """Seconds since the epoch; a stamp without a zone is taken as UTC."""
     text: str
     whole: bool
-    """In whole seconds: nothing shorter can be told."""
+    """Whether the stamp is in whole seconds, so that shorter times cannot be measured."""
 
 
 def stamp_of_any(line: str) -> Stamp | None:
-    """None for a line that has none, or one that no calendar knows."""
+    """Returns the first time stamp of a line, or None if it has none or not a valid date."""
     match = _STAMP.search(line[:_FURTHEST])
     if match is None:
         return None

@@ -1,6 +1,7 @@
-"""What every engine must offer: launch a server, and one Life for each process that it becomes.
+"""Defines what every engine must offer: a `Launcher` that starts servers, with one `Life` for each server process; and
+the run folders of those processes.
 
-A reboot is another Life: no pid, port or log position can outlive its process."""
+A restart is another Life, so no pid, port or log position can outlive its process."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from recovery.model import Build
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: one of the two is set."""
+    """How a process ended: either `code` or `signal` is set."""
 
     code: int | None
     signal: int | None
@@ -33,19 +34,19 @@ class Launch:
     datadir: Path
     """The server's own data directory."""
     settings: dict[str, str]
-    """mysqld options, names with underscores, without dashes; an empty value is a bare flag."""
+    """mysqld options: names with underscores and without leading dashes; an empty value is an option without one."""
     log: Path
-    """Receives the error log of this Life, from its first byte; must not exist yet."""
+    """The file for the error log of this process, from its first byte; it must not exist yet."""
     rundir: Path
-    """A short-named private folder for the socket, the pid file, my.cnf and tmpdir; the launcher makes it."""
+    """A private folder with a short name for the socket, the pid file, my.cnf and tmpdir; the launcher creates it."""
     preload: tuple[Path, ...] = ()
     """Libraries for LD_PRELOAD (libeatmydata, while building)."""
     stdin: Path | None = None
-    """A file of statements for a server that bootstraps; None is an empty input."""
+    """A file of statements for a server that bootstraps; None if its input is empty."""
     group: Group | None = None
-    """The control group that the process must be in from its first instruction on; None is no limit."""
+    """The control group that the process must be in from its first instruction on; None if there are no limits."""
     keys: Path | None = None
-    """The folder of the keys of encrypted tables; None where there are none."""
+    """The folder of the keys of encrypted tables; None if there are no such tables."""
 
     @property
     def socket(self) -> Path:
@@ -59,31 +60,31 @@ class Life(Protocol):
     def pid(self) -> int: ...
     @property
     def started_at(self) -> float:
-        """On the monotonic clock, right before exec."""
+        """The moment right before the exec, on the monotonic clock."""
         ...
 
     @property
     def started_error_s(self) -> float:
-        """By how much later the exec may have been."""
+        """Seconds by which the exec may have been later than `started_at`."""
         ...
 
     @property
     def overhead_s(self) -> float | None:
-        """What the engine took before that; None where there is none."""
+        """Seconds that the container engine took before that; None without a container engine."""
         ...
 
     @property
     def launch(self) -> Launch: ...
     def exit_fd(self) -> int:
-        """A descriptor that polls readable once the process has ended."""
+        """Returns a descriptor that polls readable once the process has ended."""
         ...
 
     def exited(self) -> Exit | None:
-        """None while it runs."""
+        """Returns how the process ended, or None while it runs."""
         ...
 
     def wait(self, timeout_s: float) -> Exit | None:
-        """Reaped or None after `timeout_s`."""
+        """Waits up to `timeout_s` for the process to end. Returns how it ended, or None if it still runs."""
         ...
 
     def signal(self, number: int) -> None: ...
@@ -93,11 +94,11 @@ class Launcher(Protocol):
     def launch(self, launch: Launch) -> Life: ...
 
 
-# Where does a server keep its socket, pid file and options? In a private folder with a short name.
+# --- Run folders: private, with short names, for the sockets, pid files and options of servers
 
 
 class RunDirs:
-    """One folder for a server, and a new one in it for each of its Lives."""
+    """The private folder of a server, with a new subfolder for each of its processes."""
 
     def __init__(self) -> None:
         self.root = self._make()
@@ -113,7 +114,8 @@ class RunDirs:
             ) from error
 
     def next(self) -> Path:
-        """Not made yet: the launcher does it. Once removed, the next private folder has another name."""
+        """Returns the path of the next subfolder, which the launcher creates. If the private folder has been removed,
+        creates one with another name."""
         if not self.root.is_dir():
             self.root = self._make()
         self._lives += 1

@@ -1,4 +1,5 @@
-"""How does an unpacked mysqld become a process of this host, and how does that process end?"""
+"""Runs unpacked servers as child processes, and has what the processes of every engine share: the options file, the log
+file, the environment and the process descriptor."""
 
 from __future__ import annotations
 
@@ -19,16 +20,18 @@ from recovery.linux.signals import a_server_was_stopped
 from recovery.mysqld.launcher import Exit, Launch
 from recovery.mysqld.options import Settings, key_settings, merge, render_cnf
 
-# What must lie ready before a server's process can begin: its options file, and a log of its own.
+# --- Options file, environment and log of a server, for every engine
 
 _SOCKET_PATH_BYTES = 107
-"""What sockaddr_un holds, without the closing NUL."""
+"""Longest path in a sockaddr_un, without the closing NUL."""
 _OPEN_FILES = 20_000
-"""More, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion descriptors one by one."""
+"""Highest open-files limit. A higher one, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion
+descriptors one by one."""
 
 
 def write_options(launch: Launch, *, open_files: int, uid: int | None = None) -> Path:
-    """my.cnf in the run folder, which is made for it; for a server that runs as the user of the tool, or as `uid`."""
+    """Creates the run folder, writes my.cnf into it and returns its path. The server will run as the user of the tool,
+    or as `uid`."""
     _check_socket_path(launch.socket)
     try:
         launch.rundir.mkdir(mode=0o700, parents=True)
@@ -45,7 +48,7 @@ def write_options(launch: Launch, *, open_files: int, uid: int | None = None) ->
 
 
 def _places(launch: Launch, open_files: int, uid: int | None) -> Settings:
-    """The options that say where things are."""
+    """Returns the options that the launcher adds: paths, the open-files limit, the user and the keys."""
     build = launch.build
     settings = {
         "basedir": str(build.basedir),
@@ -55,13 +58,14 @@ def _places(launch: Launch, open_files: int, uid: int | None) -> Settings:
     if build.messages is not None:
         settings["lc_messages_dir"] = str(build.messages)
     if (os.geteuid() if uid is None else uid) == 0:
-        # mysqld refuses to run as root unless it is told to.
+        # mysqld refuses to run as root without this option.
         settings["user"] = "root"
     return settings | (key_settings(build.version, launch.keys) if launch.keys else {})
 
 
 def environment(launch: Launch) -> dict[str, str]:
-    """Nothing of the caller's own: neither language nor time zone may change what a log says."""
+    """Returns the server's environment. Nothing is inherited from the caller: neither language nor time zone may change
+    the text of a log."""
     variables = {"PATH": os.defpath, "TZ": "UTC", "LC_ALL": "C", "HOME": str(launch.rundir)}
     if launch.build.library_dirs:
         variables["LD_LIBRARY_PATH"] = ":".join(map(str, launch.build.library_dirs))
@@ -85,7 +89,7 @@ def _check_socket_path(socket: Path) -> None:
 
 
 def new_log(path: Path) -> int:
-    """A log of this Life alone: an earlier one is never appended to."""
+    """Creates the log of one server process and returns its descriptor. An existing log is never appended to."""
     try:
         made_private(path.parent)
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -99,14 +103,15 @@ def new_log(path: Path) -> int:
         ) from error
 
 
-# What do processes of every engine have in common? A descriptor, so that no later process is taken for this one.
+# --- Process descriptor, for every engine: no later process can be taken for this one
 
 
 class HeldProcess:
-    """Watched and signalled by its descriptor. How its end is learnt is the engine's own affair."""
+    """A process that is watched and signalled through its descriptor. How its exit status is read depends on the
+    engine, so subclasses do that."""
 
     def __init__(self, launch: Launch, pid: int, started_at: float) -> None:
-        """OSError where there is no such process, or it can't be seen from here."""
+        """Raises OSError if there is no such process, or if it cannot be seen from here."""
         self._launch = launch
         self._pid = pid
         self._started_at = started_at
@@ -133,7 +138,7 @@ class HeldProcess:
         return bool(poller.poll(max(0, int(timeout_s * 1000))))
 
     def signal(self, number: int) -> None:
-        """To this very process; nothing happens where it has ended already."""
+        """Sends a signal to this very process; does nothing if it has already ended."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
 
@@ -142,23 +147,24 @@ class HeldProcess:
             os.close(self._pidfd)
 
 
-# How does a process come into its control group before it becomes a server? It waits for a word on its input.
+# --- Start in a control group
 #
-# A group that a process enters only after its start would miss what it has read until then, and a tool that enters it
-# itself would be measured along. So a shell is started, is put into the group, and then told to become the server.
-# The word is written right after the clock was read: a small program's own first look at the clock came 0.64 ms after
-# that (median of 100), and 0.41 ms after it when it was started as without limits.
+# If the server entered its group only after its start, the group would miss what it has read until then. If the tool
+# entered the group, the tool would be measured too. So a shell is started, is put into the group, and execs the server
+# when it reads a line on its input. The line is written right after the clock is read. A small program started this way
+# read the clock 0.64 ms later (median of 100), and 0.41 ms later when it was started as without limits.
 
-# $1 is the input; then come the settings of the server's environment up to an empty word, and the command. All of it
-# is the shell's arguments: nothing of what a user named is ever read as its code. What is exported reaches the server
-# alone, for a shell runs nothing else here.
+# $1 is the input; then come the variables of the server's environment up to an empty word, and the command. All of it
+# is passed as arguments, so nothing that a user named is ever read as shell code. The exported variables reach only the
+# server, because the shell runs nothing else.
 _SCRIPT = 'exec 4<"$1"; shift; while [ -n "$1" ]; do export "$1"; shift; done; shift; read -r _ && exec "$@" <&4 4<&-'
 
 
 def spawn_in(
     group: Group, command: Sequence[str], *, source: Path, log: int, environment: Mapping[str, str], cwd: Path
 ) -> tuple[subprocess.Popen[bytes], float]:
-    """The process, and the moment it was let go. Where this tool dies first, the shell reads no word, and ends."""
+    """Starts a command in a control group. Returns the process and the moment of its release. If this tool dies before
+    that, the shell reads no line and ends."""
     settings = [f"{name}={value}" for name, value in environment.items()]
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SCRIPT, "entering", str(source), *settings, "", *command],
@@ -179,18 +185,21 @@ def spawn_in(
     return process, started_at
 
 
+# --- Servers as child processes
+
 _LOADED_FROM = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
-"""In a server's own folder: libraries that it finds there by itself."""
+"""Folders below basedir from which a server loads libraries by default."""
 
 
 class LocalLife(HeldProcess):
-    """One child process. It leads a session of its own: a Ctrl-C at the terminal reaches the tool, never the server."""
+    """A server as a child process. It leads a separate session, so that a Ctrl-C at the terminal reaches the tool but
+    never the server."""
 
     started_error_s = 0.0
     overhead_s: float | None = None
 
     def __init__(self, launch: Launch, process: subprocess.Popen[bytes], started_at: float) -> None:
-        # Our child is not reaped before we ask, so its number can't have become another process' yet.
+        # A child is reaped only when we poll it, so its pid cannot belong to another process yet.
         super().__init__(launch, process.pid, started_at)
         self._process = process
 
@@ -201,7 +210,8 @@ class LocalLife(HeldProcess):
         return Exit(code=None, signal=-code) if code < 0 else Exit(code=code, signal=None)
 
     def signal(self, number: int) -> None:
-        """What has happened to it until then is known to its parent alone, and not any more once it is gone."""
+        """Sends a signal, after checking whether somebody has stopped the server. Only the parent process can find that
+        out, and only until the server is gone."""
         with contextlib.suppress(ChildProcessError):
             while os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG) is not None:
                 a_server_was_stopped("somebody stopped the server meanwhile (SIGSTOP)")
@@ -214,7 +224,7 @@ class LocalLife(HeldProcess):
 
 
 class LocalLauncher:
-    """Starts servers of this host, as the user who runs the tool."""
+    """Starts unpacked servers on this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalLife:
         _refuse_untrusted(launch)
@@ -252,8 +262,9 @@ class LocalLauncher:
 
 
 def _refuse_untrusted(launch: Launch) -> None:
-    """Refuses to start a server whose files another user can change: what they say, it does as the user of the tool.
-    What root runs nobody else may change either; whose server any other user runs is their own choice."""
+    """Refuses to start a server if another user can change its data directory: the server does what its files contain,
+    as the user of the tool. If that is root, nobody else may be able to change the program, its libraries, messages and
+    scripts either. Any other user is free to run the server of somebody else."""
     refuse_untrusted(launch.datadir, "give DATA= a folder that nobody else can change")
     if os.geteuid() == 0:
         build = launch.build
@@ -264,7 +275,8 @@ def _refuse_untrusted(launch: Launch) -> None:
 
 @contextlib.contextmanager
 def limited_open_files() -> Iterator[None]:
-    """mysqld takes a soft limit above what it was asked to use, so the child gets no more than that from us."""
+    """Sets the soft limit of open files while a child is started: mysqld uses a soft limit above the one in its
+    options, so the child must not inherit a higher one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_files_limit(), hard))
     try:

@@ -1,7 +1,7 @@
-"""Which starts does this error log hold, clean or crash, and where did each one's time go? Lines in, starts out.
+"""Finds the server starts in an error log, clean and crash starts, and divides the time of each into phases.
 
-Nothing is known of the log but its text: it may begin and end anywhere, hold several servers, and have lines that are
-torn. Times are the server's own stamps, so the time before its first line is in no figure."""
+Only the text of the log is known: it may begin and end anywhere, have the lines of several servers, and have torn
+lines. Times are the server's own stamps, so the time before its first line is not included."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _VERSION = re.compile(
 _VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
 _BEGIN = {Mark.SAFE, Mark.ANNOUNCED, Mark.STARTING, Mark.INITIALIZING}
 _BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
-"""Followed by the server's own first word, which is of the same start."""
+"""Marks before the server's own first line, which belongs to the same start."""
 _EARLY = (Mark.INNODB, Mark.SCAN, Mark.POOL)
 _WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.READY}
-"""Marks of no running server: one that comes by itself is the rest of a start whose beginning is not in the log."""
+"""Marks that a running server does not log: one outside a start is the rest of a start that began before the log."""
 _MOST_SIGHTINGS = 4096
-"""Of one start: more come only from a log that is not one server's."""
+"""Highest number of marks in one start: only a log that is not from one server has more."""
 _DEBIAN = "(Debian)"
 _MOST_TEXT = 300
 
@@ -42,24 +42,25 @@ _MOST_TEXT = 300
 @dataclass(frozen=True)
 class Start:
     line: int
-    """Where it begins: what mysqld_safe says before it is in no time."""
+    """Number of its first line. If that is a line of mysqld_safe, the time before the server's own first line is not
+    counted."""
     at: str | None
-    """Its first stamp, as it stands there."""
+    """Its first time stamp, as it is written in the log."""
     version: str | None
     kind: str
-    """crash, clean, initialize, or `not told`: 8.0 and later say it only at --log-error-verbosity=3."""
+    """`crash`, `clean`, `initialize`, or `not told`: 8.0 and later log it only with --log-error-verbosity=3."""
     outcome: str
-    """ready, failed, cut (the log or the server ended before), or ended (it made a data directory)."""
+    """`ready`, `failed`, `cut` (the log or the server ended before) or `ended` (it initialised a data directory)."""
     reason: str | None
     startup_s: float | None
-    """From its first line to the ready line, or to its last line where it is not ready."""
+    """From its first line to the ready line, or to its last line if it did not become ready."""
     whole_seconds: bool
     phases: tuple[Phase, ...]
     beside: tuple[Phase, ...]
-    """What threads of the server did meanwhile, and beyond."""
+    """Work of the server's background threads, during the start and after it."""
     counts: dict[str, int]
     standing: str | None
-    """The phase it was in when the log ended, and how far that had come."""
+    """The phase in which the start ended without becoming ready, with its progress; None if it became ready."""
 
 
 @dataclass
@@ -67,7 +68,7 @@ class _Open:
     line: int
     headless: bool = False
     by_safe: bool = False
-    """Only mysqld_safe has said something so far."""
+    """Only mysqld_safe has logged something so far."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -84,17 +85,17 @@ class _Open:
 
 
 class Starts:
-    """Takes a log line by line; gives each start as soon as nothing more can be said of it."""
+    """Takes a log line by line, and returns each start as soon as no further line can belong to it."""
 
     def __init__(self) -> None:
         self._open: _Open | None = None
         """The start under way."""
         self._ended: _Open | None = None
-        """The one before it: threads of its own may still work, and its version may come on the next line."""
+        """The start before it: its background threads may still log, and its version may be on the next line."""
 
     @property
     def idle(self) -> bool:
-        """No start is under way: of the lines to come, only those matter that could begin one."""
+        """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
         return self._open is None
 
     def take(self, number: int, text: str) -> list[Start]:
@@ -114,16 +115,17 @@ class Starts:
         return given
 
     def _ready_in_any_language(self, text: str) -> Mark | None:
-        """Up to 5.7 and in MariaDB the ready line is translated, and this one, which follows it, is not."""
+        """Returns READY for the line after the ready line: up to 5.7 and in MariaDB the ready line is translated, and
+        this one is not."""
         under_way = self._open is not None and Mark.READY not in self._open.seen
         return Mark.READY if under_way and text.startswith("Version: '") else None
 
     def finish(self) -> list[Start]:
-        """The log ends here."""
+        """Returns the starts that are still open at the end of the log."""
         return [*self._close(), *self._give()]
 
     def _begin(self, number: int, mark: Mark) -> list[Start]:
-        """A new start, where this line is of one."""
+        """Begins a new start if this line belongs to one, and returns the starts that are complete with that."""
         start = self._open
         if start is None:
             begins = mark in _BEGIN or mark in _EARLY or mark in _WITHIN
@@ -139,7 +141,8 @@ class Starts:
         return given
 
     def _after(self, mark: Mark | None, text: str) -> None:
-        """A line between starts: of the last one's threads, or of its version."""
+        """Handles a line between two starts: it may come from the background threads of the last start, or have its
+        version."""
         if self._ended is None:
             return
         if mark is not None:
@@ -164,7 +167,7 @@ class Starts:
         self._open, self._ended = None, start
 
     def _close(self) -> list[Start]:
-        """What was under way has come to nothing."""
+        """Ends the start under way, which did not become ready, and returns the one before it."""
         if self._open is None:
             return []
         given = self._give()
@@ -220,7 +223,7 @@ def _version_of(text: str) -> Version | None:
     except ValueError:
         return None
     if found is not None and found.flavor is Flavor.PERCONA and _DEBIAN in text:
-        return replace(found, flavor=Flavor.MYSQL)  # Debian counts its builds of MySQL as Percona counts its own
+        return replace(found, flavor=Flavor.MYSQL)  # Debian numbers its builds of MySQL as Percona does
     return found
 
 
@@ -264,20 +267,20 @@ def _kind(start: _Open, generation: Generation) -> str:
         return "initialize"
     if start.crashed:
         return "crash"
-    # Before the redo log was looked at nobody knows, nor where the server does not tell what it finds there.
+    # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
     looked = start.seen & {Mark.APPLIED, Mark.SEGMENTS, Mark.UNDO, Mark.STARTED}
     quiet = generation is Generation.DICTIONARY and not start.seen & {Mark.SCAN, Mark.POOL}
     return "clean" if looked and not quiet and not start.headless else "not told"
 
 
-# How is a log of any size read, compressed or not, in little memory? File or standard input to starts.
+# --- Reading a log of any size, compressed or not, in little memory
 #
-# While a server just runs, its log is of no interest: pieces that hold nothing which could begin a start are passed
-# over without being split into lines.
+# The log of a running server is irrelevant: pieces without any text that could begin a start are skipped without being
+# split into lines.
 
 _CHUNK_BYTES = 1 << 18
 _LONGEST_LINE_BYTES = 1 << 16
-"""A longer one is cut, so that no log fills the memory by leaving out its newlines."""
+"""Longer lines are cut, so that a log without newlines does not fill the memory."""
 _OVERLAP_BYTES = 1 << 10
 _ANCHORS = (
     b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"initializ", b"Initializ",
@@ -287,18 +290,19 @@ _ANCHORS = (
     b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
     b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool",
 )  # fmt: skip
-"""One of these is in every line that matters while no start is under way."""
+"""Every line that matters while no start is under way contains one of these."""
 
 
 def starts_in(log: BinaryIO, name: str) -> Iterator[Start]:
-    """As they are found. What cannot be read to its end gives those before, and then UsageError."""
+    """Yields the starts in a log as they are found. If the log cannot be read to its end, yields the starts before that
+    point and then raises UsageError."""
     starts, number, rest = Starts(), 0, b""
     try:
         for chunk in _chunks(_opened(log)):
             piece = rest + chunk
             if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
                 number += piece.count(b"\n")
-                # An anchor may be cut in two by the end of the piece; what is kept has no whole line in it.
+                # The end of the piece may cut an anchor in two, so its last, incomplete line is kept.
                 rest = piece[piece.rfind(b"\n") + 1 :][-_LONGEST_LINE_BYTES:]
                 continue
             *lines, rest = piece.split(b"\n")
@@ -328,7 +332,8 @@ def opened(path: Path) -> BinaryIO:
 
 
 def _opened(log: BinaryIO) -> io.BufferedIOBase:
-    """By its first bytes, not by its name: standard input has none."""
+    """Returns the log, decompressed if its first bytes show a compressed format. Its name is not used: standard input
+    has none."""
     buffered = cast("io.BufferedReader", log if hasattr(log, "peek") else io.BufferedReader(cast("io.RawIOBase", log)))
     head = buffered.peek(6)[:6]
     if head.startswith(b"\x1f\x8b"):

@@ -1,7 +1,7 @@
-"""Follows an error log while a server writes it, and stamps each line with the moment it arrived.
+"""Follows an error log while a server writes it, and records the moment when each line arrives.
 
-Only new bytes are read, however large the log. A line that is still being written ("Progress in percent: 1 2 3 ..."
-grows for minutes) is returned incomplete each time it has grown, and never held back.
+Only new bytes are read, however large the log is. A line that is still being written ("Progress in percent: 1 2 3 ..."
+grows for minutes) is returned as incomplete each time it has grown, and never held back.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from inotify_simple import INotify, flags
 
 _CHUNK_BYTES = 1 << 18
 _CHUNKS_AT_ONCE = 16
-"""Whoever follows a log of gigabytes gets it in pieces that fit the memory."""
+"""Limit for one read, so that a log of gigabytes is returned in pieces that fit into the memory."""
 _LONGEST_LINE_BYTES = 1 << 20
-"""A longer one is cut: no log may fill our memory by leaving out its newlines."""
+"""Longer lines are cut, so that a log without newlines cannot fill the memory."""
 
 
 @dataclass(frozen=True)
 class Line:
     text: str
     arrived_s: float
-    """On the monotonic clock."""
+    """Moment of the arrival, on the monotonic clock."""
     complete: bool
     wall_s: float = 0.0
-    """The same moment on the wall clock, to be held against the server's own stamp."""
+    """The same moment on the wall clock, to be compared with the server's own time stamp."""
 
 
 class LogTail:
-    """Follows one file from its first byte. The file must exist; it may be written to already."""
+    """Follows one file from its first byte. The file must exist; the server may already be writing to it."""
 
     def __init__(self, path: Path) -> None:
-        # The watch comes first: what is written between it and the first read is read, and at worst announced twice.
+        # The watch is added before the first read, so that nothing is missed. What is written in between is read, and
+        # at worst announced in addition.
         self._inotify = INotify(nonblocking=True)
         try:
             self._inotify.add_watch(path, flags.MODIFY)
@@ -46,15 +47,16 @@ class LogTail:
         self._rest = b""
         self.bytes_read = 0
         self.behind = False
-        """Whether the last read left something: then there is nothing to wait for."""
+        """Whether the last read left something unread. Then the caller must not wait for more."""
 
     @property
     def fd(self) -> int:
-        """Polls readable when the log has grown."""
+        """A descriptor that polls readable when the log has grown."""
         return int(self._inotify.fileno())
 
     def read(self) -> list[Line]:
-        """What came since the last call, at most some megabytes of it; empty, at once, when nothing did."""
+        """Returns the lines that arrived since the last call, at most some megabytes. Does not wait: without new lines
+        the result is empty."""
         self._forget_announcements()
         lines: list[Line] = []
         self.behind = False
@@ -90,7 +92,7 @@ class LogTail:
         self.close()
 
     def _forget_announcements(self) -> None:
-        """They only say "modified": what was modified is found by reading on."""
+        """Discards the inotify events. They only report that the file was modified; reading the file shows the rest."""
         try:
             while os.read(self.fd, 4096):
                 pass
@@ -103,7 +105,7 @@ def _text(raw: bytes) -> str:
 
 
 def last_lines(path: Path, count: int = 15, *, most_bytes: int = 65536) -> tuple[str, ...]:
-    """The end of a log, without reading the rest of it; empty where there is none."""
+    """Returns the last lines of a log without reading the rest of it; empty if the log cannot be read."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

@@ -1,4 +1,7 @@
-"""Which options is a server started with? No version comparison stands here, only names of what a version can."""
+"""Defines the options that servers are started with, checks those of the user, writes them in the form of my.cnf, and
+calculates how many tables and clients the open-files limit allows.
+
+Versions are not compared here: the code asks by name what a version can do (`can`)."""
 
 from __future__ import annotations
 
@@ -12,14 +15,13 @@ import jinja2
 from recovery.errors import UsageError
 from recovery.model import Flavor, Version, can
 
-# Where do the keys of encrypted tables come from? From a folder beside the server's own, made for it alone.
-
 KEY_FILE = "keyfile"
-"""For MariaDB, which reads it; MySQL writes a keyring of its own into the folder."""
+"""The key file of encrypted tables, in a folder next to the server's data directory. MariaDB reads it; MySQL ignores it
+and writes a keyring into the same folder."""
 
 Settings = dict[str, str]
 FLAG = ""
-"""The value of an option that takes none."""
+"""The value of an option that takes no value."""
 
 RESERVED: frozenset[str] = frozenset(
     {"basedir", "bind_address", "bootstrap", "daemonize", "datadir", "defaults_file", "initialize"}
@@ -31,11 +33,11 @@ RESERVED: frozenset[str] = frozenset(
     | {"innodb", "keyring_migration_destination", "language", "log_error_services", "silent_startup"}
     | {"validate_config", "verbose", "wsrep_recover"}
 )
-"""What the tool must decide itself, or it could not find, watch or kill its own server, nor prove its files; what would
-have the server use the network; and what makes a server print something and exit."""
+"""Options that a user may not set: those that the tool must decide, or it could not find, watch or kill its own server
+or prove its files; those that would make the server use the network; those that make it print something and exit."""
 
 TIMED_ONLY = frozenset({"innodb_force_recovery"})
-"""A server that runs under them takes no inserts, and no clean start is wanted with them."""
+"""Options that are used in timed starts only: a server accepts no inserts with them, and no clean start needs them."""
 
 SHAPING: frozenset[str] = frozenset(
     {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm", "innodb_undo_tablespaces"}
@@ -45,29 +47,30 @@ SHAPING: frozenset[str] = frozenset(
 
 _LOOSE = "loose_"
 _SWITCHES = ("skip_", "disable_", "enable_")
-"""Servers accept these before the name of an option."""
+"""Prefixes that servers accept before the name of an option."""
 _PREFIXES = (_LOOSE, *_SWITCHES, "maximum_", "autoset_")
-"""Servers accept any number of these."""
+"""All prefixes; servers accept any number of them before one name."""
 _MOST_VALUE = 4096
 _ONCE_CALLED = {"table_cache": "table_open_cache"}
-"""MariaDB 10.11 still knows it by that name."""
+"""Former names of options: MariaDB 10.11 still accepts this one."""
 REDO = "innodb_redo_log_capacity"
 REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
 _MONITOR = "innodb_monitor_enable"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 FROM_THE_FIRST = frozenset({"plugin_dir"})
-"""Without its plugins it cannot make encrypted tables."""
+"""Options needed from the first start on: without its plugins a server cannot create encrypted tables."""
 
 
 def base_settings(version: Version, *, rundir: Path) -> Settings:
-    """What every start needs, whatever it is for. The launcher adds what it alone knows: basedir, datadir, user."""
+    """Returns the options that every start needs. The launcher adds those that only it knows: basedir, datadir,
+    user."""
     settings = {
         "socket": str(rundir / "mysqld.sock"),
         "pid_file": str(rundir / "mysqld.pid"),
         "tmpdir": str(rundir),
         "skip_networking": FLAG,
-        # The ready line is translated in 5.7, before it and in MariaDB.
+        # Up to 5.7 and in MariaDB the ready line is translated.
         "lc_messages": "en_US",
         "innodb_file_per_table": "ON",
     }
@@ -78,14 +81,14 @@ def base_settings(version: Version, *, rundir: Path) -> Settings:
         "log_timestamps": ("log_timestamps", "UTC"),
         "secure_file_priv_null": ("secure_file_priv", "NULL"),
         "partition_engine_check": ("disable_partition_engine_check", FLAG),
-        # MariaDB 11.4 makes a TLS key at every start, which takes seconds of CPU time, each time other ones.
+        # MariaDB 11.4 generates a TLS key at every start. That takes seconds of CPU time, a different number each time.
         "ssl_off": ("ssl", "OFF"),
     }
     return settings | _where_known(version, optional)
 
 
 def test_settings(version: Version) -> Settings:
-    """The experiment's own: nothing that makes one start differ from the next by what happened before it."""
+    """Returns the options for an experiment. With them no start depends on what happened before it."""
     settings = {"performance_schema": "OFF"}
     if can(version, "buffer_pool_dump"):
         settings |= {"innodb_buffer_pool_dump_at_shutdown": "OFF", "innodb_buffer_pool_load_at_startup": "OFF"}
@@ -93,14 +96,15 @@ def test_settings(version: Version) -> Settings:
 
 
 def build_settings(version: Version, *, statistics: bool = False) -> Settings:
-    """Gives up durability for speed, while tables are made. A clean shutdown and a start with other settings follow."""
+    """Returns the options for building tables, which give up durability for speed. A clean shutdown and a start with
+    other settings follow the build."""
     settings = test_settings(version) | {
         "innodb_flush_log_at_trx_commit": "0",
         "innodb_doublewrite": "OFF",
         "innodb_buffer_pool_size": str(256 << 20),
         "innodb_io_capacity": "20000",
         "innodb_adaptive_hash_index": "OFF",
-        # Small on purpose: with the default the server's memory would grow with every table made.
+        # Small on purpose: with the default the server's memory would grow with every table created.
         "table_open_cache": "400",
         "table_definition_cache": "400",
         "max_allowed_packet": str(64 << 20),
@@ -108,7 +112,7 @@ def build_settings(version: Version, *, statistics: bool = False) -> Settings:
     optional = {
         "sync_frm": ("sync_frm", "OFF"),
         "flush_method_nosync": ("innodb_flush_method", "nosync"),
-        # With a small pool and a deep scan the cleaners take the second core from the connections.
+        # With a small buffer pool and a deep LRU scan, the page cleaners take the second core from the connections.
         "lru_scan_depth": ("innodb_lru_scan_depth", "128"),
         "io_capacity_max": ("innodb_io_capacity_max", "40000"),
     }
@@ -118,22 +122,23 @@ def build_settings(version: Version, *, statistics: bool = False) -> Settings:
 
 
 def key_settings(version: Version, keys: Path) -> Settings:
-    """What makes a server take the keys of encrypted tables from this folder."""
+    """Returns the options that make a server use the folder `keys` for the keys of encrypted tables."""
     if can(version, "file_key_management"):
         return {"plugin_load_add": "file_key_management", "file_key_management_filename": str(keys / KEY_FILE)}
     return {"early_plugin_load": "keyring_file.so", "keyring_file_data": str(keys / "keyring")}
 
 
 def compressed_settings(version: Version) -> Settings:
-    """Without them 5.6 warns, and makes tables that are not compressed."""
+    """Returns the options for compressed tables. Without them 5.6 only warns, and creates uncompressed tables."""
     settings = {"innodb_strict_mode": "ON", "loose_innodb_read_only_compressed": "OFF"}
     return settings | _where_known(version, {"file_format": ("innodb_file_format", "Barracuda")})
 
 
 def counting_settings(settings: Mapping[str, str]) -> Settings:
-    """What makes a server count all that its threads wait for, beside these settings: as much of it as it knows. What
-    threads do by themselves is asked of none, and without it no statement is followed, which would cost more than the
-    waits do."""
+    """Returns options, to be added to `settings`, that make a server count all waits of its threads, as far as it can.
+
+    Thread instrumentation is off. Without it no statement is instrumented, which would cost more than counting the
+    waits. A value of innodb_monitor_enable in `settings` is kept."""
     monitored = next((settings[name] for name in (_LOOSE + _MONITOR, _MONITOR) if settings.get(name)), None)
     return {
         "performance_schema": "ON",
@@ -144,9 +149,12 @@ def counting_settings(settings: Mapping[str, str]) -> Settings:
 
 
 def as_known(version: Version, settings: Mapping[str, str]) -> Settings:
-    """The capacity of the redo log that is wanted, as this server is told of it: as one, or by the size of its files.
-    Whoever sets these himself has the last word: without a capacity 8.0.31 makes its log as large as they say, with
-    one it does not look at them."""
+    """Returns the settings with the redo log capacity in the form that this version knows: as a capacity, or as the
+    size of the log files.
+
+    If the user also sets the options of the log files, these decide, and the capacity is dropped. It is kept only if it
+    is set without `loose_` and the version knows it. Without a capacity 8.0.31 makes its log as large as the options of
+    the files specify; with one it ignores them."""
     name = REDO if REDO in settings else _LOOSE + REDO
     knows, rest = can(version, "redo_log_capacity"), {one: settings[one] for one in settings if one != name}
     if REDO_FILES & set(map(bare, rest)):
@@ -159,17 +167,18 @@ def as_known(version: Version, settings: Mapping[str, str]) -> Settings:
 
 
 def _bytes(size: str) -> int | None:
-    """`1073741824`, or `1G`."""
+    """Returns the number of bytes in a size such as `1073741824` or `1G`, or None if it is not a size."""
     number, unit = (size[:-1], size[-1].lower()) if size[-1:].lower() in _UNITS else (size, "")
     return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None
 
 
 def _build_redo(version: Version) -> Settings:
-    """Larger than the default, so that a checkpoint seldom hurries; a gigabyte takes longer to write than it saves."""
+    """Returns the redo log options for building tables. The log is larger than the default, so that checkpoints are
+    rarely urgent; a gigabyte would take longer to write than it saves."""
     if can(version, "redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(256 << 20)}
     if can(version, "redo_resizes_itself"):
-        # A later start with another size makes new files by itself, after a clean shutdown.
+        # After a clean shutdown, a start with another size creates new log files automatically.
         return {"innodb_log_file_size": str(128 << 20)}
     return {}
 
@@ -179,8 +188,8 @@ def _where_known(version: Version, optional: Mapping[str, tuple[str, str]]) -> S
 
 
 def merge(*layers: Mapping[str, str]) -> Settings:
-    """Later layers win, however an option is spelled in them: `skip_ssl` takes the place of `ssl`. Names are spelled
-    with underscores in the result."""
+    """Merges layers of options. Later layers win, however an option is spelled in them: `skip_ssl` replaces `ssl`.
+    Names have underscores in the result."""
     merged: Settings = {}
     for layer in layers:
         for name, value in layer.items():
@@ -192,12 +201,13 @@ def merge(*layers: Mapping[str, str]) -> Settings:
 
 
 def canonical(name: str) -> str:
-    """`--Innodb-Log-File-Size` and `innodb_log_file_size` are one option."""
+    """Returns the normal spelling of an option name: `--Innodb-Log-File-Size` becomes `innodb_log_file_size`."""
     return name.strip().lstrip("-").replace("-", "_").lower()
 
 
 def bare(name: str) -> str:
-    """The option that is meant, however it is spelled: `loose_skip_innodb_doublewrite` is `innodb_doublewrite`."""
+    """Returns the option name without prefixes, and with its present name: `loose_skip_innodb_doublewrite` becomes
+    `innodb_doublewrite`."""
     found = canonical(name)
     while found.startswith(_PREFIXES):
         found = found.partition("_")[2]
@@ -205,13 +215,13 @@ def bare(name: str) -> str:
 
 
 def shaping(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of the user's settings that shape the files themselves: they are needed from the first initialisation on,
-    and a directory made with others is another directory."""
+    """Returns the settings that shape the data files. They are needed from the first initialisation on, and a data
+    directory made with other values is a different data directory."""
     return {name: value for name, value in settings.items() if name.removeprefix("loose_") in SHAPING}
 
 
 def from_the_first(settings: Mapping[str, str]) -> Settings:
-    """Those of the user's that a server needs from its first start on, though they shape no files."""
+    """Returns the user's settings that a server needs from its first start on although they do not shape the files."""
     return {name: value for name, value in settings.items() if name in FROM_THE_FIRST}
 
 
@@ -220,16 +230,16 @@ def timed_only(settings: Mapping[str, str]) -> Settings:
 
 
 def lasting(settings: Mapping[str, str]) -> Settings:
-    """Of every start."""
+    """Returns the settings for every start, without those that are used in timed starts only."""
     return {name: value for name, value in settings.items() if name.removeprefix("loose_") not in TIMED_ONLY}
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
-    """A user's own options, or UsageError for those that the tool decides, however they are spelled. Whether a server
-    has them, `hint_if_unknown` finds out."""
+    """Returns the user's options in normal spelling. Raises UsageError for invalid ones and for those that the tool
+    decides, however they are spelled. Whether a server knows them is checked by `hint_if_unknown`."""
     wanted = merge(settings)
     for name, value in wanted.items():
-        # A dot is refused: servers ignore what stands before it, so that `x.port` is `port`.
+        # A dot is refused: servers ignore the text before it, so that `x.port` means `port`.
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
             raise UsageError(
                 f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
@@ -248,7 +258,8 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
 
 
 def _refuse_guarded(name: str) -> None:
-    """UsageError for a reserved option, and for every other spelling of one or of `innodb_force_recovery`."""
+    """Raises UsageError for a reserved option in any spelling, and for any other spelling of
+    `innodb_force_recovery`."""
     if not (meant := bare(name)):
         raise UsageError(f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000")
     full = next((full for full in sorted(RESERVED | TIMED_ONLY) if bare(full).startswith(meant)), None)
@@ -261,8 +272,8 @@ def _refuse_guarded(name: str) -> None:
 
 
 def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
-    """What to write instead of a user's option that is none of those that the server lists; None if it may be used.
-    Servers accept abbreviations, so an option that one of them does not list can still be an option to it."""
+    """Returns what to write instead of an option that the server does not list, or None if the option may be used.
+    Servers accept abbreviations, so a server may accept an option that it does not list."""
     switch, rest = _split(name)
     plain = switch + rest
     longer = sorted({full for full in listed if full != plain and full.startswith(plain)})
@@ -280,14 +291,15 @@ def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """The switch before an option's name, and the name: `loose_skip_ssl` is `skip_` and `ssl`."""
+    """Splits an option into its switch and the rest of its name: `loose_skip_ssl` becomes `skip_` and `ssl`."""
     plain = name.removeprefix(_LOOSE)
     switch = next((switch for switch in _SWITCHES if plain.startswith(switch)), "")
     return switch, plain.removeprefix(switch)
 
 
 def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
-    """my.cnf as the template lays it out; the order is by name, so that two starts can be compared."""
+    """Returns the text of my.cnf, made with the template. Options are sorted by name, so that two starts can be
+    compared."""
     environment = jinja2.Environment(  # noqa: S701 - an options file, not a page
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -299,7 +311,8 @@ def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
 
 
 def quoted_value(name: str, value: str) -> str:
-    """Quotes keep blanks and # in an options file; quotes and line ends themselves can't be kept."""
+    """Returns the value as it is written in an options file. Quotes protect blanks and #. Raises UsageError for a value
+    with quotes or line ends, which an options file cannot hold."""
     if re.search(r"[\x00-\x1f\"]", value):
         raise UsageError(
             f"the value of '{name}' has a quote or a line end in it", "a server's options file can't hold it"
@@ -309,54 +322,59 @@ def quoted_value(name: str, value: str) -> str:
     return '"' + value.replace("\\", "\\\\") + '"'
 
 
-# How many tables may a server keep open, and for how many clients, by the files that it may open? Pure.
+# --- How many tables and clients the open-files limit allows
 
 FILES_OF_ITS_OWN = 30
-"""MariaDB keeps so many back, MySQL ten."""
+"""Files that MariaDB reserves for itself; MySQL reserves ten."""
 FILES_A_TABLE = 2
-"""As many as a table of MyISAM has."""
+"""Files that servers count for each open table, as many as a MyISAM table has."""
 _LEAST = 400
-"""To less no server lowers it."""
+"""No server lowers `table_open_cache` below this."""
 DEFAULT_CONNECTIONS = 151
 _CONNECTIONS = 1000
-"""That are allowed in any case."""
+"""Smallest value for `max_connections`."""
 _BESIDE = 16
-"""Connections: who looks at the server, who reads its tables, who stops what is under way."""
+"""Connections in addition to the clients: for monitoring the server, reading its tables and stopping its statements."""
 DIVIDED = 16
-"""Instances of the table cache by default, of MySQL from 5.7 on. Each has its share of the entries, and a connection
+"""Default number of table cache instances in MySQL from 5.7 on. Each has its share of the entries, and a connection
 uses one of them."""
 
 
 def most_open(files: int, *, connections: int) -> int:
-    """To so many, or ten more, `table_open_cache` is lowered by MySQL 5.6 to 8.0 and MariaDB 10.11; 10.2 keeps it."""
+    """Returns the highest `table_open_cache` that this number of files allows. MySQL 5.6 to 8.0 and MariaDB 10.11 lower
+    the option to this value or ten more; MariaDB 10.2 does not lower it."""
     return max(_LEAST, (files - FILES_OF_ITS_OWN - connections) // FILES_A_TABLE)
 
 
 def connections_for(clients: int) -> int:
-    """`max_connections` for so many at once, pollers included."""
+    """Returns `max_connections` for this number of simultaneous clients, pollers included."""
     return max(_CONNECTIONS, clients + _BESIDE)
 
 
 def most_clients(files: int) -> int:
-    """At once, each with a file: servers lower `max_connections` to what is left beside the least of tables."""
+    """Returns how many clients, with one file each, can be connected at once. Servers lower `max_connections` to what
+    is left after the smallest number of open tables."""
     return files - FILES_OF_ITS_OWN - FILES_A_TABLE * _LEAST - _BESIDE
 
 
 def files_for(tables: int, *, connections: int) -> int:
-    """That must be allowed, for so many to be kept open."""
+    """Returns the open-files limit that is needed to keep this number of tables open."""
     return tables * FILES_A_TABLE + connections + FILES_OF_ITS_OWN
 
 
 def instances_of(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]:
-    """Among so many the entries are divided, where the user names these numbers, or none. In MariaDB each instance has
-    as many entries as all have elsewhere, and it begins with one: others join where threads wait."""
+    """Returns the numbers of table cache instances that share the entries: those that the user names, or else the
+    default of the version.
+
+    For MariaDB the number is always 1. There each instance has as many entries as all instances together have
+    elsewhere, and the server begins with one and adds others where threads wait."""
     if version.flavor is Flavor.MARIADB:
         return (1,)
     return tuple(named) or (DIVIDED if can(version, "divided_table_cache") else 1,)
 
 
 def entries_for(tables: int, *, threads: int, instances: int) -> int:
-    """For a load whose threads all use all of its tables: each instance must hold the tables once for each thread that
-    uses it."""
+    """Returns the table cache entries needed by a load in which every thread uses every table: each instance must hold
+    the tables once for each thread that uses it."""
     each = -(-threads // instances)
     return tables * each * instances

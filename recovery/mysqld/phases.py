@@ -1,9 +1,9 @@
-"""Where did the time of this start go? Marks and their times in, phases out; the same names for every generation.
+"""Divides the time of a start into phases, from the marks in its log, with the same names for every server generation.
 
-A phase is the time between two marks. It is named by the mark that opens it, and where a server does something in
-silence, by the gap in which it is known to do it: 5.7.22 reads every file between "Apply batch completed" and its next
-line. Where no line parts two things, both are named (`redo apply + validation`), and where nothing is known to bound
-the time, it is `unnamed`. Phases never overlap, and add up to the whole."""
+A phase is the time between two marks. It is named by the mark that opens it. Where a server logs nothing about some
+work, the phase is named by the gap in which that work is known to happen: 5.7.22 reads every file between "Apply batch
+completed" and its next line. Where no line separates two kinds of work, both are named (`redo apply + validation`), and
+where nothing is known to bound the time, it is `unnamed`. Phases never overlap, and add up to the whole start."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from recovery.mysqld.error_log import Mark, counts_of, mark_of, progress_of, sta
 
 @dataclass(frozen=True)
 class Standing:
-    """What a starting server is at, as far as its log tells by now."""
+    """The current phase of a starting server, as far as its log shows."""
 
     phase: str | None
-    """None: there is no line yet that says so."""
+    """None if no line of the log shows a phase yet."""
     since_s: float
-    """On the monotonic clock, as all moments here."""
+    """Beginning of the phase, on the monotonic clock."""
     told: str | None = None
-    """How far it is, in the server's own words."""
+    """Progress within the phase, in the words of the server; None if it reports none."""
 
 
 _MOST_SIGHTINGS = 4096
-"""Of one start: more come only from a log that is not one server's."""
+"""Highest number of marks in one start: only a log that is not from one server has more."""
 
 
 class Generation(Enum):
-    """What a server does with every file at a crash start, and where."""
+    """What a server does with every file when it starts after a crash, and at which point."""
 
     BEFORE_REDO = "opens every file before redo, by itself"
     SILENT = "reads every file after redo, and says nothing"
@@ -62,7 +62,7 @@ class Generation(Enum):
 
 @dataclass(frozen=True)
 class Server:
-    """What must be known of a start to name its phases."""
+    """What must be known about a start to name its phases."""
 
     generation: Generation
     crashed: bool
@@ -70,7 +70,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A mark, and when it was seen. None: its line has no stamp, and its time is not known."""
+    """A mark and the time when it was seen. The time is None, unknown, if the line has no stamp."""
 
     mark: Mark
     at_s: float | None
@@ -109,7 +109,7 @@ BESIDE = {
     Mark.ROLLBACK: (ROLLBACK, True),
     Mark.ROLLED_BACK: (ROLLBACK, False),
 }
-"""What goes on in threads of the server's own: its name, and whether it begins there."""
+"""Marks of the server's background threads: the name of the phase, and whether it begins with this mark."""
 _REDO = {Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.RESTORE, Mark.APPLY, Mark.APPLIED}
 _UNDO = {Mark.SEGMENTS, Mark.UNDO}
 _AFTER_REDO = _UNDO | {Mark.STARTED}
@@ -117,11 +117,12 @@ _EARLY = {Mark.STARTING, Mark.SAFE, Mark.ANNOUNCED, Mark.INITIALIZING, Mark.INNO
 _AFTER_EARLY = _EARLY | _REDO | {Mark.SCAN, Mark.POOL, Mark.POOLED}
 _OF_DICTIONARY = {Mark.DICTIONARY, Mark.VALIDATE, Mark.VALIDATED, Mark.DICTIONARY_READ}
 _LAST = {Mark.DICTIONARY_READ, Mark.BINLOG_READ, Mark.UPGRADED}
-"""What only the ready line ends."""
+"""Marks that open a phase which may end with the ready line."""
 
 
 def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Generation:
-    """By its release, or else by what its log has; nobody is taken for a server that works in silence."""
+    """Returns the generation of a version or, if that is unknown, the one that the marks of its log show. Without a
+    version no server is taken for one that works silently."""
     if version is None:
         seen = set(marks)
         if seen & (_OF_DICTIONARY | {Mark.INNODB, Mark.SCAN}):
@@ -138,15 +139,17 @@ def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Genera
 
 
 def is_news(mark: Mark, last: Mark | None) -> bool:
-    """A mark that comes again and again (how far redo was scanned, every few megabytes) says nothing new."""
+    """Returns whether a mark differs from the last one. Some marks repeat (the position of the redo scan, every few
+    megabytes), and a repeated one adds nothing."""
     return mark is not last
 
 
 def phases_of(
     sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: Server, ready: bool = True
 ) -> tuple[Phase, ...]:
-    """From the beginning to the end of the span without a gap. Times that go backwards are taken for the latest seen
-    before them. A start that is not ready at the end stands in its last phase."""
+    """Returns the phases from the beginning to the end of the span, without gaps. A time that goes backwards is
+    replaced by the latest time before it. If the start is not `ready` at the end, the last phase is the one that it is
+    still in."""
     (at_s, end_s), found = span_s, []
     opener, unstamped = Mark.STARTING, list[Mark]()
     for sighting in (*_in_order(sightings), Sighting(Mark.READY, end_s)):
@@ -164,7 +167,7 @@ def phases_of(
 
 
 def standing(sightings: Sequence[Sighting], server: Server) -> str:
-    """What a server is at whose log ends here: as the last mark opens it."""
+    """Returns the phase that a server is in at the end of its log: the one that the last mark opens."""
     marks = [sighting.mark for sighting in _in_order(sightings)]
     last = marks[-1] if marks else Mark.STARTING
     if last is Mark.APPLIED:
@@ -179,13 +182,14 @@ def standing(sightings: Sequence[Sighting], server: Server) -> str:
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
-    """The same, and the time from the ready line to the first answer."""
+    """Returns the phases with one more for the time from the ready line to the first answer."""
     ready_s = phases[-1].end_s if phases else answered_s
     return (*phases, Phase(FIRST_QUERY, ready_s, max(ready_s, answered_s)))
 
 
 def _in_order(sightings: Sequence[Sighting]) -> list[Sighting]:
-    """Those that bound phases. Undo tablespaces are also made anew later on, within phases that have other names."""
+    """Returns the sightings that bound phases. Those of undo tablespaces after the start of InnoDB are left out: the
+    server also recreates them later, within other phases."""
     kept: list[Sighting] = []
     started = False
     for sighting in sightings[:_MOST_SIGHTINGS]:
@@ -202,7 +206,7 @@ def _name(opener: Mark, closer: Mark, server: Server) -> str:
     if opener is Mark.STARTED:
         return _after_innodb(closer, server.generation)
     if opener is Mark.SEGMENTS and closer is Mark.UNDO and server.generation is Generation.NONE:
-        return DICTIONARY  # looks each file up in it, and opens it: without a word, on clean starts too
+        return DICTIONARY  # looks up each file in it and opens it, without logging that, on clean starts too
     if opener is Mark.CHECKPOINT and closer is Mark.RESTORE and server.generation is Generation.BEFORE_REDO:
         return DISCOVERY
     if not _bounds(opener, closer):
@@ -212,7 +216,8 @@ def _name(opener: Mark, closer: Mark, server: Server) -> str:
 
 
 def _bounds(opener: Mark, closer: Mark) -> bool:
-    """Where a server says little (8.0 does, unless told), the next line may be far beyond what the first one opened."""
+    """Returns whether `closer` may end the phase that `opener` begins. Where a server logs little, as 8.0 does by
+    default, the next line may come long after the end of that phase."""
     if opener in _EARLY:
         return closer in _AFTER_EARLY
     return closer is not Mark.READY or opener in _LAST
@@ -220,7 +225,7 @@ def _bounds(opener: Mark, closer: Mark) -> bool:
 
 def _after_redo(closer: Mark, server: Server) -> str:
     if closer in _REDO:
-        return REDO_SCAN  # a batch was full, and the log goes on
+        return REDO_SCAN  # a batch was full, and the scan of the redo log continues
     return (_silent(server) if closer in _AFTER_REDO else None) or UNNAMED
 
 
@@ -231,7 +236,7 @@ def _after_innodb(closer: Mark, generation: Generation) -> str:
 
 
 def _silent(server: Server) -> str | None:
-    """What is done between redo and the next line, without a word."""
+    """Returns the phase that the server does not log, between the end of redo and its next line, or None."""
     if server.generation is Generation.SILENT:
         return VALIDATION if server.crashed else DICTIONARY
     return DICTIONARY if server.generation is Generation.BEFORE_REDO else None
@@ -243,7 +248,7 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def _merged(phases: Sequence[Phase]) -> tuple[Phase, ...]:
-    """Neighbours of one name are one phase, and what took no time is none."""
+    """Merges neighbouring phases of the same name, and drops those that took no time."""
     merged: list[Phase] = []
     for phase in phases:
         if merged and merged[-1].name == phase.name:
@@ -253,32 +258,34 @@ def _merged(phases: Sequence[Phase]) -> tuple[Phase, ...]:
     return tuple(merged)
 
 
-# How far has this start come, by the arrival of its lines? And did the server hold lines back before it wrote them?
+# --- Phases of a start under way, by the arrival of its log lines
 #
-# Arrival is what counts: it is one monotonic clock for every server. But a server can keep its lines to itself
-# (8.0.15 does so at every start, nearly until it is ready) and write them together. Where its own stamps are fine
-# enough to show that, all lines of the start are put back to where they say they were made.
+# The arrival of a line counts, because that is one monotonic clock for every server. But a server can hold its lines
+# back (8.0.15 does so at every start, nearly until it is ready) and write them together. Where its own time stamps are
+# fine enough to show that, all lines of the start are placed at the times of their stamps.
 
 HELD_S = 0.1
-"""A line that is later than this was held back: a reader that inotify wakes is a hundred times faster."""
+"""A line that arrives later than this after its stamp was held back: a reader woken by inotify is a hundred times
+faster."""
 _A_MOMENT_S = 1e-3
-"""What has just begun has taken some time already: it is a phase."""
+"""Length given to a phase that has just begun, so that it is not dropped as empty."""
 
 
 class Passage:
-    """Of one Life, from its exec to its ready line. `see` gets every line as it arrives."""
+    """Records the marks of one server process from its exec to its ready line. `see` must get every line on arrival."""
 
     def __init__(self, version: Version, started_s: float) -> None:
         self._version = version
         self._started_s = started_s
         self._arrivals: list[tuple[Mark, float, float]] = []
-        """Mark, seconds since the exec, and by how much that is later than the line's own stamp."""
+        """Mark, seconds from the exec to the arrival of the line, and seconds from the line's own stamp to its
+        arrival."""
         self.scan_threads: int | None = None
-        """With which the server says it scans its files."""
+        """Number of threads that scan the files, as logged by the server; None if it logs none."""
         self.crashed = False
-        """The log has said so by now."""
+        """Whether the log has shown a crash recovery so far."""
         self.latest = ""
-        """The line that came last, be it whole or not: for who looks on from another thread."""
+        """The last line, complete or not, for callers in other threads."""
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
         self.scan_threads = dict(counts_of(text)).get("scan_threads", self.scan_threads)
@@ -291,12 +298,12 @@ class Passage:
 
     @property
     def held_s(self) -> float | None:
-        """By how much the line that was held back longest was late; None where none was."""
+        """The longest time for which a line was held back; None if no line was."""
         latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
         return latest_s if latest_s > HELD_S else None
 
     def beside(self, until_s: float) -> tuple[Phase, ...]:
-        """What went on in threads of the server's own, as far as it was seen before it was ready."""
+        """Returns the phases of background threads, as far as they were logged before the server was ready."""
         begun: dict[str, float] = {}
         found = []
         for mark, at_s in self._seen():
@@ -309,19 +316,21 @@ class Passage:
         return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
 
     def _seen(self) -> list[tuple[Mark, float]]:
-        """By arrival, or by the server's own stamps where it held lines back."""
+        """Returns the marks with their times: by arrival, or by the server's own stamps if it held lines back."""
         held = self.held_s is not None
         return [(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
 
     def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
-        """They add up to the startup, and with the last one to the first answered query."""
+        """Returns the phases. They add up to the startup time, and with the last phase to the time of the first
+        answered query."""
         sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
         server = Server(generation_of(self._version), crashed)
         return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)
 
     def standing(self, now_s: float) -> Standing:
-        """What the server is at, by what has arrived: silence is told as what it is known to hide. May be asked by
-        another thread while lines come in, which costs those lines nothing."""
+        """Returns the current phase of the server, by the lines that have arrived. While nothing is logged, it is named
+        by the work that is known to happen then. Another thread may call this while lines arrive, without delaying
+        them."""
         arrivals = tuple(self._arrivals)
         if not arrivals:
             return Standing(None, self._started_s)

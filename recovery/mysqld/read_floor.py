@@ -1,5 +1,7 @@
-"""What does the storage allow? The first page of every table's file read once, by one thread and by many, and each
-merely opened: in a process of its own, which can be held to the same limits as the server."""
+"""Measures the read floor: how fast the storage can read the first page of every table's file once, with one thread and
+with many, and how fast the files can merely be opened.
+
+The files are read by a separate process, so that it can get the same limits as the server."""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from recovery.linux.cgroups import Group
 from recovery.linux.files import TableFiles
 
 _HOME = Path(__file__).parent.parent.parent
-"""Where this package is: another folder may have one of the same name in it."""
+"""The folder that contains this package: in another working directory Python might find a package of the same name."""
 MANY = 16
-"""Threads: as many as the newest servers use at most."""
+"""Number of threads: the most that the newest servers use."""
 _TIMES = 2
 _TAKE = 64
-"""Files that a thread takes at once."""
+"""Number of files that a thread takes at a time."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,12 @@ class Reads:
     threads: int
     open_s: float
     times: int
-    """So often was each measured; the shortest is told."""
+    """How often each time was measured; the shortest one is reported."""
 
 
 def measure(files: TableFiles, page_bytes: int, make_cold: Callable[[], object], group: Group | None) -> Reads:
-    """Over cold files each time, and the shorter of two: a disk that others use is slower at times, never faster."""
+    """Measures the read floor. Every measurement begins with cold files and is made twice. The shorter time counts,
+    because other users of a disk can make it slower, but never faster."""
 
     def one(threads: int, read_bytes: int) -> tuple[int, float]:
         found = []
@@ -77,7 +80,7 @@ def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group
 
 
 def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
-    """How many files were opened; of each so many bytes are read, and no more."""
+    """Opens all files and reads the first `page_bytes` bytes of each, and no more. Returns the number of files."""
     names, taking = files.paths(), threading.Lock()
 
     def work(_: int) -> int:
@@ -99,7 +102,7 @@ def _touch(path: str, page_bytes: int) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if page_bytes:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no more than is asked for
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
             os.pread(descriptor, page_bytes, 0)
     finally:
         os.close(descriptor)

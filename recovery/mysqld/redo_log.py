@@ -1,4 +1,5 @@
-"""Where is InnoDB's last checkpoint, by the headers of the redo log of a server that is not running?"""
+"""Reads InnoDB's last checkpoint from the redo log headers of a server that is not running, and finds the tables' files
+that were modified after a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,21 +11,23 @@ from pathlib import Path
 from recovery.errors import RecoveryError
 from recovery.linux.files import TableFiles
 
-# Which tables' files hold changes that were made after a checkpoint? Found in the pages themselves.
+# --- Files modified after a checkpoint, found by the LSN in each of their pages
 
 _LSN_AT = 16
-"""In a page's header: the end of the last change's log record; encrypted and compressed pages have it in clear too."""
+"""Offset in a page's header of the LSN, the end of the log record of its last change. It is readable in encrypted and
+compressed pages too."""
 _FLAGS_AT = 38 + 16
-"""Of the tablespace, in its first page."""
+"""Offset of the tablespace flags in its first page."""
 _DEFAULT_SHIFT = 5
-"""512 << 5 is 16 KiB, which is written as 0 in the old form of the flags."""
+"""512 << 5 is 16 KiB, which the old form of the flags stores as 0."""
 _FULL_CRC32 = 0x10
-"""MariaDB's new form: the size of a page alone in the lowest bits."""
+"""Flag of MariaDB's new form, in which the lowest bits hold only the page size."""
 
 
 def modified_since(files: TableFiles, checkpoint_lsn: int, *, written_after_s: float) -> frozenset[str]:
-    """As `folder/name`. Only files that were written after this moment (of the wall clock) are read: a server that
-    recovered and then shut down cleanly has written all that it changed."""
+    """Returns the files, as `folder/name`, with changes after the checkpoint. Only files that were written after
+    `written_after_s` (on the wall clock) are read: a server that recovered and then shut down cleanly has written all
+    of its changes."""
     return frozenset(
         f"{folder.name}/{path.name}"
         for folder in files.folders
@@ -55,7 +58,8 @@ def page_bytes_of(path: Path) -> int:
 
 
 def page_bytes(first_page: bytes) -> int:
-    """On the disk: that of a compressed table is smaller than the server's."""
+    """Returns the page size on disk, from the first page of a file. For a compressed table it is smaller than the page
+    size of the server."""
     flags = int.from_bytes(first_page[_FLAGS_AT : _FLAGS_AT + 4])
     if flags & _FULL_CRC32:
         return 512 << (flags & 0x0F)
@@ -63,20 +67,23 @@ def page_bytes(first_page: bytes) -> int:
     return 512 << (zipped or size or _DEFAULT_SHIFT)
 
 
+# --- The last checkpoint
+
 _FILES_IN_A_FOLDER = "#innodb_redo"
-"""MySQL 8.0.30 and later."""
+"""Folder of the redo log in MySQL 8.0.30 and later."""
 _ONE_FILE = "ib_logfile0"
 _MARIADB_10_8 = 0x50687973
-"""The format since then: no blocks, and checkpoints of another shape."""
+"""Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
 _HEADER_BYTES = 12288
 _CHECKPOINTS = (512 + 8, 1536 + 8)
-"""Two that are written by turns; the number comes before the position."""
+"""Offsets of the LSN in the two checkpoints, which are written in turn. The checkpoint number comes before the LSN."""
 _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
 
 
 def checkpoint_lsn(data: Path) -> int:
-    """Up to here all changes are in the data files; what comes after has to be recovered."""
+    """Returns the LSN of the last checkpoint. All changes up to it are in the data files; later ones must be
+    recovered."""
     found = [lsn for file in _log_files(data) for lsn in _in_header(file)]
     if not found:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")

@@ -1,4 +1,4 @@
-"""What may be done with a server, and when? It holds at most one Life, and asserts that a dead one is asked nothing."""
+"""Starts, queries, kills and stops the server of one data directory, with at most one process (`Life`) at a time."""
 
 from __future__ import annotations
 
@@ -45,20 +45,23 @@ _RETRY_S = 0.001
 _LAST_BREATH_S = 1.0
 _METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
-"""A killed process gives back its memory and waits for requests under way; more means that the storage hangs."""
+"""How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
+storage hangs."""
 
 Beside = Callable[[int], AbstractContextManager[None]]
-"""Goes on with a process from its exec to its first answer."""
+"""Returns, for a pid, a context that is active from the exec of the process to its first answer."""
 
 
 def left_alone(_: int) -> AbstractContextManager[None]:
+    """Does nothing: the `Beside` of a start without sampling."""
     return nullcontext()
 
 
 class Server:
-    """One data directory's server: started, asked, killed or stopped, and started again.
+    """The server of one data directory, which can be started, queried, killed or stopped, and started again.
 
-    `settings` are all options beyond the base ones: a caller puts the experiment's and the user's there."""
+    `settings` are all options in addition to the base ones: the caller passes those of the experiment and of the
+    user."""
 
     def __init__(
         self,
@@ -79,16 +82,16 @@ class Server:
         self.stall_s = stall_s
         self.settings = merge(settings or {})
         self.on_line: Callable[[Line], None] | None = None
-        """Sees every line of a start as it arrives."""
+        """Called with every log line of a start as it arrives."""
         self.follower: Follower | None = None
         self._launcher = launcher
         self.device = device
-        """Under its data."""
+        """The device that holds the data directory."""
         self.logdir = logdir
-        """Receives the error log of every Life of this server."""
+        """The folder for the error logs of this server, one for each start."""
         self._preload = preload
         self.group = group
-        """Holds every Life of this server to the same limits."""
+        """The control group that gives every process of this server the same limits; None if there are no limits."""
         self._keys = keys
         self._rundirs = RunDirs()
         self._life: Life | None = None
@@ -114,7 +117,8 @@ class Server:
         settings: Mapping[str, str] | None = None,
         beside: Beside = left_alone,
     ) -> Startup:
-        """Timed from just before exec. A server that can't start is ended, and ServerFailedError says why."""
+        """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
+        ServerFailedError with the reason."""
         if self.alive:
             raise self._failed("an earlier process of this server is still there")
         self._starts += 1
@@ -160,7 +164,8 @@ class Server:
         )
 
     def _meter(self, life: Life) -> Meter:
-        """For a moment after exec the kernel hides a process' counters from all but root: ask again, briefly."""
+        """Returns a meter for the process. For a moment after exec the kernel hides the counters of a process from all
+        but root, so reading them is retried briefly."""
         for _ in range(_METER_TRIES):
             meter = Meter(life.pid, self.device, self.group)
             if meter.read().read_bytes is not None:
@@ -169,7 +174,8 @@ class Server:
         return meter
 
     def _first_answer(self, life: Life) -> float:
-        """Ready is not yet "accepts": some releases run a query of their own between the line and the first accept."""
+        """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
+        accepted: some releases run an internal query between the line and the first accept."""
         progress = Progress(life)
         looked_at = time.monotonic()
         while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
@@ -192,7 +198,7 @@ class Server:
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
-        """A connection to ask over; an answer that is an error, or never comes, is the server's failure."""
+        """Yields a connection for queries. An error in an answer, or a missing answer, counts as a server failure."""
         with self.watched():
             connection = self.connect()
             try:
@@ -206,8 +212,10 @@ class Server:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """While somebody waits for answers, however long they take: once nothing of the server has moved for `stall_s`
-        it is ended, so that the waiting ends too, and that is told instead of what broke."""
+        """Kills the server if it hangs while the caller waits for answers, however long they take.
+
+        It hangs if nothing of it has moved for `stall_s`. Killing it ends the caller's wait, and the hang is reported
+        instead of the error that follows from the kill."""
         life, progress, over = self.life, Progress(self.life), threading.Event()
         hung: ServerFailedError | None = None
 
@@ -232,12 +240,13 @@ class Server:
             watcher.join()
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
-        """Effective values, as the server itself says them."""
+        """Returns the effective values of variables, as the server reports them."""
         with self.session() as connection:
             return client.variables(connection, names)
 
     def kill(self) -> Exit:
-        """SIGKILL, wait until it is gone, and look what it died of: our signal, or else the crash was not ours."""
+        """Sends SIGKILL, waits until the process is gone, and checks that it died of that signal: otherwise the crash
+        was not ours."""
         life = self._not_gone("killed")
         life.signal(signal.SIGKILL)
         exited = life.wait(_KILL_LIMIT_S)
@@ -248,7 +257,8 @@ class Server:
         return exited
 
     def stop(self) -> Exit:
-        """A clean shutdown, however long it takes while it moves; exit 0 and the log's word for it."""
+        """Shuts the server down cleanly, however long that takes while it does anything. Raises ServerFailedError
+        unless it exits with code 0 and logs its shutdown."""
         life = self._not_gone("stopped")
         life.signal(signal.SIGTERM)
         exited = end_of(life, self.stall_s)
@@ -263,14 +273,15 @@ class Server:
         return exited
 
     def _not_gone(self, about_to_be: str) -> Life:
-        """The Life that is to end now: an end that came before was not ours."""
+        """Returns the process that will be ended now. Raises ServerFailedError if it has already ended, because that
+        was not our doing."""
         life = self.life
         if (earlier := life.exited()) is not None:
             raise self._failed(f"the server was gone before it was {about_to_be}: {died(life, earlier)}")
         return life
 
     def close(self) -> None:
-        """Whatever the state: nothing is left running, and no run folder stays behind."""
+        """Ends the process in any state, and removes the run folders."""
         self._end()
         self._rundirs.remove()
 
@@ -283,15 +294,16 @@ class Server:
         self.close()
 
     def _end(self) -> None:
-        """A second Ctrl-C waits for it: coming in between, it would leave the server running."""
+        """Kills the process if it still runs. A second Ctrl-C is deferred until that is done, because it would leave
+        the server running."""
         with held_back():
             if self._life is not None and self._life.exited() is None:
                 self._life.signal(signal.SIGKILL)
                 self._life.wait(_KILL_LIMIT_S)
 
     def failure(self, what: str) -> ServerFailedError:
-        """For who talks to the server and sees that something is wrong; waits until it is known whether it still lives:
-        a connection breaks before its process is gone."""
+        """Returns the error for a caller that fails while it talks to the server. Waits until it is known whether the
+        process still lives, because a connection breaks before its process is gone."""
         self.life.wait(_LAST_BREATH_S)
         return self._failed(what)
 

@@ -1,7 +1,7 @@
-"""Has this start succeeded, failed, died or hung? One wait on the log and on the process, with no fixed time-out.
+"""Waits until a starting server is ready, fails, dies or hangs, and samples the server and the host meanwhile.
 
-A start on a slow disk takes an hour, so time alone proves nothing: it is given up when neither the log, the CPU nor the
-IO of the process has moved for a while."""
+The wait watches the log and the process and has no fixed time-out. A start on a slow disk takes an hour, so time alone
+proves nothing: the wait is given up when neither the log, the CPU nor the IO of the process has moved for a while."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ from recovery.mysqld.phases import Passage, Standing
 ReadActivity = Callable[[int], Activity | None]
 DEFAULT_STALL_S = 300.0
 _IDLE_CPUS = 0.02
-"""A server that waits for ever still counts its seconds: MySQL 5.6 takes a thousandth of a CPU for it."""
+"""CPU use up to this counts as idle. A server that waits forever still counts seconds: MySQL 5.6 uses a thousandth of a
+CPU for that."""
 _LOOK_S = 2.0
-"""Between two looks at a process that is silent: rare enough to cost nothing."""
+"""Interval between two checks of a silent process: long enough to cost nothing."""
 Follower = Callable[[Callable[[float], Standing]], None]
-"""Is handed, at the beginning of a start, what tells at any moment how far it has come."""
+"""Called at the beginning of a start with a function that returns the server's phase at any moment."""
 _FULL_FOR_S = 30.0
 _LAST_WORDS_S = 0.5
-"""A server that said why it fails is given so long to say the rest."""
+"""How long to wait for the remaining log lines of a server that has logged a failure."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,12 @@ class Ready:
     crash_proof: str | None
     lag_s: float | None
     passage: Passage
-    """Which marks were seen on the way, and when."""
+    """The marks that were seen in the log, and when."""
 
 
 class Progress:
-    """Does this process still do anything? Ask now and then; silence is measured from the last change."""
+    """Detects whether a process still does anything. It is polled now and then, and measures the time since the last
+    change."""
 
     def __init__(self, life: Life, look: ReadActivity = activity) -> None:
         self._pid = life.pid
@@ -67,8 +69,8 @@ class Progress:
         self._moved_at = time.monotonic()
 
     def hopeless(self, stall_s: float) -> str | None:
-        """Why there is nothing to wait for any more. Some servers wait for room on a full disk for ever, and look
-        again now and then: such a one is not still."""
+        """Returns why it is pointless to wait longer, or None. Some servers wait forever for space on a full disk and
+        check it now and then. They are not idle, so the disk is checked here too."""
         still_s = self.still_for_s()
         if still_s >= stall_s:
             return f"nothing moved for {still_s:.0f} s"
@@ -92,7 +94,7 @@ class Progress:
 
 
 class _Watch:
-    """What has been learnt from the log so far."""
+    """What the log of a start has shown so far."""
 
     def __init__(self, life: Life, version: Version, on_line: Callable[[Line], None] | None) -> None:
         self._life = life
@@ -114,7 +116,7 @@ class _Watch:
                 self._passage.see(line.text, line.arrived_s, line.wall_s)
             event = classify(line.text)
             if not line.complete:
-                # A torn line may still become anything, except that the ready text is already all it needs to be.
+                # An incomplete line may still become anything, unless it already has the whole ready text.
                 event = event if event is not None and event.kind is Kind.READY else None
             elif self.first_error is None and is_error(line.text):
                 self.first_error = line.text
@@ -147,7 +149,8 @@ def watch(
     follower: Follower | None = None,
     look: ReadActivity = activity,
 ) -> Ready:
-    """Until the ready line; ServerFailedError with the reason where none comes. Never ends the process itself."""
+    """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
+    Never ends the process itself."""
     found = _Watch(life, ready_version, on_line)
     if follower is not None:
         follower(found.standing)
@@ -178,7 +181,8 @@ def watch(
 
 
 def end_of(life: Life, stall_s: float) -> Exit | str:
-    """However long it takes while the process moves; else why there is nothing to wait for any more."""
+    """Waits for the process to exit, however long that takes while it does anything. Returns its exit, or the reason
+    why it is pointless to wait longer."""
     progress = Progress(life)
     while (exited := life.wait(_LOOK_S)) is None:
         if (why := progress.hopeless(stall_s)) is not None:
@@ -193,7 +197,8 @@ def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
 
 
 def failed(life: Life, what: str) -> ServerFailedError:
-    """With the last lines of its log; of a kind of its own where the process was killed from outside."""
+    """Returns the error for a failed server, with the last lines of its log. It is a ServerKilledError if the process
+    was killed or stopped from outside."""
     exited = life.exited()
     tail = last_lines(life.launch.log)
     if exited is None and stopped_by_somebody(life.pid):
@@ -209,7 +214,7 @@ def failed(life: Life, what: str) -> ServerFailedError:
 
 
 def died(life: Life, exited: Exit) -> str:
-    """In words; who sends signal 9 without being asked is nearly always the kernel, out of memory."""
+    """Describes how the process ended. An unexpected signal 9 nearly always comes from the kernel, out of memory."""
     name = life.launch.build.mysqld.name
     if exited.signal == signal.SIGKILL:
         return f"{name} was killed by signal 9 from outside, as the kernel does when memory runs out"
@@ -219,12 +224,12 @@ def died(life: Life, exited: Exit) -> str:
 
 
 def _without_stamp(line: str) -> str:
-    """What the server said, from its severity on."""
+    """Returns an error line from its severity on."""
     at = line.find("[ERROR]")
     return (line[at:] if at >= 0 else line).strip()
 
 
-# What else goes on while a server starts? Counters of host, tool, groups and device, read at both of its ends.
+# --- Background load: counters of host, tool, control groups and device, read at the beginning and the end of a start
 
 
 @dataclass(frozen=True)
@@ -239,13 +244,14 @@ class _Look:
 
 
 class Surroundings:
-    """Counts from its construction on, which is right after the exec."""
+    """Measures the load around a server from construction, which is right after the exec, until `read`."""
 
     def __init__(self, pid: int, device: Device) -> None:
         self._pid = pid
         self._device = device
         self._groups = cgroups.groups_of(pid, "cpu")
-        """The session's, the engine's, or the one this tool was started in, and all above it."""
+        """The control group of the session, of the engine, or the one in which this tool was started, and all groups
+        above it."""
         self._start = self._look()
 
     def read(self) -> Around:
@@ -280,7 +286,8 @@ def _server_s(start: _Look, end: _Look) -> float | None:
 
 
 def _others_bytes(start: _Look, end: _Look) -> tuple[int | None, int | None]:
-    """For a moment after exec the kernel hides a process' counters from all but root, and then they are near 0."""
+    """Returns the bytes that others read from and wrote to the device. For a moment after exec the kernel hides a
+    process' counters from all but root. They are near 0 then, so missing counters at the start are taken as 0."""
     if start.device_bytes is None or end.device_bytes is None or end.server_bytes is None:
         return None, None
     own = zip(end.server_bytes, start.server_bytes or (0, 0), strict=True)
@@ -292,28 +299,32 @@ def _others_bytes(start: _Look, end: _Look) -> tuple[int | None, int | None]:
 
 
 def others_cpu_s(start: Cpus | None, end: Cpus | None, server_s: float | None, tool_s: float) -> float | None:
-    """The host counts in ticks and the processes exactly, so that a little less than nothing may be left."""
+    """Returns the CPU time of all other processes, at least 0. The host counts in ticks and the processes exactly, so
+    the difference may be slightly negative."""
     if start is None or end is None or server_s is None:
         return None
     return round(max(0.0, end.busy_s - start.busy_s - server_s - tool_s), 2)
 
 
 def _most_grown(before: Mapping[Path, float], after: Mapping[Path, float]) -> float | None:
-    """Groups above count for themselves what they hold back: one and the same wait may be in several."""
+    """Returns the largest increase of any group. Each group counts the throttling that it causes itself, and one and
+    the same wait may be counted by several, so the values are not added."""
     grown = [seconds - before[folder] for folder, seconds in after.items() if folder in before]
     return round(max(grown), 3) if grown else None
 
 
-# Which of many looks at a start are kept, so that an hour of it takes no more room than a minute? Pure.
+# --- Downsampling, so that an hour of samples takes no more space than a minute
 
 MOST = 240
+"""The number of kept samples stays below this."""
 EVERY_S = 0.25
+"""Sampling interval at the beginning."""
 _Figure = TypeVar("_Figure", int, float)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Counted from the exec; None is a figure that could not be read."""
+    """One sample of a starting server, counted from the exec. A value is None if it could not be read."""
 
     at_s: float
     read_bytes: int | None = None
@@ -324,7 +335,8 @@ class Look:
 
 @dataclass
 class Looks:
-    """Fewer than MOST: once there are as many, every second one goes and the next ones come half as often."""
+    """The samples of a start, fewer than MOST: as soon as there are that many, every second one is dropped and the
+    interval between the next ones is doubled."""
 
     every_s: float = EVERY_S
     kept: list[Look] = field(default_factory=list)
@@ -336,7 +348,7 @@ class Looks:
             self.every_s *= 2
 
     def timeline(self) -> Timeline | None:
-        """A column with a hole in it is none."""
+        """Returns the samples as columns, or None if there are no samples. A column with a missing value is empty."""
         if not self.kept:
             return None
         return Timeline(
@@ -344,7 +356,7 @@ class Looks:
             read_bytes=_whole(look.read_bytes for look in self.kept),
             read_requests=_whole(look.read_requests for look in self.kept),
             cpu_s=_whole(look.cpu_s for look in self.kept),
-            # What is left of coarse ticks may shrink a little, which no count does.
+            # This difference of coarse ticks may decrease slightly, which a counter must not do.
             others_cpu_s=tuple(accumulate(_whole(look.others_cpu_s for look in self.kept), max)),
         )
 
@@ -355,17 +367,16 @@ def _whole(column: Iterable[_Figure | None]) -> tuple[_Figure, ...]:
     return told if len(told) == len(figures) else ()
 
 
-# How does a start go on? A thread looks at the server and its storage now and then, until the first answer.
-
-
+# --- Sampling thread
 class Onlooker:
-    """From its entry to its exit. What it cannot read is missing in the timeline, and nothing else comes of it."""
+    """Samples the server and its storage in a thread, from entry to exit, which is after the first answer. A value that
+    cannot be read is missing in the timeline and has no other effect."""
 
     def __init__(self, pid: int, device: Device, *, since_s: float) -> None:
         self._pid = pid
         self._device = device
         self._since_s = since_s
-        """The exec, on the monotonic clock."""
+        """Moment of the exec, on the monotonic clock."""
         self._looks = Looks()
         self._requests = completed_reads(device)
         self._cpus = cpus()
@@ -373,7 +384,7 @@ class Onlooker:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="onlooker", daemon=True)
         self.timeline: Timeline | None = None
-        """Once it is over."""
+        """Set on exit; None before, and if the start failed."""
 
     def look(self) -> Look:
         server_s, moved, requests = (
@@ -392,21 +403,21 @@ class Onlooker:
         )
 
     def _go_on(self) -> None:
-        """By the clock: a look that came late does not put off the next ones."""
+        """Takes samples at fixed times of the clock, so that a late sample does not delay the next ones."""
         due_s = self._looks.every_s
         while not self._over.wait(max(0.0, due_s - (time.monotonic() - self._since_s))):
             self._looks.add(self.look())
             due_s = max(due_s, time.monotonic() - self._since_s - self._looks.every_s) + self._looks.every_s
 
     def __enter__(self) -> Self:
-        with suppress(RuntimeError):  # no thread is to be had
+        with suppress(RuntimeError):  # no thread can be started
             self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """With a last look at the very end."""
+        """Stops the thread and, if the start succeeded, takes a last sample."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()

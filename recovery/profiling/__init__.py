@@ -1,1 +1,1 @@
-"""What was the server doing? Its stacks, taken from outside while it starts."""
+"""Takes stack traces of a server from outside while it starts, to show what it was doing."""

@@ -1,4 +1,4 @@
-"""How is eu-stack asked for the stacks of a process, and what did it print? The parsing is pure."""
+"""Builds the eu-stack command and parses its output."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _FRAME = re.compile(r"#\d+\s+0x([0-9a-f]{1,16})")
 
 
 def command(pid: int) -> list[str]:
-    """Asks for bare addresses, which takes some milliseconds; the names are looked up once all samples are taken."""
+    """Returns the command for the stack traces of a process.
+
+    It prints only addresses, which takes some milliseconds. The names are resolved once all samples are taken."""
     return [PROGRAM, "-q", "-p", str(pid)]
 
 
 def stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
-    """Of each sample, in order; while the process is still there."""
+    """Returns the stack traces of each sample, given the outputs of eu-stack. The process must still exist."""
     samples = [list(_threads(text)) for text in printed]
     walked = [[(thread.number, _callers(thread.frames)) for thread in threads] for threads in samples]
     names = names_of(pid, {address for threads in walked for _, addresses in threads for address in addresses})
@@ -35,12 +37,16 @@ def stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
 
 @dataclass
 class _Thread:
+    """A thread in the output of eu-stack."""
+
     number: int
+    """The thread ID."""
     frames: list[str]
-    """Innermost first."""
+    """Addresses in hexadecimal, innermost first."""
 
 
 def _threads(text: str) -> Iterator[_Thread]:
+    """Yields the threads in the output of eu-stack for one sample."""
     thread: _Thread | None = None
     for line in text.splitlines():
         if found := _THREAD.match(line):
@@ -54,5 +60,8 @@ def _threads(text: str) -> Iterator[_Thread]:
 
 
 def _callers(addresses: Sequence[str]) -> list[int]:
-    """All but the innermost are addresses to return to, which may lie behind the end of the function that called."""
+    """Returns addresses that lie in the function of each frame.
+
+    All addresses but the innermost are return addresses, which may lie behind the end of the calling function.
+    Therefore 1 is subtracted from them."""
     return [int(address, 16) - (number > 0) for number, address in enumerate(addresses)]

@@ -1,4 +1,6 @@
-"""What did perf record say? It sees who has a CPU, and nothing of who waits. The parsing is pure."""
+"""Builds the perf commands and parses the output of perf script.
+
+perf samples only threads that run on a CPU; it does not show threads that wait."""
 
 from __future__ import annotations
 
@@ -10,18 +12,22 @@ from recovery.profiling.symbols import Snapshot, Stack, nameless, plain_name
 
 PROGRAM = "perf"
 RATE_HZ = 99
-"""Not in step with what a server does every tenth of a second."""
+"""Samples per second. It is not 100, so that samples are not synchronous with what a server does every tenth of a
+second."""
 _STACK_BYTES = 8192
+"""Bytes of the stack that are copied for each sample."""
 MOST_RECORDED = "1G"
-"""Some twenty minutes of one CPU; perf ends by itself then."""
+"""Size limit of a recording, which corresponds to about twenty minutes of one CPU. perf ends when it is reached."""
 _HEAD = re.compile(r"\s*(\d{1,18})\s+(\d{1,18}\.\d{1,18}):", re.ASCII)
 _FRAME = re.compile(r"\s+[0-9a-f]+ (.*) \((.*)\)$")
 _KERNEL = re.compile(r"\[(?:kernel|guest)|.*\.ko(?:\.\w+)?$|\[unknown\]$|\[vdso\]$")
 
 
 def record_command(pid: int, folder: Path) -> list[str]:
-    """By the clock, since a virtual machine may have no counters; and by copies of the stacks, since servers are built
-    without frame pointers. Copies of the server's files go to the same folder."""
+    """Returns the perf record command for a process.
+
+    The event is the CPU clock, because a virtual machine may have no hardware counters. The stacks are copied (dwarf),
+    because servers are built without frame pointers. perf stores copies of the server's files in the same folder."""
     return [
         PROGRAM, "--buildid-dir", str(folder), "record", "--quiet", "--event", "cpu-clock", "--freq", str(RATE_HZ),
         "--clockid", "CLOCK_MONOTONIC", "--call-graph", f"dwarf,{_STACK_BYTES}", "--pid", str(pid),
@@ -30,10 +36,12 @@ def record_command(pid: int, folder: Path) -> list[str]:
 
 
 def recording(folder: Path) -> Path:
+    """Returns the path of the recording in the folder."""
     return folder / "perf.data"
 
 
 def script_command(folder: Path) -> list[str]:
+    """Returns the perf script command that prints a recording."""
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",
         "--input", str(recording(folder)),
@@ -41,8 +49,9 @@ def script_command(folder: Path) -> list[str]:
 
 
 def snapshots(printed: str, *, pid: int, since: float) -> Iterator[Snapshot]:
-    """One for each sample, of the one thread that had the CPU; the kernel's frames are left out, as other programs
-    leave them out."""
+    """Yields one snapshot for each sample in the output of perf script, with the one thread that ran on the CPU.
+
+    Kernel frames are left out, as in other programs."""
     for block in printed.split("\n\n"):
         head, *frames = block.strip("\n").split("\n")
         if found := _HEAD.match(head):
@@ -53,6 +62,7 @@ def snapshots(printed: str, *, pid: int, since: float) -> Iterator[Snapshot]:
 
 
 def _name(name: str, file: str) -> str | None:
+    """Returns the readable name of a frame; None for a frame in the kernel, the vDSO or an unknown file."""
     if _KERNEL.match(file):
         return None
     return nameless(file) if name.startswith("[unknown]") else plain_name(name)

@@ -1,4 +1,4 @@
-"""Looks into a server again and again while it starts, and says what was seen."""
+"""Samples the stack traces of a server while it starts, and summarises them by startup phase."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from recovery.profiling import eu_stack, perf
 from recovery.profiling.samplers import EU_STACK, PERF
 from recovery.profiling.symbols import LIMIT_S, Snapshot, environment, last_line, reads_the_same, run
 
-# Which chains of calls were seen most, in which phase? Stacks and phases in, counts out. Pure.
+# --- Counting stack traces by phase
 
 MAIN, OTHERS = "main thread", "other threads"
 MOST_CHAINS = 3
-"""Of a phase and of either kind of thread, for those who read; the folded file has all."""
+"""Maximum number of call chains shown for a phase and a kind of thread; the folded file contains all of them."""
 
 
 def fold(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
-    """The main thread whatever it does, the others where they do not wait."""
+    """Counts the stack traces by phase, kind of thread and functions.
+
+    The main thread is always counted, other threads only when they do not wait."""
     folded: Folded = Counter()
     for snapshot in snapshots:
         phase = _phase_at(snapshot.at_s, phases)
@@ -40,9 +42,9 @@ def fold(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
 
 
 def chains_of(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[Chain, ...]:
-    """The hottest of each phase, in the order of the phases."""
+    """Returns the most frequent call chains of each phase, in the order of the phases."""
     looks = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
-    # Several threads in the same chain are seen there once a look.
+    # Several threads with the same call chain count once per sample.
     seen = Counter(names for snapshot in snapshots for names in fold((snapshot,), phases))
     found: dict[tuple[str, str], list[Chain]] = {(phase.name, who): [] for phase in phases for who in (MAIN, OTHERS)}
     for (phase, who, *frames), count in seen.most_common():
@@ -53,39 +55,45 @@ def chains_of(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[C
 
 
 def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:
-    """What comes after the last phase belongs to it: the look began before it was over."""
+    """Returns the name of the phase at a time.
+
+    A sample after the last phase belongs to that phase, because it was started before the phase ended."""
     found = next((phase for phase in reversed(phases) if phase.start_s <= at_s), None)
     return found.name if found is not None else phases[0].name if phases else UNNAMED
 
 
 _PAUSE_S = 0.05
-"""Between two samples; never less than the last one took: the server must get on, too."""
+"""Minimum seconds between two samples. The pause also lasts at least as long as the last sample took, so that the
+server can make progress."""
 _PAUSE_SHARE = 0.001
-"""And never less than this share of the time since its exec: a start of an hour needs no hundred thousand looks."""
+"""The pause is at least this share of the time since the sampling began: a start that takes an hour does not need a
+hundred thousand samples."""
 _UNDECIDED_S = 2.0
+"""Seconds to wait until the process has become the server and loaded its libraries."""
 _ENDS_S = 30.0
-"""For a recording to be written to its end."""
+"""Seconds to wait until perf has written its recording."""
 
 
 class Sampling:
-    """Of one start. As a context it looks from a thread; what was seen is read once the start is over."""
+    """Samples the stack traces of one start in a thread; the results are read once the start is over."""
 
     def __init__(self, found: Sequence[str], executable: str, folder: Path) -> None:
         self.program = found[0]
         self._found = found
         self._executable = executable
-        """Name of the server's file: until it is mapped, the process is still what starts it."""
+        """Name of the server's executable. Until the process has mapped it, the server has not been executed yet."""
         self._folder = folder
-        """For what is recorded; it is made, and removed once that is read."""
+        """Folder for the recording of perf. It is created, and removed once the recording has been read."""
         self._over = threading.Event()
         self._looker: subprocess.Popen[bytes] | None = None
         self._looks: list[tuple[float, str]] = []
         self._complaint = ""
         self._is_full = False
-        """The recording had come to its limit before what was to be looked at had come to its end."""
+        """Whether the recording reached its size limit before the start was over."""
 
     @contextmanager
     def of(self, pid: int) -> Iterator[None]:
+        """Samples the process in a thread during the `with` block."""
         thread = threading.Thread(target=self._work, args=(pid,), name="stacks", daemon=True)
         thread.start()
         try:
@@ -93,14 +101,16 @@ class Sampling:
         except BaseException:
             self._over.set()
             if self._looker is not None:
-                self._looker.kill()  # nobody waits for a look at a server that is given up
+                self._looker.kill()  # the start has failed, so the sample in progress is not needed
             raise
         finally:
             self._over.set()
             thread.join()
 
     def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> Samples:
-        """While the process is still there. Times count from `since`, of the monotonic clock, as those of phases do."""
+        """Returns the results; raises TrialVoidError if there are no samples. The process must still exist.
+
+        Times are relative to `since` on the monotonic clock, like those of the phases."""
         try:
             snapshots = self._recorded(pid, since) if self.program == PERF else self._looked(pid, since)
         except (OSError, subprocess.SubprocessError) as error:
@@ -132,7 +142,10 @@ class Sampling:
             self._complaint = str(error)
 
     def _chosen(self, pid: int) -> str:
-        """eu-stack takes a file by its path on this host for the server's, which a container may have another of."""
+        """Returns the program to use.
+
+        eu-stack opens the server's files by their paths on this host. In a container, the server may have different
+        files at these paths; then perf is used, or TrialVoidError raised if perf is not available."""
         if self._found[0] != EU_STACK:
             return self._found[0]
         until = time.monotonic() + _UNDECIDED_S
@@ -146,7 +159,10 @@ class Sampling:
         return self._found[1]
 
     def _stop_again_and_again(self, pid: int) -> None:
-        """eu-stack takes its time before it has attached: the server is stopped first, so that it is known when."""
+        """Takes samples with eu-stack until the start is over.
+
+        The server is stopped before each sample, because eu-stack takes a while to attach and the time of the sample
+        would be unknown otherwise."""
         began, took_s = time.monotonic(), 0.0
         while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
             asked_at = time.monotonic()
@@ -164,6 +180,7 @@ class Sampling:
             self._complaint = last_line(complaints)
 
     def _record(self, pid: int) -> None:
+        """Records the process with perf until the start is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700)
         with self._looking(perf.record_command(pid, self._folder)) as recording:
@@ -191,7 +208,7 @@ class Sampling:
 
     def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
         if not perf.recording(self._folder).exists():
-            return ()  # it was over before perf had begun
+            return ()  # the start was over before perf had begun
         try:
             told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
         finally:

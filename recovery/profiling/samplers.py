@@ -1,4 +1,4 @@
-"""Which program can look into a server here? What is installed, and is allowed to: each is tried on a process first."""
+"""Finds the programs that can take stack traces on this host: each installed one is tried on an idle process."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from recovery.profiling.symbols import PROGRAM as NAMES
 from recovery.profiling.symbols import last_line, run
 
 EU_STACK, PERF = PROGRAMS = (eu_stack.PROGRAM, perf.PROGRAM)
-"""Best first: only eu-stack sees threads that wait."""
+"""The best program first: only eu-stack shows threads that wait."""
 AUTO = "auto"
+"""Value of the option --stacks that selects the best program."""
 _NEEDS = {EU_STACK: (EU_STACK, NAMES), PERF: (PERF,)}
 _PACKAGES = {EU_STACK: "elfutils", PERF: "linux-perf"}
 _RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
 _LIMIT_S = 30.0
 _RECORDED_S = "0.1"
+"""Duration of a trial recording with perf."""
 
 
 def programs(wanted: str) -> tuple[str, ...]:
-    """Those that can, best first. HostUnfitError where none can."""
+    """Returns the wanted programs that can take stack traces, best first; raises HostUnfitError if there are none."""
     asked = PROGRAMS if wanted == AUTO else (wanted,)
     here = [name for name in asked if all(map(shutil.which, _NEEDS[name]))]
     if not here:
@@ -47,7 +49,7 @@ def programs(wanted: str) -> tuple[str, ...]:
 
 
 def complaints() -> dict[str, str | None]:
-    """Of each, best first, why it cannot; None where it can."""
+    """Returns for each program, best first, why it cannot take stack traces; None if it can."""
     here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
     with _resting() as pid:
         found = {name: _complaint(name, pid) for name in here}
@@ -56,7 +58,7 @@ def complaints() -> dict[str, str | None]:
 
 @contextmanager
 def _resting() -> Iterator[int]:
-    """A process of our own to look into, which is not stopped by it for long, and does nothing."""
+    """Yields the process ID of an idle child process, on which a program can be tried."""
     with subprocess.Popen(_RESTS, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
@@ -67,7 +69,7 @@ def _resting() -> Iterator[int]:
 
 
 def _complaint(name: str, pid: int) -> str | None:
-    """What it says instead of doing it; None where it does."""
+    """Returns the error message of a program that cannot take the stack traces of a process; None if it can."""
     try:
         if name == PERF:
             with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,7 @@
-"""Which function does an address of a running server belong to? By the symbols of the very files that it has mapped:
-through /proc, so that a server in a container is read from its own image."""
+"""Resolves addresses in a running server to function names, with the symbols of the files that it has mapped.
+
+The files are opened through /proc, so that the files of a server in a container are read from its image. The module
+also defines the stack traces of a sample, and runs the programs that take them."""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-# What one look at a server shows: a stack for each thread, by names that a reader knows. Pure.
+# --- Stack traces and readable function names
 
 _OPERATOR = re.compile(r"operator\s*(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)")
 _CUT = re.compile(r"@@?(?=\w)| \[clone")
-"""From here on: which edition of a library's function, which part of a function of the compiler's."""
+"""Start of a suffix that is removed: the version of a library symbol, or `[clone …]` for a part of a function that the
+compiler has split off."""
 _ANONYMOUS = "(anonymous namespace)"
 _HIDDEN = str.maketrans("()<>", "\x01\x02\x03\x04")
 _SHOWN = str.maketrans("\x01\x02\x03\x04", "()<>")
@@ -22,25 +25,30 @@ _SHOWN = str.maketrans("\x01\x02\x03\x04", "()<>")
 
 @dataclass(frozen=True)
 class Stack:
+    """The stack trace of one thread."""
+
     main: bool
-    """Of the thread that the process began with: it is the one that starts the server."""
+    """Whether this is the initial thread of the process, which starts the server."""
     frames: tuple[str, ...]
-    """Functions, outermost first; `[file]` is one of that file, for which it has no symbol."""
+    """Functions, outermost first. `[file]` stands for a function in that file without a symbol."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
+    """One sample: the stack traces of threads at one time."""
+
     at_s: float
     """Seconds since the exec of the server."""
     stacks: tuple[Stack, ...]
 
 
 def nameless(file: str) -> str:
+    """Returns the name `[file]` for a function without a symbol."""
     return f"[{PurePath(file).name or '?'}]".replace(";", ",")
 
 
 def plain_name(name: str) -> str:
-    """A function without its parameters, its type, and what its templates were made for."""
+    """Returns the name of a C++ function without parameters, return type and template arguments."""
     text = _OPERATOR.sub(lambda found: found[0].translate(_HIDDEN), _CUT.split(name, maxsplit=1)[0])
     text = text.replace(_ANONYMOUS, _ANONYMOUS.translate(_HIDDEN).replace(" ", "\x05"))
     kept, depth = list[str](), 0
@@ -57,28 +65,30 @@ def plain_name(name: str) -> str:
     return plain.replace(";", ",")
 
 
-# Which files has a process mapped, and are those of the same path on this host the same files?
+# --- Mapped files
 
 _HEAD_BYTES = 4096
-"""In which a build leaves its mark."""
+"""Number of bytes at the beginning of a file that are compared; different builds of a file differ there."""
 _C_LIBRARY = re.compile(r"/(?:libc[.-]|ld-musl)")
 
 
 @dataclass(frozen=True)
 class Mapped:
+    """A range of addresses to which a process has mapped a file."""
+
     start: int
     end: int
     file: str
     code: bool
-    """It can be executed: an executable or a library, no data and no cache of the loader's."""
+    """Whether the range is executable: an executable or a library, not data or a cache of the loader."""
 
     def path(self, pid: int) -> Path:
-        """As the process sees it: in a container that is a file of its image."""
+        """Returns the path of the file as the process sees it: in a container this is a file of its image."""
         return Path(f"/proc/{pid}/root{self.file}")
 
 
 def mapped_by(pid: int) -> list[Mapped]:
-    """Files alone, lowest first, as the kernel lists them."""
+    """Returns the mapped files of a process, in the kernel's order: lowest address first."""
     found = []
     for line in os.fsdecode(Path(f"/proc/{pid}/maps").read_bytes()).splitlines():
         columns = line.split(maxsplit=5)
@@ -89,8 +99,9 @@ def mapped_by(pid: int) -> list[Mapped]:
 
 
 def reads_the_same(pid: int, executable: str) -> bool | None:
-    """Whether somebody who opens the server's files by their paths finds them, or none. None: it has not become the
-    server yet, or not loaded its libraries."""
+    """Returns whether the server's files have the same content at their paths on this host, or do not exist there.
+
+    Returns None if the process has not executed the server yet, or has not loaded its libraries yet."""
     files = {one.file: one.path(pid) for one in mapped_by(pid) if one.code}
     if not any(PurePath(file).name == executable for file in files) or not any(map(_C_LIBRARY.search, files)):
         return None
@@ -98,24 +109,28 @@ def reads_the_same(pid: int, executable: str) -> bool | None:
 
 
 def _same(here: Path, inside: Path) -> bool:
+    """Returns whether two files have the same size and the same first _HEAD_BYTES bytes."""
     if here.stat().st_size != inside.stat().st_size:
         return False
     with here.open("rb") as one, inside.open("rb") as other:
         return one.read(_HEAD_BYTES) == other.read(_HEAD_BYTES)
 
 
-# How are the programs run that look into a server? Apart from the terminal, and without asking a network.
+# --- Running the profiling programs
 
 LIMIT_S = 120.0
-"""For one answer: symbols of a server with debugging information are a gigabyte."""
+"""Time limit in seconds for one call. The symbols of a server with debugging information take a gigabyte."""
 
 
 def environment() -> dict[str, str]:
-    """Without what lets a debugger fetch symbols from somewhere in the middle of a start."""
+    """Returns the environment for the profiling programs.
+
+    DEBUGINFOD_URLS is removed, because a program would download symbols from a network during the start."""
     return {name: value for name, value in os.environ.items() if name != "DEBUGINFOD_URLS"} | {"LC_ALL": "C"}
 
 
 def run(command: list[str], *, limit_s: float, given: str | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command detached from the terminal, with `given` as its standard input."""
     return subprocess.run(
         command, input=(given or "").encode(), capture_output=True, timeout=limit_s, env=environment(),
         start_new_session=True, check=False,
@@ -123,17 +138,20 @@ def run(command: list[str], *, limit_s: float, given: str | None = None) -> subp
 
 
 def last_line(told: bytes) -> str:
+    """Returns the last line that is not blank; an empty string if there is none."""
     lines = (line.strip() for line in reversed(told.decode(errors="replace").splitlines()))
     return next((line for line in lines if line), "")
 
 
+# --- Function names of addresses
+
 PROGRAM = "eu-addr2line"
 _MOVABLE = 3
-"""ET_DYN: a file that can lie anywhere; its addresses count from where it lies."""
+"""ET_DYN: the ELF type of position-independent files. Their addresses are relative to the start of the mapping."""
 
 
 def names_of(pid: int, addresses: Iterable[int]) -> dict[int, str]:
-    """The process must still be there. An address of no file is left out."""
+    """Returns the function name of each address that lies in a mapped file. The process must still exist."""
     mapped = mapped_by(pid)
     first: dict[str, Mapped] = {}
     for one in mapped:
@@ -153,6 +171,7 @@ def names_of(pid: int, addresses: Iterable[int]) -> dict[int, str]:
 
 
 def _is_movable(path: Path) -> bool:
+    """Returns whether the file is a position-independent ELF file; false if it cannot be read."""
     try:
         with path.open("rb") as file:
             header = file.read(18)
@@ -162,14 +181,15 @@ def _is_movable(path: Path) -> bool:
 
 
 def _functions(path: Path, addresses: list[int]) -> list[str | None]:
-    """One name for each address; None where the file has no symbol there, or is none that can be read."""
+    """Returns one function name for each address; None if the file has no symbol for it or cannot be read."""
     asked = "".join(f"{address:#x}\n" for address in addresses)
     command = [PROGRAM, "--functions", "--demangle", f"--executable={path}"]
     try:
         told = run(command, limit_s=LIMIT_S, given=asked)
     except (OSError, subprocess.TimeoutExpired):
         return [None] * len(addresses)
-    functions = told.stdout.decode(errors="replace").splitlines()[::2]  # after each comes its line in the source
+    # Each name is followed by a line with its place in the source.
+    functions = told.stdout.decode(errors="replace").splitlines()[::2]
     if len(functions) != len(addresses):
         return [None] * len(addresses)
     return [None if name.startswith("??") else plain_name(name) for name in functions]

@@ -1,1 +1,1 @@
-"""What is handed to others: a session in one archive, with nothing private in it."""
+"""Turns a stored session into reports: text, Markdown, HTML, CSV, JSON and the terminal."""

@@ -1,4 +1,8 @@
-"""Two sides compared: how much slower is the second, is that significant, and what else was different?"""
+"""Builds the tables that compare two sides, each of one or more sessions.
+
+They show the ratio of the second side to the first and whether it is significant, the spread between sessions, and what
+else differs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from recovery.report import format as fmt
 
 
 def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
-    """`names` are those of the sessions of each side."""
+    """Returns the tables of a comparison. `names` are the names of the sessions on each side."""
     figures_found = {pair.figure for pair in found.pairs}
     about = None if figures_found <= {STARTUP} else quantity(found.pairs[0].figure)
     several = len(figures_found) > 1
@@ -75,7 +79,7 @@ def _counted(summary: Summary | Middle) -> str:
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
-    """Each session's mean, and how far they lie apart."""
+    """Returns the table with the mean of each session and the spread between the sessions of a side."""
     rows = []
     for pair in found.pairs:
         about = quantity(pair.figure)

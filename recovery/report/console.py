@@ -1,4 +1,7 @@
-"""The report for a terminal: the figures, as wide as the window. Host and server in full are in the files beside it."""
+"""Prints the report on a terminal, at the width of the window.
+
+It has the figures only; the report files have the host and the servers in full.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from recovery.report.summary_text import answers
 from recovery.report.tables import heading, in_short, state
 
 _LEAST_WIDTH = 60
-"""On a narrower window lines fold anyway."""
+"""Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
 _STYLES = {
     Verdict.FAILED.value: "red",
     Verdict.VOID.value: "yellow",
@@ -27,7 +30,8 @@ _STYLES = {
 
 
 class Page(Console):
-    """On standard output. Who stops reading it (`| head`) does not change how the measuring ended."""
+    """A console on standard output. A reader that closes the pipe early (`| head`) does not change the exit status of
+    the measurement."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False)
@@ -38,11 +42,13 @@ class Page(Console):
 
 
 def render(session: Session, console: Console) -> None:
-    """Everything goes through Text: what a server or a user wrote is never taken for markup."""
+    """Prints the report. Every string is wrapped in Text, so that text from a server or user is never interpreted as
+    markup."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
     for paragraph in (session.question, *answers(session), state(session), *session.notes):
         console.print(Text(fmt.printable(paragraph)))
-    # One line, to be copied as it is; a picture would cut it off.
+    # A single line, so that it can be copied. It is wrapped if the output is recorded for a picture, which would cut it
+    # off.
     console.print(Text(f"repeat: {fmt.printable(session.command)}"), soft_wrap=not console.record)
     print_tables(in_short(session), console)
 
@@ -66,7 +72,7 @@ def _grids(table: Table, width: int) -> Iterator[Text | Grid]:
 
 
 def _grid(table: Table, columns: tuple[int, ...], gap: int) -> Grid:
-    # The box itself takes one of the blanks between two columns.
+    # The box itself uses one of the blanks between two columns.
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), show_edge=False, pad_edge=False)
     for header, is_number, width in zip(table.headers, table.numeric, columns, strict=True):
         justify: JustifyMethod = "right" if is_number else "left"

@@ -1,4 +1,4 @@
-"""Did each server keep its word, killed at this moment and under these settings? Sums over all kills of a cell."""
+"""Builds the tables and sentences about servers that were killed under load, or started over damaged files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from recovery.analysis.summary import Group, by_cell, cell_words, groups
 from recovery.model import QUESTION, RECOVERY, Run, Session, Table, Verdict, quantity
 from recovery.report import format as fmt
 
+# --- Crashes: what each cell lost or kept, summed over all its kills
+
 _BROKEN = ("ghosts", "torn", "holes", "half_done", "missing", "failing", "complaints")
-"""Shown where there was any."""
+"""Counts that are shown only if they are not zero."""
 _ALLOWED = (
     ("lost", "acknowledged writes lost"),
     ("half_done", "definitions half done"),
@@ -28,7 +30,7 @@ def about_crashes(session: Session) -> bool:
 
 
 def crash_tables(session: Session) -> Iterator[Table]:
-    """None where no server was killed."""
+    """Yields a table for each group of cells. There is none if the session is not about crashes."""
     if not about_crashes(session):
         return
     cells = {key: judged(runs) for key, runs in by_cell(session).items()}
@@ -40,7 +42,7 @@ def crash_tables(session: Session) -> Iterator[Table]:
 
 
 def crash_answers(session: Session) -> Iterator[str]:
-    """A sentence for each version."""
+    """Yields a sentence for each version."""
     cells = by_cell(session)
     for version in session.versions:
         runs = judged(run for variant in session.variants for run in cells[version, variant])
@@ -57,12 +59,12 @@ def crash_answers(session: Session) -> Iterator[str]:
 
 
 def judged(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Those that were killed as was asked, whatever came of it."""
+    """Returns the runs in which the server was killed as planned, whether it recovered correctly or not."""
     return tuple(run for run in runs if run.verdict in (Verdict.MEASURED, Verdict.FAILED))
 
 
 def kept(runs: Iterable[Run]) -> int:
-    """How many came back with all that was promised."""
+    """Returns how many servers came back with everything that they had promised."""
     return sum(run.verdict is Verdict.MEASURED for run in runs)
 
 
@@ -119,7 +121,8 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _again(session: Session) -> Iterator[str]:
-    """What chance had brought is brought again by the number of the run; by older tools it was not."""
+    """Yields a note with commands that repeat failed runs. The number of the repetition determines the random choices,
+    so that they are the same again; runs of older tool versions cannot be repeated that way."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _MOMENT in run.measures]
     told = dict.fromkeys((session.cells.get(run.variant, {}).get(QUESTION), run.repeat) for run in failed)
     commands = [
@@ -131,7 +134,7 @@ def _again(session: Session) -> Iterator[str]:
         yield f"A failed one again, at the same moment of chance: {'; '.join(commands[:_MOST_AGAIN])}{more}."
 
 
-# What did each server do and say whose files were damaged? In its own words.
+# --- Damaged files: what each server did, and what its log says about the damage
 
 _LONGEST = 200
 
@@ -141,7 +144,7 @@ def about_damage(session: Session) -> bool:
 
 
 def damage_answers(session: Session) -> Iterator[str]:
-    """A sentence for each version."""
+    """Yields a sentence for each version."""
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.told]
         back = sum(run.startup_s is not None for run in runs)

@@ -1,4 +1,7 @@
-"""The runs as a table for a spreadsheet: CSV (RFC 4180), a run a row, named as the keys of report.json."""
+"""Exports a stored session in every supported format, and generates the JSON schema of report.json.
+
+The CSV export (RFC 4180) has one row for each run; its columns are named after the keys of report.json.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from recovery.report import markdown, text
 from recovery.report.stored_session import REPORT, escape_control_characters, load
 from recovery.report.write import page_of
 
-# What does report.json look like? Its JSON schema, made from the nouns that are stored and what is said about them.
+# --- JSON schema of report.json, generated from the stored dataclasses and their docstrings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -36,75 +39,80 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 @dataclass(frozen=True, kw_only=True)
 class _Predicted:
     tables: int
-    """At this number of tables."""
+    """Number of tables that the prediction is for."""
     seconds: float
-    """That one more start is expected to take, by the form that fits."""
+    """Seconds that one more start is expected to take, by the form that fits the measured points."""
     low_s: float | None
-    """The lower end of the 95 % interval; null where no straight line fits."""
+    """Lower end of the 95 % interval; null if no straight line fits."""
     high_s: float | None
-    """The upper end."""
+    """Upper end of the 95 % interval; null if no straight line fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted(_Predicted):
-    """How long one more start would take."""
+    """The predicted duration of one more start."""
 
     used: bool | None = None
-    """Whether the largest point lies within 25 % of its own prediction; null where that cannot be tested."""
+    """Whether the prediction is used, which requires that the largest measured point is within 25 % of the prediction
+    made for it from the smaller points; null if that cannot be tested."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut(_Predicted):
-    """The largest point, and what all the others predict for it."""
+    """A test of the prediction: the largest measured point compared with what all smaller points predict for it."""
 
     runs: int
-    """That were measured there."""
+    """Number of runs that were measured at the largest point."""
     inside: int | None
-    """Of those, within the interval; null where there is none."""
+    """Number of these runs within the interval; null if there is no interval."""
     form: str | None = None
-    """`straight line` or `piecewise`: which fits the other points."""
+    """The form that fits the smaller points: `straight line` or `piecewise`."""
     off: float | None = None
-    """By what share more was measured than predicted; null where less than no time was predicted."""
+    """Relative error: the measured mean over the prediction, minus 1; null if the prediction is not above zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFit(Fit):
-    """The growth of startups over several numbers of tables."""
+    """The growth of the startup time with the number of tables, for one version and variant."""
 
     version: str
-    """As in the session's `versions`."""
+    """Server version, as in the session's `versions`."""
     variant: str
-    """Without the number of tables."""
+    """Name of the variant without the number of tables."""
     form: str = LINE
-    """`straight line`, or `piecewise` where the means of the points show that no straight line fits (`lack_of_fit_p`
-    under 0.05): straight from one of them to the next, and on from the last with the last slope."""
+    """`straight line`, or `piecewise` if the means of the points show that no straight line fits (`lack_of_fit_p`
+    under 0.05). Piecewise means straight from each mean to the next, and beyond the last with the last slope."""
     predicted: Predicted | None = None
-    """There only where it was asked for."""
+    """Present only if a prediction was requested."""
     held_out: HeldOut | None = None
-    """There only where two smaller points with four runs are left."""
+    """Present only if at least two smaller points with four runs in all remain without the largest one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report(model.Session):
-    """A session of the crash-recovery tester. Null (None in these words) is a figure that was not taken, never
-    zero. Keys that are not named here are a later tool's: readers ignore them."""
+    """A session of the crash-recovery tester. A null value (None in these descriptions) is a figure that was not
+    measured; it never means zero. Keys that are not described here come from a later version of the tool: readers
+    ignore them."""
 
     format: Literal[1]
-    """Of this file. It grows when a key is removed, or changes its meaning or unit; new keys leave it as it is."""
+    """Format version of this file. It increases when a key is removed or changes its meaning or unit; new keys leave it
+    unchanged."""
     summaries: tuple[summary.Summary, ...] = ()
-    """Made from the runs whenever the file is written: one for each version in each variant; empty where servers were
-    put to work."""
+    """Summary of the startups, one for each version in each variant. It is computed from the runs whenever the file is
+    written, and is empty if the servers ran a workload."""
     measures: tuple[Middle, ...] = ()
-    """There only where servers were put to work, in place of summaries: one for each figure of each version in each
-    variant."""
+    """Summary of the figures, one for each figure of each version in each variant. It is present only if the servers
+    ran a workload, in place of `summaries`."""
     contrasts: tuple[Held, ...] = ()
-    """There beside them: the figure of one variant over that of another, along each axis that has a base."""
+    """The figure of one variant compared with that of another, along each axis that has a base. Present only if the
+    servers ran a workload."""
     ratios: tuple[Between, ...] = ()
-    """There beside them: the figure of one version over that of another, variant by variant."""
+    """The figure of one version compared with that of another, for each variant. Present only if the servers ran a
+    load."""
     fits: tuple[StoredFit, ...] = ()
-    """Made from the runs too, where several numbers of tables were measured."""
+    """Fits of the startup time, computed from the runs if several numbers of tables were measured."""
     findings: tuple[model.Finding, ...]
-    """Doubts about the figures, made from the runs too; in every report."""
+    """Doubts about the figures, computed from the runs; every report shows them."""
 
 
 _NOUNS = (
@@ -115,7 +123,7 @@ _NOUNS = (
 
 
 def schema() -> dict[str, Any]:
-    """JSON schema, with a description of every key."""
+    """Returns the JSON schema of report.json, with a description of every key."""
     made: dict[str, Any] = TypeAdapter(Report).json_schema()
     parts = {**made.pop("$defs", {}), Report.__name__: made}
     for noun in (*_NOUNS, model.Verdict):
@@ -137,7 +145,7 @@ def schema_text() -> str:
 
 
 def described(noun: type) -> dict[str, str]:
-    """What stands under each field of a dataclass, those of the classes it is made of included."""
+    """Returns the docstring of each field of a dataclass, including the fields of its base classes."""
     found: dict[str, str] = {}
     for one in reversed(noun.__mro__[:-1]):
         found |= dict(_told(one))
@@ -145,6 +153,7 @@ def described(noun: type) -> dict[str, str]:
 
 
 def _told(noun: type) -> Iterator[tuple[str, str]]:
+    """Yields the name and the docstring of each field that the class itself declares."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(noun))).body
     assert isinstance(tree, ast.ClassDef)
     for field, below in zip(tree.body, tree.body[1:], strict=False):
@@ -155,24 +164,27 @@ def _told(noun: type) -> Iterator[tuple[str, str]]:
 
 
 def _untitle(part: dict[str, Any]) -> None:
-    """The titles are the names again."""
+    """Removes the generated titles, because they only repeat the names."""
     part.pop("title", None)
     for of_key in part.get("properties", {}).values():
         of_key.pop("title", None)
 
+
+# --- CSV export
 
 Cell = str | int | float | None
 _NESTED = frozenset(
     {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients", "told"}
 )
 _FORMULA = ("=", "+", "-", "@", "\n")
-"""A spreadsheet would compute what begins so."""
+"""A spreadsheet evaluates a cell that starts with one of these as a formula."""
 _EMPTY = Run(0, "", "", "", 0, Verdict.VOID)
-"""Has the names of all columns."""
+"""A run without results, which supplies the names of all columns."""
 
 
 def render(session: Session) -> str:
-    """A line of names, then the runs. A figure that was not taken is an empty cell."""
+    """Returns the CSV text: a header line, then one line for each run. A figure that was not measured is an empty
+    cell."""
     names = in_order((*ORDER, *(phase.name for run in session.runs for phase in run.phases)))
     measures = tuple(dict.fromkeys(name for run in session.runs for name in run.measures))
     rows = [dict((*_cells(run, names), *_at_work(session, run, measures))) for run in session.runs]
@@ -196,7 +208,8 @@ def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
 
 
 def _at_work(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
-    """Where its variant lies on every axis, and what was measured there; a start has neither."""
+    """Yields the value of the run's variant on each axis, and what was measured under load. A session that measures
+    only startups has neither."""
     for axis in session.axes:
         yield f"axis_{axis.name}", session.cells.get(run.variant, {}).get(axis.name)
     for name in measures:
@@ -204,6 +217,7 @@ def _at_work(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[
 
 
 def _safe(cell: Cell) -> Cell:
+    """Returns the cell without control characters, and quoted if a spreadsheet would evaluate it as a formula."""
     if isinstance(cell, Enum):
         cell = str(cell.value)
     if isinstance(cell, str):
@@ -211,7 +225,7 @@ def _safe(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
-# Which formats can a session be had in? Each is a function of what is stored.
+# --- All output formats
 
 RENDERED: dict[str, Callable[[Session], str]] = {
     "text": text.render,
@@ -222,7 +236,7 @@ FORMATS = (*RENDERED, "json", "html")
 
 
 def rendered(folder: Path, name: str) -> str:
-    """Nothing is written. JSON is report.json as it was stored."""
+    """Returns the session in the given format, without writing any file. JSON is report.json as it was stored."""
     if name == "json":
         return escape_control_characters((folder / REPORT).read_text(encoding="utf-8"))
     session = load(folder)

@@ -1,4 +1,7 @@
-"""How is a figure written? Seconds, bytes, counts and names as a reader wants them; what was not taken is `-`."""
+"""Formats figures, effects and names for reports, and lays out tables and chart axes.
+
+A figure that was not measured is shown as `-`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ ABSENT = "-"
 
 
 def seconds(value: float | None) -> str:
-    """Two decimals under 100, one above: a clock's reader needs no more."""
+    """Formats seconds with two decimals below 100 and one above, because a reader needs no more precision."""
     if value is None:
         return ABSENT
     return f"{value:.2f}" if round(value, 2) < 100 else f"{value:.1f}"
 
 
 def size(value: int | None) -> str:
-    """Decimal units (1 MB is 1,000,000 bytes), as storage is sold and limited by."""
+    """Formats bytes in decimal units (1 MB is 1,000,000 bytes), in which storage is sold and limited."""
     if value is None:
         return ABSENT
     if abs(value) < 1000:
@@ -49,12 +52,12 @@ def yes_or_no(value: bool | None) -> str:
 
 
 def of(found: int | None, expected: int | None) -> str:
-    """`100/100`: how many were found of those that must be there."""
+    """Formats how many items were found out of those that must exist, such as `100/100`."""
     return ABSENT if found is None and expected is None else f"{count(found)}/{count(expected)}"
 
 
 def fact(key: str, value: str | float | bool | None) -> tuple[str, str]:
-    """A named fact as a row: its name in words, its value in a reader's unit."""
+    """Returns a named fact as a table row: its name in words and its value in a readable unit."""
     if key.endswith("_bytes") and isinstance(value, int):
         return words(key.removesuffix("_bytes")), size(value)
     if value is None or value == "":
@@ -70,26 +73,26 @@ def words(key: str) -> str:
     return key.replace("_", " ")
 
 
-# How is a figure of a server at work written, in a table's column and in a sentence?
+# --- Figures measured under load, in table columns and in sentences
 
 _SHARE = "_share"
 _BYTES = ("B", "B/s")
 
 
 def cell(about: Quantity, value: float | None) -> str:
-    """Without its unit, which the column's head has; bytes bring their own."""
+    """Formats a value without its unit, which the column header has. Bytes keep their unit."""
     if value is None:
         return ABSENT
     if about.unit in _BYTES:
         return size(round(value))
     if about.name.endswith(_SHARE):
-        # Rounded down: 100 % is said only of all.
+        # Rounded down, so that 100 % is shown only if it really is everything.
         return f"{math.floor(10_000 * value + 1e-9) / 100:.2f} %"
     return number(value)
 
 
 def number(value: float) -> str:
-    """As exact as a reader needs it: three or four figures, and all of a large one before the point."""
+    """Formats a number with three or four digits, and a large one with all digits before the decimal point."""
     if value == 0:
         return "0"
     if float(value).is_integer() and abs(value) < 100:
@@ -102,7 +105,7 @@ def number(value: float) -> str:
 
 
 def worded(about: Quantity, value: float) -> str:
-    """With its unit: `46,320 queries/s`, `58.0 s`, `1.2 MB/s`."""
+    """Formats a value with its unit, such as `46,320 queries/s`, `58.0 s` or `1.2 MB/s`."""
     if about.unit == "s":
         return f"{timed(value)} s"
     told = cell(about, value)
@@ -114,16 +117,18 @@ def worded(about: Quantity, value: float) -> str:
 
 
 def timed(value: float) -> str:
-    """Seconds, also where they are few."""
+    """Formats seconds with enough digits even for values below one second."""
     return seconds(value) if value >= 1 or value <= 0 else _digits(value, 3)
 
 
 def column(about: Quantity, value: float | None) -> str:
+    """Formats a value for a table column, without its unit unless it is in bytes."""
     return timed(value) if about.unit == "s" and value is not None else cell(about, value)
 
 
 def effect(one: Compared | Effect | None) -> str:
-    """`1.70 (1.65-1.75)`: the ratio with its 95 % interval; the difference, `+3.2 +- 0.4`, where a mean is zero."""
+    """Formats a ratio with its 95 % interval, such as `1.70 (1.65-1.75)`. If one of the means is zero it formats the
+    difference instead, such as `+3.2 +- 0.4`."""
     if isinstance(one, Effect):
         one = Compared(**stored_effect(one))
     if one is None or (one.ratio is None and one.difference is None):
@@ -138,7 +143,8 @@ def effect(one: Compared | Effect | None) -> str:
 
 
 def times(ratio: float | None) -> str:
-    """Two decimals below 10, three figures above; what is far below one has two figures, and no exponent."""
+    """Formats a ratio with two decimals below 10 and three digits above. A ratio far below one gets two significant
+    digits and no exponent."""
     if ratio is None:
         return ABSENT
     if ratio >= 10:
@@ -149,7 +155,7 @@ def times(ratio: float | None) -> str:
 
 
 def _digits(value: float, many: int) -> str:
-    """So many that tell, without an exponent."""
+    """Formats a value with `many` significant digits and without an exponent."""
     return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"
 
 
@@ -164,7 +170,7 @@ def which_is_better(about: Quantity) -> str:
 
 
 def verdict(about: Quantity, one: Compared) -> str:
-    """Significant, and in which direction."""
+    """Returns whether the effect is significant, and in which direction."""
     if one.differs is None:
         return ABSENT
     if not one.differs:
@@ -176,7 +182,8 @@ def verdict(about: Quantity, one: Compared) -> str:
 
 
 def of_so_many(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
-    """How many of several comparisons are significant, and how many by chance; none for one or without intervals."""
+    """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
+    fewer than two comparisons with an interval."""
     known = [one for one in differ if one is not None]
     if len(known) < 2:
         return ()
@@ -188,17 +195,18 @@ def are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-# Which columns say what a row is about: the version, and its place on each axis that differs?
+# --- Key columns of a table: the version, and the value on each axis that differs
 
 
 def headers(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[str, ...]:
-    """Axes in words, so that a long name can be broken; the notes have it as the server spells it."""
+    """Returns the headers of the key columns. Axis names are in words so that a long one can be wrapped; the notes have
+    the spelling of the server."""
     own = () if are_told_apart(session, group) else ("variant",)
     return ("version", *(words(axis.name) for axis in group.axes if axis.name not in without), *own)
 
 
 def row(session: Session, group: Group, about: tuple[str, str], *, without: Collection[str] = ()) -> tuple[str, ...]:
-    """`about` is a version and a variant."""
+    """Returns the key cells of a row. `about` is a version and a variant."""
     version, variant = about
     cell = session.cells.get(variant, {})
     own = () if are_told_apart(session, group) else (variant,)
@@ -207,14 +215,14 @@ def row(session: Session, group: Group, about: tuple[str, str], *, without: Coll
 
 
 def numeric(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[bool, ...]:
-    """Right-aligned are those whose values are told by figures alone."""
+    """Returns which key columns are right-aligned: those that contain only numbers."""
     axes = [axis for axis in group.axes if axis.name not in without]
     own = () if are_told_apart(session, group) else (False,)
     return (False, *(all(value[:1].isdigit() and " " not in value for value in axis.values) for axis in axes), *own)
 
 
 def spelled(session: Session) -> tuple[str, ...]:
-    """A note of the names behind heads in words."""
+    """Returns a note with the server's spelling of the axes that the headers show in words."""
     names = [axis.name for axis in session.differing_axes if "_" in axis.name]
     return (f"As the server spells them: {', '.join(names)}.",) if names else ()
 
@@ -223,46 +231,48 @@ def titled(title: str, group: Group) -> str:
     return f"{title}, {group.name}" if group.name else title
 
 
-# What did each version come to in each cell? The session's figure, with what matters beside it.
+# --- Figures shown next to a session's main figure
 
 _BESIDE = {
     "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
     "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
 }
-"""By the unit of a figure: what a reader asks for next."""
+"""Further figures that a reader wants to see, by the unit of the main figure."""
 _BESIDE_TRANSACTIONS = ("errors_per_transaction", "qps")
 
 
 def beside(session: Session, figure: str) -> tuple[Quantity, ...]:
-    """Those that were taken."""
+    """Returns the further figures to show next to `figure`, if they were measured."""
     first = _BESIDE_TRANSACTIONS if figure == "tps" else ()
     wanted = (*first, *_BESIDE.get(quantity(figure).unit, ()))
     return tuple(quantity(name) for name in wanted if taken(session.runs, name))
 
 
 def explained(told: Sequence[Quantity]) -> str:
-    """`p95 ms: ...; read: ...`, of those that need words."""
+    """Returns a note such as `p95 ms: ...; read: ...` for the figures that need an explanation."""
     words = "; ".join(f"{one.title}: {one.told}" for one in told if one.told)
     return f"{words}." if words else ""
 
 
-# How does a table fit a page of so many columns? Long cells are wrapped; too many columns make a second table.
+# --- Table layout for a given page width
 #
-# Each part of a split table has the columns that say which row it is. Where these are too wide they are wrapped too.
+# Long cells are wrapped, and a table with too many columns is split into several. Each part repeats the key columns,
+# which identify the row; they are wrapped too if they are too wide.
 
 MOST_UNBROKEN = 24
-"""A longer word may be cut anywhere: so that two columns always fit a page of 78."""
+"""A longer word may be broken anywhere, so that two columns always fit a page 78 characters wide."""
 _KEYS_SHARE = 0.65
-"""Of the page, for the columns that say which row it is: on a page of 78 the widest other one fits beside them."""
+"""Share of the page width for the key columns. On a page of 78 characters the widest other column then fits as well."""
 
 
 def printable(text: str) -> str:
-    """One line, without what a terminal would obey: line ends become spaces, other control characters `?`."""
+    """Returns the text as one line without control characters, which a terminal would obey. Line ends become spaces and
+    other control characters become `?`."""
     return harmless(" ".join(text.split()))
 
 
 def cleaned(table: Table) -> Table:
-    """The table with every text printable."""
+    """Returns the table with all its texts made printable."""
     return replace(
         table,
         title=printable(table.title),
@@ -273,8 +283,8 @@ def cleaned(table: Table) -> Table:
 
 
 def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
-    """The table as it is if its narrowest form fits; else several, each of which repeats the columns of its keys. One
-    that is the same in all rows is not repeated where the keys take too much of the page."""
+    """Returns the table unchanged if its narrowest form fits, else several tables that each repeat the key columns. If
+    the keys take too much of the page, key columns with the same value in all rows are not repeated."""
     narrowest = [_narrowest(table, column) for column in range(len(table.headers))]
     keys = list(range(table.keys))
     differing = [column for column in keys if len({row[column] for row in table.rows}) > 1]
@@ -299,12 +309,13 @@ def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
 
 
 def best_gap(table: Table, width: int) -> int:
-    """Two blanks between columns; one where that makes fewer parts."""
+    """Returns the number of blanks between columns: two, or one if the table then splits into fewer parts."""
     return min((2, 1), key=lambda gap: len(split(table, width, gap=gap)))
 
 
 def widths(table: Table, width: int, *, gap: int) -> tuple[int, ...]:
-    """The width of each column: its narrowest, and what is left over goes to those that would wrap."""
+    """Returns the width of each column: its narrowest one, with the remaining space given to columns that would
+    wrap."""
     found = _fitted([_narrowest(table, column) for column in range(len(table.headers))], table.keys, width, gap=gap)
     spare = width - _total(found, gap)
     for column, narrowest in enumerate(found):
@@ -315,7 +326,8 @@ def widths(table: Table, width: int, *, gap: int) -> tuple[int, ...]:
 
 
 def _fitted(narrowest: list[int], keys: int, width: int, *, gap: int) -> list[int]:
-    """Narrowed where they are too wide even so: others leave the keys their share, and the widest keys give way."""
+    """Returns the column widths, reduced where even the narrowest ones are too wide. The other columns leave the keys
+    their share of the page, then the widest keys are narrowed."""
     rest = width - gap - min(_total(narrowest[:keys], gap), int(_KEYS_SHARE * width))
     found = narrowest[:keys] + [max(1, min(rest, wanted)) for wanted in narrowest[keys:]]
     while _total(found, gap) > width and max(found[:keys]) > 1:
@@ -342,7 +354,8 @@ def _columns(table: Table, group: list[int]) -> Table:
 
 
 def _narrowest(table: Table, column: int) -> int:
-    """Of the longest word; a figure and its unit stay on one line."""
+    """Returns the width of the longest word in the column. In numeric columns a number and its unit stay on one
+    line."""
     words = table.headers[column].split()
     for row in table.rows:
         words += [row[column]] if table.numeric[column] else row[column].split()
@@ -353,7 +366,7 @@ def _widest(table: Table, column: int) -> int:
     return max(map(len, (table.headers[column], *(row[column] for row in table.rows))))
 
 
-# Where on a picture's axis does a value lie, and which round numbers stand beside it? From zero, always.
+# --- Chart axes, which always start at zero
 
 _STEPS = (4, 5, 6)
 _ROUND = (1, 2, 2.5, 5, 10)
@@ -361,14 +374,14 @@ _ROUND = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True)
 class Ruler:
-    """From zero to a round number: a line that looks steep is."""
+    """A chart axis. It starts at zero, so that a line that looks steep is steep."""
 
     most: float
     start: float = 0.0
     end: float = 100.0
-    """Where zero and the most lie, in percent of the picture's width or in its units of height."""
+    """Positions of zero (`start`) and `most` (`end`), in percent of the picture's width or in its units of height."""
     step: float = 1.0
-    """From one number beside it to the next."""
+    """Distance between two tick labels."""
 
     def at(self, value: float) -> float:
         return self.start + (self.end - self.start) * value / self.most
@@ -378,18 +391,18 @@ class Ruler:
 
 
 def ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
-    """Ends at the next round number, after as many steps as come nearest."""
+    """Returns an axis that ends at a round number, with the number of steps that comes nearest to `most`."""
     ends = [(steps * round_step(most / steps), steps) for steps in _STEPS]
     round_most, steps = min(ends)
     return Ruler(round_most, start, end, round_most / steps)
 
 
 def exact_ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
-    """Ends where the values do; the numbers beside it are round."""
+    """Returns an axis that ends at the largest value and has round tick labels."""
     return Ruler(most, start, end, round_step(most / _STEPS[-1]))
 
 
 def round_step(least: float) -> float:
-    """The next round number: what a reader can add up."""
+    """Returns the smallest round number that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least if least > 0 else 1))
     return next(round_one * power for round_one in _ROUND if round_one * power >= least * (1 - 1e-9))

@@ -1,4 +1,8 @@
-"""Which tables make the report of a server at work? The figure, what it is held against, what went on, every run."""
+"""Builds the tables of the report for servers under load.
+
+They show the main figure, its comparisons across versions and axes, the time needed to create the tables, the device
+reads, every run, and the client commands. The last section puts them in reading order.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +40,16 @@ from recovery.report.server_tables import inside_tables, waits_table
 from recovery.report.settings_tables import findings_tables, grouped, left_in_cache, not_counted
 from recovery.report.startup_tables import hottest_tables, stacks_tables
 
-# How does each version compare with each other one? Ratios cell by cell, a column for each pair.
+# --- Ratios between pairs of versions, one column for each pair
 
 
 def over(pair: tuple[str, str]) -> str:
-    """As a column is headed: `8.0.31 / 5.7.22`."""
+    """Returns the column header of a pair of versions, such as `8.0.31 / 5.7.22`."""
     return " / ".join(pair)
 
 
 def pair_tables(session: Session) -> Iterator[Table]:
-    """Several versions in a few columns; what holds for all tables is said below the last."""
+    """Yields tables with a column for each pair of versions. Only the last table has the notes, which apply to all."""
     found = {(one.variant, one.version, one.base_version): one for one in between(session)}
     made = [table for group in groups(session) if (table := _pairs_table(session, group, found)).rows]
     yield from (replace(table, notes=()) for table in made[:-1])
@@ -54,7 +58,7 @@ def pair_tables(session: Session) -> Iterator[Table]:
 
 def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str], Between]) -> Table:
     about, pairs = quantity(group.figure), version_pairs(session.versions)
-    # Of each cell its own columns but that of the version.
+    # The key columns of a cell, without the version.
     named = fmt.headers(session, group)[1:] or ("cell",)
     rows = [variant for variant in group.variants if any((variant, *pair) in found for pair in pairs)]
     return Table(
@@ -87,11 +91,11 @@ def _pair_factor(one: Between | None) -> str:
     return fmt.effect(one) + (" (=)" if one is not None and one.differs is False else "")
 
 
-# Is one version better than another, and what does each axis do? Ratios with intervals, and which are significant.
+# --- Versions compared with the baseline, and the effect of each axis, with confidence intervals
 
 OFF = frozenset({"off", "false", "no"})
 MISSES = "load_table_open_cache_misses_per_s"
-"""Of the load's own: what somebody else took from it by the table cache, if by that."""
+"""Table cache misses of the load's connections. They show whether a loss was caused through the table cache."""
 _MISSED = (
     "more misses/s: of the table cache, the load's own, without those of who asked beside it; what was lost without "
     "more of them was lost to something else."
@@ -100,8 +104,8 @@ _SIGNIFICANT = "significant: 1 is outside of it"
 
 
 def version_tables(session: Session) -> Iterator[Table]:
-    """Each pair of three versions; of others every one over the baseline, and of more than three both. None of a
-    session with one version."""
+    """Yields the comparisons between versions: each pair if there are three versions, every version with the baseline
+    if there are two, and both if there are more than three. A session with one version has none."""
     if len(session.versions) >= LEAST_TO_PAIR:
         yield from pair_tables(session)
     if len(session.versions) == LEAST_TO_PAIR:
@@ -151,7 +155,7 @@ def _better(about: Quantity) -> str:
 
 
 def axis_tables(session: Session) -> Iterator[Table]:
-    """One for each axis that has a base, in each group that differs along it."""
+    """Yields a table for each axis that has a base, in each group that differs along it."""
     for group in groups(session):
         for axis in group.axes:
             every = _marked(along(session, axis))
@@ -163,13 +167,15 @@ def axis_tables(session: Session) -> Iterator[Table]:
 
 
 def _marked(held: Sequence[Held]) -> Sequence[Held]:
-    """One alone has no others to stand out of."""
+    """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
+    several."""
     several = sum(one.differs is not None for one in held) > 1
     return held if several else [replace(one, stands_out=None) for one in held]
 
 
 def _of_so_many(axis: Axis, every: Sequence[Held]) -> Iterator[str]:
-    """All along the axis, also those in tables of other groups."""
+    """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
+    other groups."""
     marked = sum(bool(one.stands_out) for one in every)
     for told in fmt.of_so_many([one.differs for one in every], along=f" along {axis.name}"):
         yield f"{told} With Holm's correction for all together, {marked:,} (*) {fmt.are(marked)}."
@@ -180,24 +186,25 @@ def _star(one: Held) -> str:
 
 
 def lost_word(about: Quantity) -> str:
-    """What a share that is taken away is called: seconds are added, queries lost."""
+    """Returns the word for a change for the worse: seconds are `added`, queries are `lost`."""
     return "added" if about.more_is_better is False else "lost"
 
 
 def lost_share(about: Quantity, ratio: float | None) -> float | None:
+    """Returns which share was lost (or added, if less is better) at this ratio."""
     if ratio is None:
         return None
     return ratio - 1 if about.more_is_better is False else 1 - ratio
 
 
 def lost_interval(about: Quantity, held: Held) -> str:
-    """`12.1 to 20.3 %`"""
+    """Formats the 95 % interval of the lost share, such as `12.1 to 20.3 %`."""
     ends = [share for end in (held.ratio_low, held.ratio_high) if (share := lost_share(about, end)) is not None]
     return f"{100 * min(ends):.1f} to {100 * max(ends):.1f} %" if ends else fmt.ABSENT
 
 
 def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
-    """Where the base is that something is off: what it costs, in percent."""
+    """Returns the table for a switch that is off at its base: what switching it on costs, in percent."""
     about, word = quantity(group.figure), lost_word(quantity(group.figure))
     means = _means(session)
     on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
@@ -236,7 +243,7 @@ def _more(means: Mapping[tuple[str, str], float], held: Held) -> float | None:
 
 
 def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
-    """A row for each base, a column for each other value."""
+    """Returns the table for any other axis, with a row for each base cell and a column for each other value."""
     about = quantity(group.figure)
     means = _means(session)
     found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in held}
@@ -271,13 +278,13 @@ def _means(session: Session) -> dict[tuple[str, str], float | None]:
     return {(one.version, one.variant): one.mean for one in middles(session)}
 
 
-# How long did it take to make the tables, fast, and in the published way as far as that was tried?
+# --- Time to create the tables: fast, and one by one as in the published test if that was tried
 
 _TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
 
 
 def building_table(session: Session) -> Table | None:
-    """None where nothing is known of it."""
+    """Returns the table of the time needed to create the tables, or None if nothing is known about it."""
     tried = one_by_one(session)
     rows = [_row(session, version, tried.get(version)) for version in session.versions]
     if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
@@ -301,7 +308,8 @@ def building_table(session: Session) -> Table | None:
 
 
 def one_by_one(session: Session) -> dict[str, tuple[float, float]]:
-    """Tables and seconds by version, means of its runs."""
+    """Returns for each version how many tables were created one by one and how many seconds that took, as means over
+    its runs."""
     made = {(one.version, one.variant): one.mean for one in middles(session, _TABLES_MADE)}
     took = {(one.version, one.variant): one.mean for one in middles(session, _TOOK)}
     return {
@@ -322,12 +330,12 @@ def _row(session: Session, version: str, tried: tuple[float, float] | None) -> t
     return (version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
 
 
-# How long did each question and each dump take, version beside version? The table as it was published.
+# --- Duration of each query and dump, laid out like the published table
 
 _MADE, _DUMPED = "tables_made", "dump_bytes"
 _EXTRAPOLATED = "* "
 _PUBLISHED = ("Q1", "Q2", "Q3")
-"""Then the making of tables, dumps, and what else was asked."""
+"""The queries of the first rows. Rows for creating tables, for dumps and for other queries follow in this order."""
 
 
 @dataclass(frozen=True)
@@ -335,12 +343,13 @@ class _Row:
     place: int
     name: str
     seconds: tuple[float | None, ...]
-    """One for each version."""
+    """One value for each version; None if it was not measured."""
     extrapolated: bool = False
 
 
 def asked_table(session: Session) -> Table | None:
-    """None where the figure is no time, or something that is switched on and off is the question."""
+    """Returns the table of durations. It is None if the figure is no duration, if there are several groups, if the
+    session compares a switch on and off, or if nothing was measured."""
     (first, *others) = groups(session)
     if quantity(session.figure).unit != "s" or others or any(is_switch(axis) for axis in first.axes):
         return None
@@ -379,7 +388,7 @@ def _place(variant: str, runs: list[Run]) -> int:
 
 
 def _making(session: Session) -> Iterator[_Row]:
-    """The data directories, and what they would have taken the published way."""
+    """Yields rows with the time to build the data directories, and the time they would have taken one by one."""
     known = {version: server_of(session, version) for version in session.versions}
     tables = {version: number(known[version].get("tables")) for version in session.versions}
     build_s = tuple(number(known[version].get("build_s")) for version in session.versions)
@@ -398,7 +407,7 @@ def _making(session: Session) -> Iterator[_Row]:
 def _seconds(value: float | None, row: _Row) -> str:
     if value is None:
         return fmt.ABSENT
-    # Nobody has measured its tenths.
+    # An extrapolated value is shown with fewer decimals, because such precision was not measured.
     return f"{_EXTRAPOLATED}{fmt.number(value)}" if row.extrapolated else fmt.timed(value)
 
 
@@ -426,13 +435,13 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
         yield f"Dumps{of_all} by {', '.join(sorted(clients))}."
 
 
-# What did each version come to in each cell? The session's figure, with what matters beside it.
+# --- Summary of the session's main figure for each version and cell, with related figures
 
 
 def middle_tables(session: Session) -> Iterator[Table]:
     found = {(one.version, one.variant): one for one in middles(session)}
     parts = groups(session)
-    # What holds for all of them is said below the last.
+    # Notes that apply to all tables of a figure are only below the last of them.
     last = {group.figure: group for group in parts}
     for group in parts:
         rows = [found[version, variant] for version in session.versions for variant in group.variants]
@@ -444,7 +453,7 @@ def middle_tables(session: Session) -> Iterator[Table]:
 
 
 def _ran(one: Middle) -> bool:
-    """A version need not have every variant."""
+    """Returns whether the cell has any run, because a version need not have every variant."""
     return bool(one.count or one.failed or one.void)
 
 
@@ -498,16 +507,16 @@ def _left_out(rows: Sequence[Middle]) -> tuple[str, ...]:
     return (f"Not counted: {', '.join(parts)}.",) if parts else ()
 
 
-# What does a query cost the device, by the size of pages? Queries a second against reads, where data is larger.
+# --- Queries per second compared with device reads, by page size, for groups that read from the device
 
 PAGES = ("innodb_page_size", "pages")
-"""Axes of how the data lies in pages."""
+"""Axes that describe how the data is stored in pages."""
 READS, EACH = "device_reads_per_s", "device_reads_per_query"
 _FIGURES = ("qps", READS, EACH, "read_bytes_per_s", "buffer_pool_reads_per_s")
 
 
 def by_pages(session: Session) -> tuple[Group, ...]:
-    """Groups that differ by pages, and read from the device."""
+    """Returns the groups that differ in their pages and read from the device."""
     reading = {one.variant for one in middles(session, READS) if one.mean}
     return tuple(
         group
@@ -544,7 +553,7 @@ def _reads_table(session: Session, group: Group) -> Table:
     )
 
 
-# How did each run go, and by which clients? Every one, counted or not.
+# --- Every run, counted or not, and the client commands
 
 _MOST_COMMANDS = 24
 
@@ -583,7 +592,7 @@ def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> Iterator[str]:
 
 
 def clients_table(session: Session) -> Table | None:
-    """The exact commands, each once; None where nothing but the server was at work."""
+    """Returns the table of the exact client commands, each once, or None if no client ran."""
     found: dict[tuple[str, str], list[str]] = {}
     for run in session.runs:
         for name, command in run.clients.items():
@@ -602,11 +611,14 @@ def clients_table(session: Session) -> Table | None:
     )
 
 
+# --- The report's tables in reading order
+
 _MOST_RUNS = 24
+"""A terminal shows the table of runs up to this number."""
 
 
 def work_figures(session: Session) -> tuple[Table, ...]:
-    """What was measured."""
+    """Returns the tables of what was measured."""
     waits = waits_table(session)
     return (
         *_first(session),
@@ -620,13 +632,14 @@ def work_figures(session: Session) -> tuple[Table, ...]:
 
 
 def work_in_short(session: Session) -> tuple[Table, ...]:
-    """For a terminal: what went on inside would fill many screens, and is in the files."""
+    """Returns the tables for a terminal. The server's internal figures would fill many screens and are only in the
+    report files."""
     runs = (runs_table(session),) if len(session.runs) <= _MOST_RUNS else ()
     return (*_first(session), *runs, *_last(session))
 
 
 def _first(session: Session) -> tuple[Table, ...]:
-    """The figure, and what it is held against."""
+    """Returns the tables of the main figure and its comparisons."""
     if about_damage(session) or about_crashes(session):
         return main_tables(session)
     built = building_table(session) if quantity(session.figure).unit == "s" else None
@@ -642,7 +655,7 @@ def _first(session: Session) -> tuple[Table, ...]:
 
 
 def main_tables(session: Session) -> tuple[Table, ...]:
-    """What each version came to in each cell."""
+    """Returns the tables of the main results for each version and cell."""
     if about_damage(session):
         return (damaged_table(session),)
     return tuple(crash_tables(session) if about_crashes(session) else middle_tables(session))
@@ -653,6 +666,6 @@ def _last(session: Session) -> tuple[Table, ...]:
 
 
 def work_about(session: Session) -> tuple[Table, ...]:
-    """By what it was measured, beside host and servers."""
+    """Returns the table of the clients that the measurement used, in addition to the host and server tables."""
     clients = clients_table(session)
     return () if clients is None else (clients,)

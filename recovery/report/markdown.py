@@ -1,4 +1,4 @@
-"""The report for a page on GitHub: its tables, with every text from outside escaped."""
+"""Renders the report as Markdown for GitHub, with all text from outside escaped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from recovery.report.tables import heading, state, tables
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _FILE = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
-# An underscore inside a name is no markup, and innodb_page_size stays readable in the source.
+# An underscore inside a name is not markup: it is not escaped, so that innodb_page_size stays readable in the source.
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
 def render(session: Session) -> str:
-    """The whole page, ending with a line end."""
+    """Returns the whole page, which ends with a newline."""
     lines = [f"# {escaped(heading(session))}"]
     for paragraph in (session.question, *answers(session), state(session)):
         lines += ["", escaped(paragraph)]
@@ -58,7 +58,7 @@ def escaped(text: str) -> str:
 
 
 def fenced(command: str) -> tuple[str, str, str]:
-    """In a fence longer than any run of backticks in it."""
+    """Returns the command as a code block, with a fence longer than any run of backticks in it."""
     longest = max(map(len, re.findall("`+", command)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}sh", command, fence

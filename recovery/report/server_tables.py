@@ -1,4 +1,7 @@
-"""What went on in the server and its clients meanwhile? Table cache, storage, locks, CPUs: means of each cell."""
+"""Builds the tables of what happened inside the server and its clients during the measurement.
+
+They show the table cache, storage, locks and CPUs as means of each cell, and what the server's threads waited for most.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ _REST = "Other figures"
 
 
 def inside_tables(session: Session) -> Iterator[Table]:
-    """Of what was taken and is not in all of the tables before."""
+    """Yields a table for each family of figures, without those that all of the main tables already show."""
     before = [{name, *(about.name for about in beside(session, name))} for name in figures_about(session)]
     shown = set.intersection(*before)
     found: Means = {name: means(session, name) for name in names_taken(session) if name not in shown}
@@ -54,7 +57,7 @@ def inside_tables(session: Session) -> Iterator[Table]:
 
 
 def _table(session: Session, title: str, told: Sequence[Quantity], found: Means) -> Table:
-    """What is nowhere anything but zero is said in a note."""
+    """Returns the table of a family of figures. Figures that are zero in every cell are only listed in a note."""
     some = [about for about in told if any(found[about.name].values())]
     rows = [
         (version, variant)
@@ -83,10 +86,10 @@ def _table(session: Session, title: str, told: Sequence[Quantity], found: Means)
     )
 
 
-# What did the server's threads wait for most, in each cell? By the server's own counts.
+# --- Waits of the server's threads, as the server itself counts them
 
 _MOST = 3
-"""Of each source; report.json has ten."""
+"""Waits shown for each source; report.json has ten."""
 _TOLD = (
     "While it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: every passage is counted, not "
     "only waits; seconds: of all threads together, where they are told."
@@ -94,7 +97,7 @@ _TOLD = (
 
 
 def waits_table(session: Session) -> Table | None:
-    """None where nobody waited, or no server told."""
+    """Returns the table of the most frequent waits, or None if there were none or no server reports them."""
     found = {key: run for key, runs in by_cell(session).items() if (run := _counted(runs) or _median(session, runs))}
     rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _most(run.waits)]
     if not rows:
@@ -143,7 +146,7 @@ def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
 
 
 def _most(waits: tuple[Wait, ...]) -> Iterator[Wait]:
-    """They are stored in their order."""
+    """Yields the first waits of each source. They are stored in their order of rank."""
     for source in dict.fromkeys(wait.source for wait in waits):
         yield from [wait for wait in waits if wait.source == source and wait.count][:_MOST]
 

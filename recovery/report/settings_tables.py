@@ -1,4 +1,4 @@
-"""What was measured on what, and which runs do not count? The tables and notes that every report has."""
+"""Builds the tables and notes that every report has: settings, host, servers, uncounted runs, findings and limits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from recovery.report import format as fmt
 
 _FINGERPRINTS = ("sha256", "fingerprint")
 _FINGERPRINT_LENGTH = 12
-"""Enough of a SHA-256 to tell two builds apart; report.json has all of it."""
+"""Characters shown of a SHA-256, which are enough to distinguish two builds; report.json has all of it."""
 
 
 def about_tables(session: Session) -> tuple[Table, ...]:
-    """Settings and host."""
+    """Returns the tables of the settings and of the host."""
     return (_facts("Settings", session.settings), _facts("Host", session.environment))
 
 
@@ -23,7 +23,7 @@ def server_tables(session: Session) -> tuple[Table, ...]:
 
 
 def not_counted(session: Session) -> tuple[Table, ...]:
-    """None where all went as asked."""
+    """Returns the table of the runs that do not count, or nothing if all went as planned."""
     left_out = [run for run in session.runs if not run.verdict.as_asked]
     if not left_out:
         return ()
@@ -44,7 +44,7 @@ def not_counted(session: Session) -> tuple[Table, ...]:
 
 
 def left_in_cache(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
-    """The proof of a cold start."""
+    """Returns the notes that prove how cold the starts were: what was left in the page cache after it was emptied."""
     notes = []
     emptied = [run for run in runs if run.cold_means]
     left = [run.resident_before_bytes for run in emptied if run.resident_before_bytes is not None]
@@ -57,7 +57,8 @@ def left_in_cache(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ..
 
 
 def grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
-    """`run 1, 4, 5` by what holds for them; what is None or 0 holds for nobody."""
+    """Returns the runs that share a value, such as `runs 1, 4, 5`, by that value. Values that are None, 0 or empty are
+    left out."""
     numbers: dict[str | int, list[str]] = {}
     for key, number in pairs:
         if key:
@@ -80,7 +81,8 @@ def _facts(title: str, facts: Mapping[str, str | int | float | bool | None]) -> 
 
 
 def _server(version: str, said: Mapping[str, str]) -> Table:
-    """Names of options stay as the server spells them: they are looked up in its manual."""
+    """Returns the table of a server. Option names keep the server's spelling, because readers look them up in its
+    manual."""
     return Table(
         title=f"Server {version}",
         headers=("what", "value"),
@@ -94,11 +96,11 @@ def _short(fingerprint: str) -> str:
     return fingerprint[:_FINGERPRINT_LENGTH]
 
 
-# What may be wrong with these figures? The findings, what to do said once for all that it helps against.
+# --- Findings: what may be wrong with the figures, and what to do about it
 
 
 def findings_tables(session: Session) -> tuple[Table, ...]:
-    """None where nothing was found."""
+    """Returns the table of findings, or nothing if there are none."""
     found = by_hint(session)
     if not found:
         return ()
@@ -113,6 +115,7 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
 
 
 def by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
+    """Returns the findings grouped by their hint, so that a hint for several findings is shown only once."""
     grouped: dict[str, list[Finding]] = {}
     for one in findings(session):
         grouped.setdefault(one.hint, []).append(one)
@@ -120,7 +123,7 @@ def by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
 
 
 def _rows(hint: str, found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """The hint in a row of its own where it is for several."""
+    """Yields the rows of a group of findings. A hint for several findings has a separate row."""
     if len(found) == 1:
         yield found[0].about, f"{found[0].text} -> {hint}"
         return
@@ -128,13 +131,13 @@ def _rows(hint: str, found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     yield "", f"-> {hint}"
 
 
-# What does a report tell of limits? What was really done a second under them, run by run.
+# --- Limits: the rates that each run really reached under them
 
 Column = Callable[[Run], str]
 
 
 def limit_columns(limits: Limits) -> dict[str, Column]:
-    """Only what a limit is on: the page is narrow."""
+    """Returns the columns for the limits that are set, and no others, because the page is narrow."""
     columns: dict[str, Column] = {}
     if limits.read_iops is not None:
         columns["reads/s"] = lambda run: fmt.count(_whole(run.reads_per_s))
@@ -165,7 +168,7 @@ def _sentence(text: str) -> str:
 
 
 def _bytes_per_s(run: Run) -> float | None:
-    """Over the time in which they were counted."""
+    """Returns bytes read per second, over the time in which they were counted: until the first answered query."""
     return None if run.read_bytes is None or not run.first_query_s else run.read_bytes / run.first_query_s
 
 

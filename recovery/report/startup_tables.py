@@ -1,4 +1,8 @@
-"""Where did the time go? Versions by phases, mean seconds over the measured runs, and the share that has a name."""
+"""Builds the report's tables and notes about startups and about sampled stacks.
+
+They cover the storage floor, the phases, the growth with the number of tables, the evidence for warm starts, and the
+files that a start touched. The stack tables are also used for servers under load.
+"""
 
 from __future__ import annotations
 
@@ -16,43 +20,47 @@ from recovery.model import Cache, Chain, Floor, Phase, Run, Session, Table, Verd
 from recovery.report import format as fmt
 from recovery.report.settings_tables import grouped
 
-# How far above what the storage allows does each server start? Its cold start beside the plain reads.
+# --- Floor: cold starts compared with plain reads of the same files
 
 _NEARLY_ALL = 0.99
-"""Of the files: who reads so many reads them all, but for one that was dropped or made meanwhile."""
+"""A start that reads this share of the files counts as reading all of them, because a file may be dropped or created in
+the meantime."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A cold start, held against plain reads of the same files."""
+    """A cold start compared with plain reads of the same files."""
 
     floor: Floor
     variant: str
     startup_s: float | None
-    """The mean; None where none was measured."""
+    """Mean startup time; None if no run was measured."""
     reads_all: bool | None
-    """Each of the files; None where it was not traced."""
+    """Whether the start reads every file; None if it was not traced."""
 
     @property
     def over_one(self) -> float | None:
+        """Ratio of the startup time to the reads by one thread."""
         return self._over(self.floor.one_thread_s)
 
     @property
     def over_many(self) -> float | None:
+        """Ratio of the startup time to the reads by many threads."""
         return self._over(self.floor.many_threads_s)
 
     @property
     def is_floor(self) -> bool:
-        """Not for a start that was shorter, or needs to read less."""
+        """Whether the reads are a floor for this start. They are not if it was shorter or does not read every file."""
         return self.over_many is not None and self.over_many >= 1 and self.reads_all is not False
 
     def _over(self, floor_s: float) -> float | None:
-        """The one page of a general tablespace is no floor for anything."""
+        """Returns the ratio of the startup time to `floor_s`. It is None for a single file: one page of a general
+        tablespace is no floor."""
         return self.startup_s / floor_s if self.startup_s is not None and floor_s and self.floor.files > 1 else None
 
 
 def held(session: Session) -> Iterator[Held]:
-    """One for each cold variant over files whose floor was measured."""
+    """Yields a comparison for each cold variant over files that a floor was measured for."""
     middles = {(one.version, one.variant): one.mean_s for one in summarised(session)} if session.floors else {}
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
     for floor in session.floors:
@@ -68,7 +76,8 @@ def _reads_all(runs: tuple[Run, ...], floor: Floor) -> bool | None:
 
 
 def floor_table(session: Session) -> Table | None:
-    """None where it was not asked for, or no cold start is there to be held against it."""
+    """Returns the table of the floor, or None if no floor was measured or there is no cold variant to compare with
+    it."""
     found = tuple(held(session))
     if not found:
         return None
@@ -99,7 +108,7 @@ def floor_table(session: Session) -> Table | None:
 
 
 def no_floor(found: Iterable[Held]) -> tuple[str, ...]:
-    """Of whom not: those that were measured, and need not read all that the floor reads."""
+    """Returns a note that names the measured starts for which the reads are no floor."""
     names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
     return (f"No floor for {', '.join(names)}: not every file is read, or the start was shorter.",) if names else ()
 
@@ -124,11 +133,11 @@ def _floor_row(one: Held) -> tuple[str, ...]:
     )
 
 
-# In which functions was the server most often? Those on top of its stacks, for each run that was looked into.
+# --- Hottest functions of each run with sampled stacks
 
 
 def hottest_tables(session: Session) -> tuple[Table, ...]:
-    """What its columns mean is said below the last."""
+    """Returns a table of the hottest functions for each sampled run. Only the last one has the notes on the columns."""
     runs = [run for run in session.runs if run.hottest]
     return tuple(_hottest_table(session, run, tuple(_notes(runs)) if run is runs[-1] else ()) for run in runs)
 
@@ -157,8 +166,12 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         yield "[file]: functions for which that file has no symbol, all together."
 
 
+# --- Phases
+
+
 def phase_table(session: Session) -> Table | None:
-    """None where no run has phases: sessions of older tools have none."""
+    """Returns the table of mean seconds in each phase, or None if no run has phases, as in sessions of older tool
+    versions."""
     found = [
         ((version, variant), starts)
         for version, variant, runs in measured_by(session)
@@ -172,7 +185,7 @@ def phase_table(session: Session) -> Table | None:
 
 
 def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
-    """Mean seconds of each phase by version and variant; without those of which no run has phases."""
+    """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
     found = {}
     for version, variant, runs in measured_by(session):
         starts = [seconds_by_name(run.phases) for run in runs if run.phases]
@@ -189,8 +202,11 @@ def phases_by(
     *,
     notes: tuple[str, ...] = (),
 ) -> Table:
-    """A row for each group of starts, a column for each phase that any of them has. What a start has not is 0 of its
-    group's mean, and `-` where no start of the group has it."""
+    """Returns a table with a row for each group of starts and a column for each phase that any of them has.
+
+    A start without a phase counts as 0 in the mean of its group. If no start of the group has the phase, the cell is
+    `-`.
+    """
     names = in_order(phase.name for _, starts in rows for phases in starts for phase in phases)
     return Table(
         title=title,
@@ -215,7 +231,7 @@ def _mean_of(starts: Sequence[dict[str, float]], name: str) -> float | None:
 
 def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
     share = mean(named_share(phases) for phases in starts)
-    # Rounded down: 100 % is said only of what has a name to its last line.
+    # Rounded down, so that 100 % is shown only if every part of the startup has a name.
     return fmt.ABSENT if share is None else f"{int(share * 1000) / 10:g} %"
 
 
@@ -229,6 +245,7 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _beside(runs: Sequence[Run]) -> Iterator[str]:
+    """Yields a note for each phase that ran concurrently with the start, in a background thread of the server."""
     each = [seconds_by_name(run.beside) for run in runs]
     for name in in_order(name for found in each for name in found):
         seen = [found[name] for found in each if name in found]
@@ -239,6 +256,7 @@ def _beside(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _held(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Returns a note on starts during which the server buffered lines of its log."""
     held = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
     if not held:
         return ()
@@ -249,7 +267,7 @@ def _held(runs: Iterable[Run]) -> tuple[str, ...]:
     )
 
 
-# How does the startup grow with the number of tables? Every point, what goes through them, and what that predicts.
+# --- Growth with the number of tables: the points, the fitted form, and the prediction
 
 
 def scale_tables(session: Session) -> tuple[Table, ...]:
@@ -316,7 +334,7 @@ def _added(before: tuple[int, float] | None, tables: int, middle: float | None) 
 
 
 def _lacking(drawn: tuple[Curve, ...]) -> Iterator[str]:
-    """What is needed for that which the tables do not have."""
+    """Yields a note for each fit, fit test or prediction test that has too little data, with what it needs."""
     needs: dict[str, list[str]] = {}
     for curve in drawn:
         if curve.fit is None:
@@ -425,12 +443,12 @@ def _interval(found: Prediction) -> str:
     return "-".join(map(fmt.seconds, found.interval)) if found.interval else fmt.ABSENT
 
 
-# What was the server doing? The chains of calls seen most, phase by phase, for each run that was looked into.
+# --- Most frequent call chains in each phase, for each run with sampled stacks
 
 MOST_FRAMES = 8
-"""Of a chain: the innermost tell most. The folded file has all."""
+"""Frames shown of each chain: the innermost ones, because they tell most. The folded file has all of them."""
 _LEAST_SHARE = 0.05
-"""Of the samples in its phase, for a chain to be told of; and of all samples, for a phase."""
+"""A chain is shown from this share of the samples in its phase on, and a phase from this share of all samples on."""
 
 
 def stacks_tables(session: Session) -> tuple[Table, ...]:
@@ -438,7 +456,7 @@ def stacks_tables(session: Session) -> tuple[Table, ...]:
 
 
 def flame_of(stacks: str) -> str:
-    """The picture lies beside the file that it is made of."""
+    """Returns the path of the flame graph, which is next to the file of folded stacks it is drawn from."""
     path = PurePath(stacks)
     return str(path.with_suffix(".svg")) if path.name else stacks
 
@@ -471,7 +489,8 @@ def _stacks_table(run: Run) -> Table:
 
 
 def _tells(chain: Chain, run: Run) -> bool:
-    """Seen often enough, in a phase that is long enough; a main thread that waits while others work tells nothing."""
+    """Returns whether a chain is worth showing: it is frequent enough and its phase is long enough. A main thread that
+    waits while others work is not shown."""
     if chain.samples < _LEAST_SHARE * chain.of or chain.of < _LEAST_SHARE * (run.samples or 0):
         return False
     return not chain.waits or not any(one.phase == chain.phase and one.thread != chain.thread for one in run.chains)
@@ -482,11 +501,11 @@ def _text(chain: Chain) -> str:
     return " > ".join(("...", *shown) if len(shown) < len(chain.frames) else shown)
 
 
-# Why does a start not count as warm, and what does a server read even from a warm cache? Notes under the figures.
+# --- Notes on warm starts: why one does not count as warm, and what a server reads even with a warm page cache
 
 
 def warm_notes(session: Session) -> Iterator[str]:
-    """For the table of startups."""
+    """Yields the notes on warm starts for the table of startup times."""
     starts: dict[tuple[str, str], list[Evidence]] = {}
     for found in evidence(session):
         if found.run.verdict is Verdict.MEASURED:
@@ -499,7 +518,8 @@ def warm_notes(session: Session) -> Iterator[str]:
 
 
 def resident_notes(runs: Iterable[Run]) -> Iterator[str]:
-    """For the table of runs."""
+    """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
+    start."""
     shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
     for told, numbers in grouped(shares).items():
         yield f"Tables' files in the page cache before and after the start: {told}: {numbers}."
@@ -510,6 +530,7 @@ def _shares(before: float | None, after: float | None) -> str | None:
 
 
 def _why(key: tuple[str, str], starts: Sequence[Evidence]) -> str:
+    """Returns the reason why these starts do not count as warm."""
     told = []
     cold = any(found.cold_bytes for found in starts)
     read = [(found.run.read_bytes, found.full_bytes) for found in starts if found.run.read_bytes is not None]
@@ -537,7 +558,8 @@ def _what_to_do(session: Session) -> str:
 
 
 def _read(key: tuple[str, str], starts: Sequence[Evidence]) -> str | None:
-    """By warm starts, where it is known that the files were in the cache."""
+    """Returns what warm starts read, or None. It uses only starts for which the host reports which files were in the
+    page cache."""
     runs = [found.run for found in starts if found.shares is not None and Cache.WARM.begins(key[1])]
     total = mean(run.read_bytes for run in runs)
     each = mean(run.read_bytes / run.tables for run in runs if run.read_bytes is not None and run.tables)
@@ -552,7 +574,7 @@ def _percent_range(shares: Sequence[float]) -> str:
     return f"{least} %" if least == most else f"{least} to {most} %"
 
 
-# Does a recovering server touch only the files that were modified? The numbers, what was read, and the answer.
+# --- Files touched by recovery, and whether the documentation's claim about them holds
 
 CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
 HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
@@ -563,7 +585,7 @@ _HEADERS = (
 
 
 def touched_table(session: Session) -> Table | None:
-    """None where nothing was traced."""
+    """Returns the table of the files that the start touched, or None if no run was traced."""
     rows = [
         (version, variant, traced)
         for version, variant, runs in measured_by(session)
@@ -591,7 +613,8 @@ def touched_table(session: Session) -> Table | None:
 
 
 def claim(runs: Sequence[Run]) -> str:
-    """One start that read a file in vain is enough; a clean start says nothing of a claim about recovery."""
+    """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
+    nothing about recovery."""
     if not any(run.crash_proof for run in runs):
         return fmt.ABSENT
     if any(run.read_unmodified for run in runs):
@@ -616,7 +639,8 @@ def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _grown_in_data(run: Run) -> int | None:
-    """Known where it was proved what the start began with."""
+    """Returns by how much the cached bytes of the data directory grew, or None if they are not known before and after
+    the start."""
     if run.resident_after_bytes is None or run.resident_before_bytes is None:
         return None
     return run.resident_after_bytes - run.resident_before_bytes
@@ -627,7 +651,7 @@ def _each(total: int | None, tables: int | None) -> float | None:
 
 
 def _count(runs: Sequence[Run], of: Callable[[Run], int | None]) -> str:
-    """One number where all runs agree, as they should; else from the least to the most."""
+    """Returns one number if all runs agree, as they should, else the range from the smallest to the largest."""
     found = [value for run in runs if (value := of(run)) is not None]
     if not found:
         return fmt.ABSENT

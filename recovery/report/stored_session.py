@@ -1,3 +1,9 @@
+"""Reads stored sessions, serializes sessions as JSON, and finds them in the results folder.
+
+A session has one folder. Each run is written to a file there as soon as it ends, so that the results survive a crash of
+the tool.
+"""
+
 from __future__ import annotations
 
 import json
@@ -32,14 +38,13 @@ from recovery.linux.files import FORMAT, read_back
 from recovery.linux.storage import RESULTS, Folder, blamed
 from recovery.model import Finding, Run, Session, more_than_a_report_shows
 
-# Where are the results, and how do they survive a crash of ours? One folder a session, one file a run as it ends.
-
 REPORT = "report.json"
 LATEST = "latest"
 STACKS = "stacks"
-"""The folder of those that were taken."""
+"""Name of the folder for the folded stacks of sampled runs."""
 LOCK = "running.lock"
-"""Held while the session runs: one that nobody holds tells of a tool that was killed."""
+"""Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
+was killed."""
 _KILLED = "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -53,12 +58,12 @@ _FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
 def to_json(session: Session) -> bytes:
-    """A session with its summaries, as in report.json."""
+    """Returns the contents of report.json: the session with its summaries, fits and findings."""
     session = with_second_starts(stamped(session))
     body = _SESSION.dump_python(session, mode="json")
     runs = body.pop("runs")
     stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
-    # Of servers at work there are as many figures as were taken, and summaries are those of starts.
+    # Summaries are only about startups; sessions under load have `measures` for all their figures instead.
     stored["summaries"] = _SUMMARIES.dump_python(() if is_work(session) else summarised(session), mode="json")
     if is_work(session):
         stored["measures"] = _MEASURES.dump_python(stored_measures(session), mode="json")
@@ -70,7 +75,7 @@ def to_json(session: Session) -> bytes:
 
 
 def load(folder: Path) -> Session:
-    """The stored session, with the runs that a killed one had no time to put into its report."""
+    """Returns the stored session, including runs that are not in its report because the tool was killed."""
     session = read_session(folder)
     if session.status == "running" and (folder / LOCK).exists() and locks.holder(folder / LOCK) is None:
         session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
@@ -78,13 +83,15 @@ def load(folder: Path) -> Session:
 
 
 def read_session(folder: Path) -> Session:
+    """Reads the session from report.json and from the files of its runs. Raises UsageError if there is none, and
+    RecoveryError if it is damaged or too large for a report."""
     path = folder / REPORT
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = read_back(path, _SESSION)
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
-    # One that was to be measured again may have been.
+    # A run that was to be repeated may have been measured again after the report was written.
     done = session.done
     late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, RUN_TYPE)).number not in done]
     session = replace(session, runs=in_plan_order({run.number: run for run in (*session.runs, *late)}.values()))
@@ -100,11 +107,12 @@ def read_session(folder: Path) -> Session:
 
 
 def in_plan_order(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Of the plan: one that went on after it had ended early may have measured an earlier one later."""
+    """Sorts runs by their number in the plan. A resumed session may have measured an earlier run later."""
     return tuple(sorted(runs, key=lambda run: run.number))
 
 
 def still_runs(folder: Path) -> HostUnfitError:
+    """Returns the error for a session that another process is running."""
     who = locks.holder(folder / LOCK) or "another process"
     return HostUnfitError(
         f"the session {folder.name} is going on just now: {who}",
@@ -113,14 +121,16 @@ def still_runs(folder: Path) -> HostUnfitError:
 
 
 def _with_hottest(folder: Path, run: Run) -> Run:
-    """An older tool has kept the stacks alone."""
+    """Returns the run with its hottest functions. Older tool versions stored only the stacks."""
     folded = None if run.hottest else stacks_of(folder, run)
     return run if folded is None else replace(run, hottest=hottest(folded))
 
 
 def stacks_of(folder: Path, run: Run) -> Folded | None:
-    """None where none were taken, or a session was copied without them. Whoever sent this session may have written any
-    path into it: only what lies in this folder is read."""
+    """Returns the folded stacks of a run, or None if there are none or the session was copied without them.
+
+    A session from someone else may contain any path, so that only files in the session's own folder are read.
+    """
     name = PurePath(run.stacks or "").name
     try:
         return read((folder / STACKS / name).read_text(encoding="utf-8", errors="replace")) if name else None
@@ -129,7 +139,7 @@ def stacks_of(folder: Path, run: Run) -> Folded | None:
 
 
 def find(results: Path, name: str | None) -> Path:
-    """The folder of the session called so, in `results` or anywhere by its path; None is the newest one."""
+    """Returns the folder of a session. `name` is a session in `results`, a path, or None for the newest session."""
     if name is not None:
         for folder in (results / name, Path(name)):
             if name and (folder / REPORT).is_file():
@@ -137,7 +147,7 @@ def find(results: Path, name: str | None) -> Path:
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results))
     if (results / LATEST / REPORT).is_file():
         return (results / LATEST).resolve()
-    # A copied results folder may have lost the link; the names sort by time.
+    # A copied results folder may have lost the link `latest`; the names sort by time.
     names = session_names(results)
     if not names:
         raise UsageError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
@@ -150,17 +160,17 @@ def stamped(session: Session) -> Session:
 
 def json_bytes(stored: dict[str, Any]) -> bytes:
     text = escape_control_characters(json.dumps(stored, indent=2, ensure_ascii=False)) + "\n"
-    # A file name that is no UTF-8 must not cost the session its results.
+    # The results must not be lost because a file name is not valid UTF-8.
     return text.encode("utf-8", errors="replace")
 
 
 def escape_control_characters(text: str) -> str:
-    r"""Returns JSON that means the same, with `\u009b` and the like for each character that a terminal obeys."""
+    r"""Returns JSON with the same meaning, in which each character that a terminal obeys is escaped, as in `\u009b`."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def session_names(results: Path) -> list[str]:
-    """The newest last."""
+    """Returns the names of all sessions in the results folder, the newest last."""
     return sorted(path.parent.name for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST)
 
 
@@ -171,6 +181,8 @@ def _known_sessions(results: Path) -> str:
 
 @contextmanager
 def keeping_in(folder: Path) -> Iterator[None]:
+    """Turns an OSError while results are written into an error that says what to do: a StorageFailedError if the
+    storage is the cause, else a HostUnfitError."""
     try:
         yield
     except OSError as error:

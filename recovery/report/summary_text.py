@@ -1,4 +1,4 @@
-"""What is the answer, in a sentence for each version? Of what was measured, as far as it is known."""
+"""Writes the answers at the top of a report: a sentence for each version, made from what was measured."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from recovery.report.crash_tables import about_crashes, about_damage, crash_answ
 from recovery.report.load_tables import OFF, lost_share
 from recovery.report.startup_tables import OPENS_ONLY, claim, held, phase_means
 
-# What is the answer of a server at work, in a sentence for each version? From figures and axes, whatever they are.
+# --- Servers under load: sentences made from any figures and axes
 
 _MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
-"""Clauses of one sentence; the tables have the rest."""
+"""Most clauses of each kind in one sentence; the tables have the rest."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Told:
 
     @property
     def seconds(self) -> bool:
-        """Or another figure of which less is better."""
+        """Whether the main figure is a duration, or another figure of which less is better."""
         return quantity(self.session.figure).more_is_better is False
 
     def mean(self, version: str, variant: str) -> float | None:
@@ -58,7 +58,7 @@ class _Told:
 
 
 def work_answers(session: Session) -> tuple[str, ...]:
-    """In the order of the report."""
+    """Returns the sentences of a session under load, with the versions in the order of the report."""
     if about_damage(session):
         return tuple(damage_answers(session))
     if about_crashes(session):
@@ -85,7 +85,7 @@ def _load_answer(told: _Told, version: str) -> str:
 
 
 def _few(told: _Told, version: str) -> bool:
-    """Cells that can be told one by one, since none is held against another."""
+    """Returns whether the cells can be listed one by one: they are few, and no axis has a base to compare with."""
     axes = [axis for group in groups(told.session) for axis in group.axes]
     return len(_measured(told, version)) <= _MOST and not any(axis.base is not None for axis in axes)
 
@@ -99,7 +99,8 @@ def _no_load(session: Session, version: str) -> str:
 
 
 def _switched(session: Session) -> Axis | None:
-    """Something that is off, and on beside it: what that costs is the question."""
+    """Returns the switch that is off at its base, if there is one: then the sentence says what switching it on
+    costs."""
     axes = session.differing_axes
     if len(groups(session)) > 1:
         return None
@@ -107,7 +108,8 @@ def _switched(session: Session) -> Axis | None:
 
 
 def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
-    """`loses 16.9 % +- 1.2 by poll=on (46,320 to 38,472 queries/s)`, the most first; what is noise together."""
+    """Yields clauses such as `loses 16.9 % (15.7 to 18.1) by poll=on (46,320 to 38,472 queries/s)`, the largest effect
+    first. Effects that are not significant share one clause."""
     held = [one for one in along(told.session, axis) if one.version == version]
     ranked = sorted(held, key=_size, reverse=True)
     noise = [one for one in ranked if one.stands_out is False]
@@ -126,13 +128,14 @@ def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
 
 
 def _untold(axis: Axis, held: Sequence[Held]) -> Iterator[str]:
-    """Without an interval no effect is claimed."""
+    """Yields a clause if nothing along the axis could be compared: without an interval no effect is claimed."""
     if held and all(one.stands_out is None for one in held):
         yield f"{axis.name} was not compared: {LEAST_RUNS} runs of each are needed"
 
 
 def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
-    """Said where single comparisons are significant, and all together are not."""
+    """Returns a phrase for comparisons that are significant individually but not when all along the axis are taken
+    together."""
     if not any(one.differs for one in noise):
         return ""
     several = sum(one.differs is not None for one in along(told.session, axis))
@@ -152,7 +155,7 @@ def _cost(told: _Told, held: Held) -> str:
 
 
 def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
-    """By what, said once, and where."""
+    """Returns which value of the axis causes the effect, in the first clause only, and in which cell."""
     elsewhere = _elsewhere(session, axis, held)
     on = f" by {value_words(axis, _on(session, axis, held))}" if first else ""
     return f"{on} with {elsewhere}" if elsewhere else on
@@ -175,7 +178,7 @@ def _from_to(told: _Told, held: Held) -> str:
 
 
 def _each(told: _Told, version: str) -> Iterator[str]:
-    """`needs 58.3 s for Q1, 30.4 times as long as 8.0.31`, cell by cell."""
+    """Yields a clause for each cell, such as `needs 58.3 s for Q1, 30.4 (29.9-30.9) times as long as 8.0.31`."""
     cells = _measured(told, version)
     for number, one in enumerate(cells[:_MOST]):
         verb = ("needs " if told.seconds else "comes to ") if number == 0 else ""
@@ -186,7 +189,8 @@ def _each(told: _Told, version: str) -> Iterator[str]:
 
 
 def _than(told: _Told, one: Middle) -> str:
-    """Compared with the baseline, or of two versions with the other; said once, of the larger figure."""
+    """Returns the comparison with the baseline or, if there are two versions, with the other one. Of two versions only
+    the one with the larger figure has it."""
     session, base = told.session, baseline_of(told.session)
     two = len(session.versions) == 2
     other = next((version for version in session.versions if version != one.version), base) if two else base
@@ -201,7 +205,7 @@ def _than(told: _Told, one: Middle) -> str:
 
 
 def _compared_words(about: Quantity, one: Compared, other: str) -> str:
-    """Nothing without an interval: then no effect is claimed."""
+    """Returns the comparison in words. It is empty without an interval, because then no effect is claimed."""
     if one.differs is None:
         return ""
     if not one.differs:
@@ -214,12 +218,12 @@ def _compared_words(about: Quantity, one: Compared, other: str) -> str:
 
 
 def _effect_words(one: Compared) -> str:
-    """`2.31 (2.05-2.60) times`"""
+    """Formats an effect, such as `2.31 (2.05-2.60) times`."""
     return f"{fmt.effect(one)} times"
 
 
 def _most(told: _Told, version: str) -> Iterator[str]:
-    """The largest figure of each group, or of each value of what says by itself what was done."""
+    """Yields a clause for the largest figure of each group."""
     verb = "does up to "
     for group in groups(told.session)[:_MOST_PARTS]:
         able = [one for one in _measured(told, version) if one.variant in group.variants and one.mean]
@@ -236,7 +240,7 @@ def _measured(told: _Told, version: str) -> list[Middle]:
 
 
 def _where(session: Session, variant: str, *, without: str = "") -> str:
-    """The cell, as far as it is not at a base."""
+    """Returns the cell in words, without the axes that are at their base."""
     cell = session.cells.get(variant, {})
     at_base = {axis.name for axis in session.axes if axis.base is not None and cell.get(axis.name) == axis.base}
     return cell_words(session, variant, without={*at_base, without})
@@ -249,8 +253,11 @@ def _over_base(told: _Told, one: Middle) -> str:
 
 
 def _factors(told: _Told, version: str) -> Iterator[str]:
-    """The largest effects along each axis that has a base: of those that are significant among all along it, since of
-    many that are so by themselves the largest is the luckiest."""
+    """Yields the largest effect along each axis that has a base.
+
+    It must be significant when all comparisons along the axis are taken together. Of many that are significant only
+    individually, the largest is the one most exaggerated by chance.
+    """
     best: list[tuple[float, str]] = []
     for axis in told.session.axes:
         held = [one for one in along(told.session, axis) if one.version == version]
@@ -267,7 +274,8 @@ def _factors(told: _Told, version: str) -> Iterator[str]:
 
 
 def _size(held: Held) -> float:
-    """Half of it is as large as twice, and what begins or ends at zero is larger than any."""
+    """Returns the size of an effect for ranking. A factor of one half counts as much as a factor of two, and an effect
+    from or to zero is larger than any other."""
     return math.inf if held.ratio is None else abs(math.log(held.ratio))
 
 
@@ -285,8 +293,10 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
 
 
+# --- Startups
+
 _LARGE = 0.25
-"""Of a startup: a phase that is told of."""
+"""A phase is mentioned from this share of the startup on."""
 _MOST_PHASES = 2
 _MOST_VARIANTS = 4
 _DOING = {
@@ -310,17 +320,18 @@ _OVER_TABLESPACES = (phase_names.DISCOVERY, phase_names.VALIDATION)
 
 @dataclass(frozen=True)
 class _Known:
-    """What all sentences are made of."""
+    """The data that all sentences about startups are made from."""
 
     summaries: tuple[Summary, ...]
     measured: dict[tuple[str, str], tuple[Run, ...]]
     """The runs that count, by version and variant."""
     means: dict[tuple[str, str], dict[str, float]]
-    """Of their phases."""
+    """Mean seconds of each phase, by version and variant."""
 
 
 def answers(session: Session) -> tuple[str, ...]:
-    """One sentence a version, in the order of the report."""
+    """Returns a sentence for each version, in the order of the report. A version measured with several numbers of
+    tables has one for each of its curves."""
     if is_work(session):
         return work_answers(session)
     drawn = curves(session)
@@ -371,7 +382,8 @@ def _counted(counts: tuple[int, int]) -> str:
 
 
 def _times(measured: Sequence[Summary]) -> str:
-    """`41.0 +- 1.2 s cold and 6.1 +- 0.3 s warm`; of many variants the fastest and the slowest."""
+    """Formats the mean times, such as `41.0 +- 1.2 s cold and 6.1 +- 0.3 s warm`. Of many variants it shows only the
+    fastest and the slowest."""
     if len(measured) > _MOST_VARIANTS:
         middle = sorted(measured, key=lambda one: one.mean_s or 0.0)
         return f"from {_time(middle[0])} to {_time(middle[-1])}, by variant"
@@ -384,14 +396,14 @@ def _time(one: Summary) -> str:
 
 
 def about(seconds: float, interval_s: float | None = None) -> str:
-    """`64.0 s`, or `64.0 +- 1.4 s`: three figures, and the interval to the same place."""
+    """Formats seconds with three digits, such as `64.0 s` or `64.0 +- 1.4 s`. The interval has as many decimals."""
     places = 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
     error = "" if interval_s is None else f" +- {interval_s:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
 
 
 def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> list[str]:
-    """Of the cold start, where there is one."""
+    """Returns the clauses about phases and floor. They are about the cold start if there is one."""
     first = next((one for one in measured if Cache.COLD.begins(one.variant)), measured[0])
     key = (first.version, first.variant)
     runs = known.measured[key]
@@ -422,7 +434,7 @@ def _doing(name: str) -> str:
 
 
 def _tablespaces(runs: Sequence[Run]) -> str:
-    """How many, as far as was looked."""
+    """Returns how many tablespaces were opened, modified and read, as far as that was traced."""
     opened, modified = (mean(values) for values in zip(*map(_opened_and_modified, runs), strict=True))
     if opened is None:
         tables = next((run.tables for run in runs if run.tables), None)
@@ -440,7 +452,8 @@ def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
 
 
 def _floor(session: Session, first: Summary) -> Iterator[str]:
-    """Plain reads of the same files, as far as they are a floor for this start."""
+    """Yields the comparison with plain reads of the same files, if the difference is larger than the error of the mean.
+    A start that took longer without reading every file is not compared: the reads are no floor for it."""
     for one in held(session):
         times, floor = one.over_many, one.floor
         if (floor.version, one.variant) != (first.version, first.variant) or times is None:
@@ -471,7 +484,7 @@ def _growth(session: Session, curve: Curve) -> str:
 
 
 def _prediction(curve: Curve, found: Prediction, asked: int) -> str:
-    """With its error at the largest point; no figure where that is too large."""
+    """Returns the prediction with its error at the largest point. It has no figure if that error is too large."""
     tested = curve.held_out
     if tested is None:
         test = f"not tested: {TEST_NEEDS}"

@@ -1,4 +1,7 @@
-"""Which tables is a report made of? The numbers first, then every run, then what was measured on what."""
+"""Selects the tables of a report and their order, and builds those with startup times and with every run.
+
+The results come first, then every run, then the settings, the host and the servers.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,11 @@ from recovery.report.startup_tables import (
     warm_notes,
 )
 
-# How long did the starts take? Every version in every variant, and compared with the baseline.
+# --- Startup times of every version and variant, and their comparison with the baseline
 
 
 def timing_tables(session: Session) -> Iterator[Table]:
+    """Yields the table of startup times and, for several versions, the table of ratios to the baseline."""
     found = summarised(session)
     of_second_starts = {one.version for one in found if is_second_start(one.variant)}
     summaries = tuple(
@@ -108,19 +112,22 @@ def _ratio_row(summary: Summary) -> tuple[str, ...]:
     )
 
 
+# --- All tables of a report
+
+
 def tables(session: Session) -> tuple[Table, ...]:
-    """All tables of a session, in reading order."""
+    """Returns all tables of a session, in reading order."""
     clients = work_about(session) if is_work(session) else ()
     return (*figures_of(session), *about_tables(session), *clients, *server_tables(session))
 
 
 def figures_of(session: Session) -> tuple[Table, ...]:
-    """What was measured."""
+    """Returns the tables of what was measured."""
     return work_figures(session) if is_work(session) else _of_starts(session)
 
 
 def in_short(session: Session) -> tuple[Table, ...]:
-    """The part that a terminal shows."""
+    """Returns the tables that are shown in a terminal."""
     return work_in_short(session) if is_work(session) else figures_of(session)
 
 
@@ -139,12 +146,12 @@ def _of_starts(session: Session) -> tuple[Table, ...]:
 
 
 def heading(session: Session) -> str:
-    """The report's first line."""
+    """Returns the first line of the report."""
     return f"{session.scenario}: {', '.join(session.versions)}"
 
 
 def state(session: Session) -> str:
-    """When it was, by which tool, and how far it came."""
+    """Returns the status of the session: how many runs ended, when it started, and the tool version."""
     ended = len(session.runs)
     all_of_them = "1 run" if ended == 1 else f"{ended} runs"
     progress = all_of_them if ended == session.planned_runs else f"{ended} of {session.planned_runs} runs"
@@ -193,7 +200,7 @@ def _run_row(run: Run, more: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> tuple[str, ...]:
-    """Units, then what holds for several runs: better said once than in a column of its own."""
+    """Returns the notes on units, then facts that apply to several runs and so have no separate column."""
     emptied = grouped((run.cold_means, run.number) for run in runs)
     warmed = grouped((run.warmups, run.number) for run in runs)
     return (
@@ -211,7 +218,7 @@ def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> 
 
 
 def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
-    """What a container adds, apart: it is in no startup."""
+    """Returns a note on the time that the container engine adds, which is not part of any startup time."""
     overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
     errors = [run.start_error_s for run in runs if run.start_error_s is not None]
     if not overheads:
@@ -224,7 +231,7 @@ def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
 
 
 def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
-    """What came back: short, where it is all that was acknowledged."""
+    """Returns a note on the acknowledged rows found after each start. It is short if all of them were found."""
     counted = [run for run in runs if run.rows_expected is not None]
     if not counted:
         return ()

@@ -1,4 +1,4 @@
-"""The report for a bug tracker: plain ASCII, never wider than 78 columns, whatever the names in it."""
+"""Renders the report as plain text for a bug tracker: only ASCII, and never wider than 78 columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPELLED = str.maketrans(
 
 
 def render(session: Session) -> str:
-    """The whole report, ending with a line end."""
+    """Returns the whole report, which ends with a newline."""
     lines = [*_head(session)]
     for table in tables(session):
         lines += ["", *_table(_ascii_table(table))]
@@ -34,7 +34,7 @@ def _head(session: Session) -> Iterator[str]:
 
 
 def opening(session: Session) -> Iterator[str]:
-    """What was asked, and how far it came."""
+    """Yields the opening lines: title, question, answers, state and notes."""
     title = fmt.wrapped(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
@@ -47,7 +47,8 @@ def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
 
 
 def command_lines(command: str) -> Iterator[str]:
-    """Continued with backslashes between its words, so that it can be pasted into a shell as it stands."""
+    """Yields the command, continued with backslashes between its words so that it can be pasted into a shell
+    unchanged."""
     command = _ascii(command)
     try:
         words = [shlex.quote(word) for word in shlex.split(command)]
@@ -59,12 +60,12 @@ def command_lines(command: str) -> Iterator[str]:
             yield f"{line} \\"
             line = "   "
         line += f" {word}"
-    # A single word can still be longer than the page.
+    # A single word can still be wider than the page.
     yield from textwrap.wrap(line, WIDTH, initial_indent="", drop_whitespace=False) if len(line) > WIDTH else [line]
 
 
 def render_table(table: Table) -> str:
-    """One table by itself, without a line end at its end."""
+    """Returns a single table as text, without a newline at the end."""
     return "\n".join(line.rstrip() for line in _table(_ascii_table(table)))
 
 

@@ -1,4 +1,4 @@
-"""Where do the rendered reports go? Beside the stored session that they are made of, and of nothing else."""
+"""Writes the rendered reports into the folder of the stored session, which is their only source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from recovery.report.stored_session import STACKS, keeping_in, load, stacks_of
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:
-    """report.txt, report.md and report.html, made from what is stored in the folder; a chart where there is a curve,
-    and a flame graph for each start whose stacks were taken."""
+    """Writes report.txt, report.md and report.html from the session stored in the folder, and returns the paths of all
+    files written. It adds a chart if there is a growth curve, and a flame graph for each run with sampled stacks."""
     session = load(folder)
     rendered = {
         "report.txt": text.render(session),
@@ -36,12 +36,12 @@ def write_reports(folder: Path) -> tuple[Path, ...]:
 
 
 def page_of(folder: Path, session: Session) -> str:
-    """The page for a browser, with the flame graphs of the stacks beside the session."""
+    """Returns the HTML report, including the flame graphs of the stacks stored with the session."""
     return page.render(session, {number: drawing for number, (_, drawing) in _flames(folder, session).items()})
 
 
 def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
-    """By the number of the run: the name of a picture beside its folded stacks, and the picture."""
+    """Returns, by the number of the run, the path of each flame graph next to its folded stacks, and the drawing."""
     drawn = {}
     for run in session.runs:
         folded = stacks_of(folder, run)

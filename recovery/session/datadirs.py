@@ -1,4 +1,6 @@
-"""Which data directories does a plan need, are they there, and does the rest fit? Before anything is built."""
+"""Determines which data directories a plan needs, checks that they fit on the disk, and opens and builds them.
+
+The checks come before the first build, because a build can take an hour."""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from recovery.workload.schema import check_template, goes_on, need_of, template_
 
 @dataclass(frozen=True)
 class Stage:
-    """One data directory of the plan: where it will be, whether it is whole already, and what it takes."""
+    """Describes a data directory that the plan needs: its contents, whether it is complete, and the space it takes."""
 
     place: Place
     build: Build
@@ -44,9 +46,9 @@ class Stage:
     key: str
     whole: bool
     size: Need
-    """Of the whole of it."""
+    """Space that the complete directory takes."""
     need: Need
-    """Of what is still to be made."""
+    """Space that the part still to be built takes."""
 
     @property
     def title(self) -> str:
@@ -56,7 +58,7 @@ class Stage:
 def survey(
     places: Sequence[Place], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
 ) -> tuple[Stage, ...]:
-    """In the order of the places; the builds are those of their versions."""
+    """Returns the directory of each place, in the order of the places. `builds` has a build of each place's version."""
     directories = DataDirs(data)
     kept = {info.key: info for info in directories.list()}
     found = {build.version: build for build in builds}
@@ -68,7 +70,7 @@ def survey(
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
         size, there = need_of(check_template(schema), build.version, schema, shape), kept.get(key)
         whole = there is not None and there.status in ("whole", "in_use")
-        # What lies there is gone on with, or makes room for itself by being removed.
+        # A partial build is either continued, or removed first, which frees the space it takes.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
         need = NOTHING if whole else size.part(done)
         stages.append(Stage(place, build, schema, shape, key, whole=whole, size=size, need=need))
@@ -76,7 +78,7 @@ def survey(
 
 
 def refuse(version: Version, schema: Schema) -> None:
-    """What this server is known not to hold."""
+    """Raises an error if this server is known not to support such a schema."""
     if dies_with(version, schema.total_tables):
         raise HostUnfitError(
             f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
@@ -95,8 +97,10 @@ def refuse(version: Version, schema: Schema) -> None:
 
 
 def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Sequence[Stage] = ()) -> None:
-    """Before the first of them is built, an hour before the last would fail: versions run one after the other, and
-    what this session built makes room for what comes, unless it is to be kept."""
+    """Raises HostUnfitError if one of the directories will not fit, before an hour of building shows it.
+
+    Versions run one after the other. A directory that this session built and no longer needs makes room for the
+    next one, unless --keep is set."""
     built = [replace(stage, need=stage.size) for stage in done_with]
     for stage in stages:
         if stage.whole:
@@ -117,23 +121,24 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Se
 
 
 def check_beside(stages: Sequence[Stage], room: Need) -> None:
-    """Of a session that goes on in the order in which it began."""
+    """Raises HostUnfitError if the missing directories of a resumed alternating session do not all fit together."""
     need = sum((stage.need for stage in stages), NOTHING)
     if not need.fits(room):
         raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", HINT)
 
 
 def may_alternate(needs: Iterable[Need], room: Need, *, growing: bool) -> bool:
-    """Whether every directory that is still to be built fits beside those that are there, and leaves room. One that
-    grows from one number of tables to the next is needed at one of them at a time."""
+    """Returns whether all directories that are still to be built fit on the disk together, with room to spare.
+
+    With `growing` they cannot alternate: a directory that grows to the next number of tables loses the previous one."""
     return not growing and sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)
 
 
-# Who opens, builds and gives back the data directories of a session? Whatever ends it, no server is left running.
+# --- The pool of open data directories
 
 
 class Narrator(Protocol):
-    """Tells the user what is going on, on stderr, and whoever asks for it from elsewhere."""
+    """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
 
     def say(self, line: str) -> None: ...
     def warn(self, line: str) -> None: ...
@@ -149,7 +154,9 @@ class Narrator(Protocol):
 
 
 class Stagehand:
-    """Benches by place, opened when first asked for. As a context manager it closes what is open."""
+    """Opens, builds and releases the data directories of a session; each place has a bench, opened on first use.
+
+    As a context manager it closes all benches, so that no server is left running, whatever ends the session."""
 
     def __init__(
         self,
@@ -166,27 +173,27 @@ class Stagehand:
     ) -> None:
         self.request = request
         self.programs = programs or {}
-        """That put a server to work."""
+        """Programs that put load on a server, by name."""
         self.samplers = samplers
-        """Programs that were tried, and can take stacks."""
+        """Programs that can take stacks on this host, as tested."""
         self.stages = {stage.place: stage for stage in stages}
         self.engine = engine
         self.narrator = narrator
         self.group = group
-        """For the servers that are measured, all of them; whoever opened it removes it."""
+        """Control group for all measured servers; the caller that created it removes it."""
         self._open: dict[Place, Bench] = {}
         self.session = ""
-        """When it began, as in the name of its folder."""
+        """Start time of the session, as in the name of its folder."""
         self._aside: set[str] = set()
-        """Keys of what was kept since a server did not come back over it."""
+        """Keys of directories that were set aside because a server did not come back on them."""
         self.on_build: Callable[[str], None] = lambda _: None
-        """Hears of every directory, by its key, before it is built."""
+        """Called with the key of each directory before it is built."""
         self._built = set(built)
-        """By this session, be it before it ended early and went on."""
+        """Keys of the directories that this session built, including those from before an interruption."""
         self._done_with = list(done_with)
-        """Of those, oldest first."""
+        """Those of `_built` that are no longer needed, oldest first."""
         self._can_grow: set[str] = set()
-        """Those of them whose server was stopped cleanly."""
+        """Those of `_done_with` that can grow, because their server was shut down cleanly."""
 
     def bench(self, place: Place, dropper: Dropper | None, scratch: Path) -> Bench:
         if place not in self._open:
@@ -195,7 +202,9 @@ class Stagehand:
         return self._open[place]
 
     def rehearse(self, places: Sequence[Place]) -> None:
-        """Before anything is built: have the servers what encrypted tables need? The first stage is begun at once."""
+        """Checks that the servers can make encrypted tables, by initialising directories that are removed again.
+
+        The first place is left out, because its build begins at once and shows the same."""
         for stage in (self.stages[place] for place in places[1:]):
             if stage.schema.layout is Layout.ENCRYPTED and not stage.whole:
                 with DataDirs(self.request.data).acquire(stage.key) as datadir:
@@ -204,7 +213,7 @@ class Stagehand:
                         datadir.wipe()
 
     def leave(self, place: Place) -> None:
-        """Gives a directory back; it is kept for the next session unless another needs its room."""
+        """Releases a directory; it is kept for the next session unless another directory needs the space."""
         bench = self._open.pop(place, None)
         if bench is not None:
             _give_back(bench)
@@ -214,8 +223,10 @@ class Stagehand:
                     self._can_grow.add(key)
 
     def set_aside(self, place: Place) -> str | None:
-        """Keeps what its server did not come back over; where, in words. Then the next trial there is over a directory
-        that is built anew. None where it stays in use: once kept, or without room for all that is still to be built."""
+        """Keeps a directory on which the server did not come back, and returns a message that says where.
+
+        The next trial of this place then gets a newly built directory. Returns None if the directory stays in use: it
+        cannot be kept, this session has kept one already, or there is no space for all that is still to be built."""
         bench, stage = self._open[place], self.stages[place]
         bench.server.close()
         ahead = [other.need for at, other in self.stages.items() if not other.whole and at not in self._open]
@@ -230,7 +241,9 @@ class Stagehand:
         return told
 
     def drop(self, place: Place) -> None:
-        """Removes a directory over which its server starts no more, if this session built it after one was kept."""
+        """Removes a directory on which its server no longer starts.
+
+        It is kept unless this session built it to replace a directory that was set aside."""
         if self.stages[place].key in self._built & self._aside:
             with self._open.pop(place).datadir as datadir:
                 datadir.wipe()
@@ -241,8 +254,9 @@ class Stagehand:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Every server ends first, and every directory is given back, whatever goes wrong with another; a second Ctrl-C
-        waits for it."""
+        """Closes all servers, then releases all directories, even if one of these steps fails.
+
+        A second Ctrl-C is deferred until this is done."""
         with held_back(), ExitStack() as stack:
             for bench in self._open.values():
                 stack.callback(_give_back, bench)
@@ -280,7 +294,8 @@ class Stagehand:
             else:
                 self._build(stage, datadir)
             if self.request.limits.memory_bytes is not None:
-                # What others have read into the cache is charged to them, and would be there beyond MEMORY.
+                # Cached pages that other processes have read are charged to them: the server would get them in addition
+                # to its memory limit.
                 flush_caches(datadir.mysql, conditions.dropper)
             server = undo.enter_context(self._server(stage, datadir, scratch))
             bench = Bench(server, datadir, stage.schema, conditions=conditions)
@@ -293,7 +308,7 @@ class Stagehand:
         return bench
 
     def _smaller(self, stage: Stage) -> Stage | None:
-        """What this session has built and can go on building. What lay there before is the user's."""
+        """Returns a directory of this session that can grow into this one. Those of earlier sessions are the user's."""
         return next(
             (
                 other
@@ -306,8 +321,9 @@ class Stagehand:
         )
 
     def _grow(self, directories: DataDirs, smaller: Stage, stage: Stage) -> None:
-        """The directory of the smaller stage gets the key of this one, as a build that was interrupted there. Marked as
-        that first: under its new name it must never look whole."""
+        """Gives the directory of the smaller stage the key of this one, as a build that was interrupted at that point.
+
+        It is marked as incomplete before it is renamed: under its new name it must never look complete."""
         self._can_grow.remove(smaller.key)
         self._done_with.remove(smaller.key)
         self._make_room(directories, stage.size - smaller.size, stage)
@@ -356,11 +372,11 @@ class Stagehand:
         )
 
     def _from_the_first(self, stage: Stage) -> dict[str, str]:
-        """What holds for every start over these files, be it to make them."""
+        """Returns the settings of every start over these files, including the one that initialises them."""
         return merge(*map(from_the_first, self._tried(stage)), stage.settings)
 
     def _tried(self, stage: Stage) -> list[dict[str, str]]:
-        """What the server will be started with over these files, beside the test's own."""
+        """Returns the different settings of later starts over these files, without the test's own settings."""
         here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
         usual = as_known(stage.build.version, self.request.lasting_settings)
         own = (as_known(stage.build.version, dict(variant.settings)) for variant in here)
@@ -368,8 +384,9 @@ class Stagehand:
         return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
     def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
-        """Removes directories that this session built and has done with, oldest first, while the next does not fit.
-        Those of earlier sessions are the user's to remove."""
+        """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
+
+        Directories of earlier sessions are never removed: that is for the user to decide."""
         while self._done_with and not need.fits(free(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
@@ -388,8 +405,10 @@ def data_against_memory(data_bytes: int, memory: int) -> str:
 
 
 def _give_back(bench: Bench) -> None:
-    """A server that still runs is killed, not shut down: it is ours, its directory stays marked as in use, and the
-    next session starts it and counts before it trusts it. So Ctrl-C never waits for a long shutdown."""
+    """Ends the bench's server and releases its directory.
+
+    A server that still runs is killed, so that Ctrl-C never waits for a long shutdown. The directory stays marked as in
+    use, and the next session starts a server and counts the contents before it trusts them."""
     try:
         bench.server.close()
         if bench.at_rest:

@@ -1,4 +1,4 @@
-"""What runs the servers of a session: processes of this host, or containers of its Docker engine?"""
+"""Chooses what runs the servers of a session: local processes, or containers of the host's Docker engine."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ IN_CONTAINERS = "in containers"
 
 @dataclass(frozen=True)
 class Engine:
-    """One way to get a server, to start it, and to empty the cache under it."""
+    """Describes one way to get servers, start them, and drop the host's caches."""
 
     name: str
     resolve: Callable[[str | None], Build]
     launcher: Launcher
     dropper: Callable[[Sequence[Build]], Dropper | None]
-    """Who may drop the host's caches, once the servers are there; None is nobody."""
+    """Returns what can drop the host's caches, given the servers' builds; None if nothing can."""
     options: Callable[[Build], frozenset[str]]
-    """The names of all options that a server lists; none if it does not answer."""
+    """Returns the names of all options that a server lists; empty if it does not answer."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """For the report's description of the host."""
+    """Facts for the report's description of the host."""
 
 
 def choose(request: Request, say: Say) -> Engine:
-    """Return Docker where this host's engine answers, local processes otherwise."""
+    """Returns Docker if the host's engine answers, local processes otherwise."""
     if request.engine == LOCAL:
         with (
             suppress(HostUnfitError),
             closing(docker_engine.connect()) as client,
-        ):  # none: no containers of an earlier run
+        ):  # without an engine there are no containers of an earlier run
             _clear_up(client, say)
         return _local(request, say)
     reached = _reach(request)
@@ -64,10 +64,10 @@ def choose(request: Request, say: Say) -> Engine:
 
 
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
-    """Return the servers and the engine that runs them.
+    """Returns the builds of the servers and the engine that runs them.
 
-    ENGINE=auto takes local processes where the engine gets no image of a server. Where there is no such local server
-    either, the engine's error is raised."""
+    With ENGINE=auto, local processes are used if the engine cannot get an image of a server. If there is no such local
+    server either, the engine's error is raised."""
     wanted: Sequence[str | None] = request.versions or (None,)
     try:
         return chosen, tuple(map(chosen.resolve, wanted))
@@ -83,7 +83,7 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
 
 
 def where(request: Request) -> str:
-    """In words, with nothing started; what `choose` would refuse is refused here too."""
+    """Returns in words where the servers would run, without starting any; raises the same errors as `choose`."""
     if request.engine == LOCAL:
         return "as local processes"
     reached = _reach(request)
@@ -95,7 +95,7 @@ def where(request: Request) -> str:
 
 
 def _reach(request: Request) -> tuple[docker_engine.Endpoint, docker.DockerClient] | docker_engine.NoEngineError:
-    """Return this host's engine, or why there is none where the request can do without."""
+    """Returns the host's engine, or the error of a missing engine if the request does not require one."""
     try:
         at = docker_engine.endpoint()
         return at, docker_engine.connect(at)
@@ -136,7 +136,10 @@ def _local(request: Request, say: Say) -> Engine:
 
 
 def _any_dropper() -> Dropper | None:
-    """Who may use an engine may drop the host's caches, wherever the servers run; one of our images has a shell."""
+    """Returns a dropper that uses a container, if there is an engine and an image; otherwise None.
+
+    A user with access to an engine may drop the host's caches, wherever the servers run. Images of this tool come
+    first, because they have a shell."""
     with suppress(HostUnfitError, DockerException, requests.RequestException):
         client = docker_engine.connect()
         images = sorted(client.images.list(), key=lambda image: docker_engine.MADE not in image.labels)

@@ -1,4 +1,6 @@
-"""How long will it take? Rough rates by generation, for --dry-run and the time left: they never enter a result."""
+"""Estimates how long a session takes, from rough rates for each generation of servers.
+
+The estimates are for --dry-run and the displayed remaining time; they never enter a result."""
 
 from __future__ import annotations
 
@@ -15,15 +17,17 @@ from recovery.session.request import Request
 
 @dataclass(frozen=True)
 class _Rates:
+    """Holds the rates of one generation of servers."""
+
     tables_built_per_s: float
     cold_start_ms_per_table: float
     warm_start_ms_per_table: float
     reads_per_table: float
-    """At a cold start, as a limit on reads counts them."""
+    """Read requests per table at a cold start, as a limit on read requests counts them."""
 
 
 def _rates(version: Version) -> _Rates:
-    """Seen on a virtual machine of 2 cores with a local disk."""
+    """Returns the rates of a version, as observed on a virtual machine with 2 cores and a local disk."""
     if version.flavor is Flavor.MARIADB:
         validates = version.numbers < (10, 3, 0)
         return _Rates(900, 0.6, 0.05, 1) if validates else _Rates(900, 0.01, 0.005, 0.1)
@@ -35,19 +39,19 @@ def _rates(version: Version) -> _Rates:
 
 
 OVERHEAD_S = 12.0
-"""Start, inserts, flush, proof, count and shutdown around every timed start."""
-
+"""Duration of the start, inserts, flush, proof, count and shutdown around every timed start."""
 
 STARTS_UNTIL_WARM = 3
 _AROUND_WORK_S = 8.0
-"""A start, a flush, and a shutdown with pages to be written."""
+"""Duration of a start, a flush, and a shutdown that has pages to write."""
 _ROWS_BUILT_PER_S = 60_000
 _WITH_STATISTICS = 1.6
 _CREATED_PER_S = 200
 _CRASH_S = 1.0
-"""Beside a start and a shutdown, of what is small: writing, the kill, another start, and a look at all of it."""
+"""Duration of the short steps of a crash trial: writing, the kill, another start, and the check of all contents. The
+first start and the shutdown are not included."""
 _READ_ROWS_PER_S = 3_000
-"""Of information_schema.tables, at a guess between an old server's cold files and a new one's dictionary."""
+"""Rate for information_schema.tables, a guess between an old server's cold files and a new server's dictionary."""
 _ROWS_INTO_MEMORY_PER_S = 700_000
 _PAGE_BYTES = 16 << 10
 _NO_SETTINGS: Mapping[str, str] = {}
@@ -62,8 +66,10 @@ def seconds_for(
     read_iops: int | None = None,
     settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> float:
-    """A partition is built and started over as a table is; a table that shares its file is built as any other. The
-    settings are those that hold for all variants."""
+    """Returns the estimated seconds for the build and all trials of one version.
+
+    A partition takes as long as a table, to build and at a start. A table in a shared file takes as long to build as
+    any other. `settings` are those that all variants have in common."""
     trials_s = sum(
         trial_seconds(version, schema, variant, read_iops=read_iops, settings=settings) for variant in variants
     )
@@ -93,7 +99,7 @@ def trial_seconds(
 
 
 def _reading_seconds(task: Task, pool: str, *, read_iops: int | None) -> float:
-    """Of the tables of a load, into a buffer pool that holds them."""
+    """Returns the seconds to read a load's tables into the buffer pool; 0 if they do not fit, and for other tasks."""
     if not isinstance(task, Load) or (pool.isdecimal() and data_bytes(task.tables, task.rows) > int(pool)):
         return 0.0
     rows = task.tables * task.rows
@@ -131,15 +137,14 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
-# What lies ahead of a session once its plan is known, and how long may each part of it take?
+# --- Estimates for the planned trials and builds
 
 
 def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
-    """At a guess: what is measured on the way takes its place."""
-    schemas = {stage.place: stage.schema for stage in stages}
+    """Returns the planned trials and the builds of `stages` with rough estimates."""
     trial_s = {}
     for trial in plan.trials:
-        schema = schemas[place_of(trial.version, trial.variant)]
+        schema = place_of(trial.version, trial.variant).schema(request.schema)
         trial_s[str(trial.version), trial.variant.name] = trial_seconds(
             trial.version,
             schema,
@@ -152,7 +157,7 @@ def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
 
 
 def _build_s(stage: Stage, stages: Sequence[Stage], *, grown: Plan) -> float:
-    """One that a smaller one grows into has only the rest to be made."""
+    """Returns the estimated seconds of a build; only the rest counts if a smaller directory grows into this one."""
     whole_s = build_seconds(stage.place.version, stage.schema)
     if grown.alternating:
         return whole_s

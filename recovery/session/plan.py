@@ -1,4 +1,7 @@
-"""Which trials, over which data directories, in which order? Pure: the same request gives the same plan."""
+"""Plans the trials of a session: which trials run, over which data directories, in which order.
+
+The same request always gives the same plan. The plan is stored with the session, so that an interrupted session can be
+compared with the current request and resumed."""
 
 from __future__ import annotations
 
@@ -27,15 +30,15 @@ from recovery.model import (
 )
 from recovery.mysqld.options import shaping
 
-# What did a session plan, and over what? Kept beside its runs, so that it can go on when it has ended early.
+# --- The stored plan
 
 PLAN = "plan.json"
-"""Its file in the session's folder."""
+"""Name of its file in the session's folder."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A trial, as it was planned."""
+    """Describes a trial as the stored plan lists it."""
 
     number: int
     version: str
@@ -50,25 +53,27 @@ class Step:
 
 @dataclass(frozen=True)
 class Planned:
+    """Holds the plan of a session as it is stored in the session's folder."""
+
     command: str
-    """That asks for all of it, whatever layers of settings that came from."""
+    """Command that asks for the whole session, including the values that came from other layers of settings."""
     folder: str
-    """In which it was typed: what it names may lie there."""
+    """Working directory of the command: its relative paths refer to this folder."""
     boot: str
-    """Of the host, when it last began or went on."""
+    """Boot id of the host when the session last began or was resumed."""
     alternating: bool
-    """The order was chosen by the room there was; it stays, whatever there is by now."""
+    """Whether the trials alternate. This depended on the free space at the beginning and does not change later."""
     trials: tuple[Step, ...]
     settings: Mapping[str, Mapping[str, str]]
-    """Options of the server, by variant."""
+    """Server options, by variant."""
     servers: Mapping[str, str]
-    """SHA-256 of each executable, by version."""
+    """SHA-256 of each server executable, by version."""
     directories: tuple[str, ...]
-    """Keys of the data directories: they say what is built, and by whom."""
+    """Keys of the data directories, which identify their contents and the builds that made them."""
     inserts: str
     """SHA-256 of the insert script."""
     built: tuple[str, ...] = field(default=())
-    """Those directories that the session has made itself: it may remove them when it needs their room."""
+    """Keys of the directories that the session built itself, and may remove when it needs the space."""
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -98,7 +103,7 @@ def servers_of(builds: Iterable[Build]) -> dict[str, str]:
 
 
 def differences(before: Planned, now: Planned) -> Iterator[str]:
-    """In words: why the runs that are missing would not be of the same experiment."""
+    """Yields the reasons, in words, why the missing runs would not belong to the same experiment."""
     for version, fingerprint in before.servers.items():
         found = now.servers.get(version)
         if found is None:
@@ -131,21 +136,21 @@ def _told(options: Mapping[str, str]) -> str:
 
 UNNAMED = Named("")
 SETTINGS = "settings"
-"""The axis of what the user gives a name to."""
+"""Name of the axis for the variants that the user named."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """One data directory, before it is known which build of the server it belongs to: what the files are made of."""
+    """Identifies a data directory by what shapes its files; the build of the server need not be known yet."""
 
     version: Version
     tables: int | None = None
-    """None: as many as the schema says."""
+    """None: the number in the schema."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of a variant that shape the files."""
     layout: Layout | None = None
     schemas: int | None = None
-    """Of these two as well, None is what the schema says."""
+    """For the layout and the number of schemas, too, None means the value in the schema."""
 
     def schema(self, asked: Schema) -> Schema:
         found = replace(asked, tables=self.tables or asked.tables, layout=self.layout or asked.layout)
@@ -153,12 +158,12 @@ class Place:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What a variant has made of it, as it was given."""
+        """Returns what a variant changes about the files, as `name=value` texts."""
         more = (("layout", self.layout), ("schemas", self.schemas), *self.settings)
         return tuple(f"{name}={value}" for name, value in more if value is not None)
 
     def grows_into(self, later: Place) -> bool:
-        """The same but for more tables."""
+        """Returns whether `later` differs only in its number of tables; which number is larger is not checked."""
         return self != later and None not in (self.tables, later.tables) and replace(self, tables=later.tables) == later
 
 
@@ -169,52 +174,54 @@ def place_of(version: Version, variant: Variant) -> Place:
 
 @dataclass(frozen=True)
 class Plan:
+    """Holds the trials of a session in the order in which they run."""
+
     trials: tuple[Trial, ...]
     alternating: bool
-    """Blocks over several data directories take turns, so that a drift of the host hits all of them alike."""
+    """Whether blocks over several data directories take turns, so that a drift of the host affects all alike."""
     versions: tuple[Version, ...] = ()
-    """As they were asked for, in this order; one of them may have no trial."""
+    """The requested versions in the requested order; one of them may have no trial."""
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """In the order in which they are needed."""
+        """Returns the places in the order in which they are needed."""
         return tuple(dict.fromkeys(place_of(trial.version, trial.variant) for trial in self.trials))
 
     @property
     def order(self) -> str:
-        """In words, for the report."""
+        """Returns a description of the order for the report."""
         what = "versions" if len({trial.version for trial in self.trials}) > 1 else "data directories"
         if len(self.places) < 2:
             return "one version"
         return f"{what} alternate, block by block" if self.alternating else f"{what} run one after the other"
 
     def is_last(self, trial: Trial) -> bool:
-        """Of those over its data directory."""
+        """Returns whether no later trial uses the same data directory."""
         place = place_of(trial.version, trial.variant)
         return not any(place_of(later.version, later.variant) == place for later in self.trials[trial.number :])
 
     def over(self, place: Place) -> tuple[Trial, ...]:
-        """Those that are measured over this data directory."""
+        """Returns the trials that are measured over this data directory."""
         return tuple(trial for trial in self.trials if place_of(trial.version, trial.variant) == place)
 
     def variants_over(self, place: Place) -> tuple[str, ...]:
         return tuple(dict.fromkeys(trial.variant.name for trial in self.over(place)))
 
     def is_missing(self, place: Place, done: Container[int]) -> bool:
-        """Whether some of those over this data directory are, where these have ended."""
+        """Returns whether a trial over this data directory is not among those that are done."""
         return any(trial.number not in done for trial in self.over(place))
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What there is already of a plan, of which the rest is asked for."""
+    """Describes how much of its plan an interrupted session has done."""
 
     done: frozenset[int] = frozenset()
-    """Numbers of the trials that have ended."""
+    """Numbers of the trials that have ended and need not be repeated."""
     alternating: bool | None = None
-    """The order that it began in; None is one that is still to be chosen."""
+    """Whether its trials alternate. None if the order is not chosen yet."""
     built: frozenset[str] = frozenset()
-    """Keys of the data directories that it has made."""
+    """Keys of the data directories that it has built."""
 
 
 NOTHING_YET = Begun()
@@ -227,7 +234,7 @@ def variants_of(
     *,
     common: Named = UNNAMED,
 ) -> tuple[Variant, ...]:
-    """All work under all that is named, at every number of tables."""
+    """Returns a variant for each combination of work, named settings and number of tables."""
     ways = tuple(works)
     return tuple(
         Variant(
@@ -250,7 +257,7 @@ def variants_of(
 
 
 def _own(named: Named, common: Named) -> Named:
-    """Without what holds for all: two must not take the same files for different ones."""
+    """Returns the variant without what all have in common: otherwise equal files would need two directories."""
     return Named(
         named.label,
         tuple(pair for pair in named.settings if pair not in common.settings),
@@ -268,12 +275,12 @@ def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tupl
 
 
 def is_over(variant: Variant, place: Place) -> bool:
-    """Whether it is measured over this data directory."""
+    """Returns whether the variant is measured over this data directory."""
     return concerns(variant, place.version) and place_of(place.version, variant) == place
 
 
 def concerns(variant: Variant, version: Version) -> bool:
-    """Whether this server can do what the variant is about."""
+    """Returns whether this server has the capability that the variant needs."""
     return variant.needs is None or can(version, variant.needs)
 
 
@@ -286,9 +293,12 @@ def make_plan(
     extras: Sequence[Extra] = (),
     first: int = 1,
 ) -> Plan:
-    """A block is every variant over one data directory, once: cold, then warm. Alternating, each directory's n-th block
-    comes before any one's block n + 1; otherwise all blocks of a directory come one after the other. Extra ones
-    come after those that count. `first` is the number of the first block: what is left to chance depends on it."""
+    """Returns the plan of the trials. Raises UsageError if a report could not show that many.
+
+    A block is every variant over one data directory, once: cold, then warm. In an alternating plan, block n of every
+    directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the other. Extra
+    blocks follow the counted ones. `first` is the number of the first block: random choices in its trials depend on
+    this number."""
     places = places_for(versions, variants)
     beyond = first + repeats
     turns = range(first, beyond + len(extras))
@@ -312,11 +322,11 @@ def make_plan(
     )
 
 
-# Which servers cannot be asked some of what is asked? And is anything left, of all of it, and of the baseline?
+# --- Questions that not every server supports
 
 
 def left_out(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[str, ...]:
-    """In words, by question."""
+    """Returns a message for each question that some of the versions do not support."""
     needs = _needs(variants)
     without = {name: [str(one) for one in versions if not concerns(variant, one)] for name, variant in needs.items()}
     return tuple(
@@ -327,7 +337,9 @@ def left_out(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[
 
 
 def refuse_nothing(versions: Sequence[Version], variants: Sequence[Variant], *, baseline: Version | None) -> None:
-    """Before anything is fetched or built for it."""
+    """Raises UsageError if no trial is left for the versions, or none for the baseline.
+
+    The check comes before anything is built, and even before anything is fetched if the versions are known by then."""
     needs = _needs(variants)
     if not places_for(versions, variants):
         raise UsageError(
@@ -342,5 +354,7 @@ def refuse_nothing(versions: Sequence[Version], variants: Sequence[Variant], *, 
 
 
 def _needs(variants: Sequence[Variant]) -> dict[str, Variant]:
-    """One of each that not every server can be asked; its others need the same."""
+    """Returns, by name, a variant of each question that needs a capability of the server.
+
+    One is enough: all variants of a question need the same capability."""
     return {dict(one.axes).get(QUESTION, one.name): one for one in variants if one.needs is not None}

@@ -1,4 +1,6 @@
-"""What is known before the first server starts: which servers, which data directories, which trials in which order?"""
+"""Prepares a session before its first server starts: checks options and disk space, and plans directories and trials.
+
+Problems are reported at this point, not after an hour of building or measuring."""
 
 from __future__ import annotations
 
@@ -20,15 +22,17 @@ from recovery.session.engine import Engine, Say
 from recovery.session.plan import NOTHING_YET, Begun, Plan, places_for, refuse_nothing
 from recovery.session.request import Request, given_options, refuse_size_of_files, refuse_unknown
 
-# What will not be in effect as it was asked for? Said before anything is fetched, and not after an hour.
+# --- Options that will not take effect as requested
 
 _OPTION = "table_open_cache"
 _CONNECTIONS = "max_connections"
 
 
 def foresee(request: Request, *, say: Callable[[str], None], open_files: int | None = None) -> None:
-    """Two values of which nothing is left but the same one are refused: they would be one experiment, done twice. Not
-    where a server is among them that may leave them as they are; what it does is seen when it starts."""
+    """Warns about values of `table_open_cache` that servers will lower because of the limit on open files.
+
+    Raises UsageError if several such values would be lowered to the same one: that would measure one experiment twice.
+    If one of the servers may keep the values, there are only warnings: the value in effect is read after its start."""
     files = open_files or open_files_limit()
     beyond: dict[str, int] = {}
     for settings in _settings(request):
@@ -46,12 +50,14 @@ def foresee(request: Request, *, say: Callable[[str], None], open_files: int | N
 
 
 def _may_keep(request: Request) -> bool:
-    """MariaDB 10.2.11 does, and 10.11.5 does not; of the user's own server nobody knows."""
+    """Returns whether one of the servers may keep a value that others lower.
+
+    MariaDB 10.2.11 keeps it, 10.11.5 does not. The behaviour of the user's own server is unknown."""
     return bool(request.mysqld or request.image) or any(one.startswith("mariadb") for one in request.versions)
 
 
 def _settings(request: Request) -> Iterator[Mapping[str, str]]:
-    """Of each way to measure, once."""
+    """Yields the relevant settings of the variants, without duplicates."""
     seen: dict[tuple[tuple[str, str], ...], None] = {}
     for one in request.measured:
         merged = {**request.lasting_settings, **dict(one.settings)}
@@ -66,7 +72,7 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def check_options(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> None:
-    """UsageError for an option of the user's that a server does not list."""
+    """Raises UsageError for an option of the user's that a server does not list."""
     if not given_options(request):
         return
     listed = {build.version: engine.options(build) for build in builds}
@@ -76,7 +82,9 @@ def check_options(request: Request, engine: Engine, builds: Sequence[Build], say
 
 
 def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> Dropper | None:
-    """Who expects the host's caches to be dropped must hear before the hour of measuring that they cannot be."""
+    """Returns the means to drop the host's caches, or None if it is refused or this user cannot.
+
+    A user who expects the caches to be dropped is warned here, before the hour of measuring."""
     if RootStep.DROP_CACHES in request.refused:
         return None
     dropper = engine.dropper(builds)
@@ -88,24 +96,24 @@ def dropper_of(request: Request, engine: Engine, builds: Sequence[Build], say: S
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that is known before the first server starts."""
+    """Holds all that is known about a session before its first server starts."""
 
     scenario: Scenario
     plan: Plan
     stages: tuple[Stage, ...]
     dropper: Dropper | None = None
     storage: Mapping[str, Fact] = field(default_factory=dict)
-    """How fast it is, as facts for the report."""
+    """Speed of the storage, as facts for the report."""
     begun: Begun = NOTHING_YET
 
     @property
     def needed(self) -> tuple[Stage, ...]:
-        """Those over which something is still to be measured."""
+        """Returns the data directories over which trials are still missing."""
         return tuple(stage for stage in self.stages if self.plan.is_missing(stage.place, self.begun.done))
 
     @property
     def done_with(self) -> tuple[Stage, ...]:
-        """Those that were made for this plan alone, and have served."""
+        """Returns the complete data directories that this session built and no longer needs."""
         needed = self.needed
         return tuple(
             stage for stage in self.stages if stage.whole and stage.key in self.begun.built and stage not in needed

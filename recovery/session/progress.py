@@ -1,4 +1,7 @@
-"""Where does a session stand? One frozen state, and what each event makes of it. Pure: every moment is given to it."""
+"""Tracks the progress of a session, estimates the remaining time, and stores snapshots for `recovery status`.
+
+The progress is a frozen state, and each event returns a new one. No function reads a clock: every time is passed in,
+in seconds of the monotonic clock unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -33,31 +36,33 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     ABORTED = "aborted"
     KILLED = "killed"
-    """As only a reader of what it left can tell."""
+    """Set by the reader of a status file, never by the session itself."""
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What was planned, and how long each part of it may take, at a guess."""
+    """Describes the planned trials and builds of a session, each with a rough estimate of its duration."""
 
     trials: tuple[Trial, ...]
     trial_s: Mapping[tuple[str, str], float]
-    """By version and variant."""
+    """Estimated duration of a trial, by version and variant."""
     builds: tuple[tuple[str, float], ...] = ()
-    """Title and seconds of each data directory that is still to be made."""
+    """Title and estimated seconds of each data directory that is still to be built."""
 
 
 @dataclass(frozen=True)
 class Building:
+    """Describes the build of a data directory that is under way."""
+
     title: str
     began_s: float
     expected_s: float | None = None
     done: int | None = None
     total: int | None = None
     first: tuple[int, float] | None = None
-    """What was done at the first report of it, and when: an interrupted build goes on where it stopped."""
+    """Statements done at the first report, and its time. A resumed build does not start at 0."""
     at_s: float | None = None
-    """When `done` was told."""
+    """Time of the report that `done` is from."""
 
     @property
     def rate_per_s(self) -> float | None:
@@ -74,7 +79,7 @@ class Building:
 
 @dataclass(frozen=True)
 class Step:
-    """What is being done with the server, in words."""
+    """Describes the current step with the server in words."""
 
     words: str
     began_s: float
@@ -82,73 +87,75 @@ class Step:
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial that is over."""
+    """Describes a trial that has ended."""
 
     number: int
     version: str
     variant: str
     verdict: Verdict
     value: float | None
-    """Of what its variant is about: seconds of a start, queries a second."""
+    """Value of the variant's figure: seconds of a start, queries per second."""
     took_s: float | None
-    """The whole of it: inserts, flush, count and shutdown around the timed start. None where that was before this
-    process began."""
+    """Duration of the whole trial, with inserts, flush, count and shutdown around the timed start. None if the trial
+    ended before this process began."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A version in a variant: what its runs have come to so far."""
+    """Summarises the runs of one version in one variant so far."""
 
     version: str
     variant: str
     planned: int
     ended: int
     mean_s: float | None = None
-    """Where starts are timed; what other sessions are about is in the two below."""
+    """Mean startup time, None unless the session times starts. `mean` holds the mean of any figure."""
     last_s: float | None = None
     failed: int = 0
     void: int = 0
     mean: float | None = None
     last: float | None = None
     figure: str | None = None
-    """What these are of, where it is not what the session is about."""
+    """Figure of `mean` and `last`. None: the figure of the session."""
 
 
 @dataclass(frozen=True)
 class Progress:
+    """Holds the state of a session; each event method returns the next state."""
+
     scenario: str
     versions: tuple[str, ...]
     command: str
     results: str
-    """The folder of the session, or, before there is one, of all sessions."""
+    """Folder of the session, or the folder of all sessions until that exists."""
     began_s: float
     started_at: str
-    """Wall clock, UTC."""
+    """Wall-clock time, UTC."""
     figure: str = STARTUP
-    """What the session is about."""
+    """Figure that the session measures."""
     status: Status = Status.RUNNING
     ahead: Ahead | None = None
     builds: tuple[tuple[str, float], ...] = ()
-    """Those that have not begun."""
+    """Title and estimated seconds of the builds that have not begun."""
     building: Building | None = None
     trial: Trial | None = None
     trial_began_s: float | None = None
     trial_expected_s: float = 0.0
     later_s: float = 0.0
-    """For the trials that have not begun."""
+    """Estimated seconds for the trials that have not begun."""
     step: Step | None = None
     ended: tuple[Ended, ...] = ()
     cells: tuple[Cell, ...] = ()
-    """Those that have a result, in the order of the plan."""
+    """Cells with at least one ended run, in the order of the plan."""
 
-    # -- what each event makes of it
+    # -- events
 
     def planned(self, ahead: Ahead) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
         return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
 
     def gone_on(self, runs: Iterable[Run]) -> Progress:
-        """These had ended before this process began."""
+        """Adds the runs that had ended before this process began."""
         known = [(run, value_of(run, self.figure_of(run.variant))) for run in runs]
         ended = tuple(Ended(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known)
         begun = replace(self, ended=ended)
@@ -190,7 +197,7 @@ class Progress:
     def over(self, status: Status) -> Progress:
         return replace(self, status=status, building=None, trial=None, trial_began_s=None, step=None)
 
-    # -- what follows from it
+    # -- derived values
 
     def figure_of(self, variant: str) -> str:
         return self._own_figure(variant) or self.figure
@@ -208,8 +215,10 @@ class Progress:
         return Stage.MEASURING if self.trial is not None or self.ended else Stage.PREPARING
 
     def left_s(self, now_s: float) -> float | None:
-        """By the rate of the build that goes on, by the trials of the same version and variant that have ended, and by
-        a guess where there are none yet. None until the plan is known."""
+        """Returns the estimated seconds until the session ends; None if it has ended or its plan is not known yet.
+
+        A build under way is estimated by its rate, a trial by the ended trials of the same version and variant, or
+        roughly in advance if there are none yet."""
         if self.ahead is None or self.status is not Status.RUNNING:
             return None
         left_s = self.later_s
@@ -220,7 +229,10 @@ class Progress:
         return left_s + sum(seconds for _, seconds in self.builds)
 
     def _foreseen(self, begun: int) -> Progress:
-        """Summed up when something has changed: it is asked for several times a second, beside timed starts."""
+        """Returns the state with a new estimate for the trials after number `begun`.
+
+        It is computed only when something has changed, because `left_s` is called several times a second while starts
+        are timed."""
         ended = {one.number for one in self.ended}
         later = [one for one in self.ahead.trials[begun:] if one.number not in ended] if self.ahead else []
         return replace(self, later_s=sum(map(self._trial_s, later)))
@@ -257,24 +269,28 @@ class Progress:
         return self.ahead.trial_s.get(cell, 0.0) if self.ahead else 0.0
 
 
-# Where is a session at this moment? What is drawn, told, and left for `recovery status` is one and the same.
+# --- Snapshots: the screen, the plain output and the status file for `recovery status` show the same one
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class BuildProgress:
+    """Describes, in a snapshot, the build of a data directory that is under way."""
+
     title: str
     elapsed_s: float
     done: int | None = None
     total: int | None = None
-    """Statements; None before the first of them."""
+    """Number of statements. None before the first report."""
     rate_per_s: float | None = None
     left_s: float | None = None
 
 
 @dataclass(frozen=True)
 class TrialProgress:
+    """Describes, in a snapshot, the trial that is under way."""
+
     number: int
     version: str
     variant: str
@@ -284,44 +300,46 @@ class TrialProgress:
 
 @dataclass(frozen=True)
 class Whereabouts:
+    """Holds a snapshot of a session's progress, as it is shown and stored."""
+
     scenario: str
     versions: tuple[str, ...]
     command: str
     pid: int
     owner: str
-    """The process' mark, which no other one ever has."""
+    """Identifier of the process, which is never used again, unlike its pid."""
     started_at: str
     written_at: str
     results: str
     status: Status
     stage: Stage
     planned_runs: int | None
-    """None until the plan is known."""
+    """Number of planned runs. None until the plan is known."""
     elapsed_s: float
     left_s: float | None = None
     build: BuildProgress | None = None
     trial: TrialProgress | None = None
     step: str | None = None
-    """What is being done with the server."""
+    """Current step with the server, in words."""
     step_s: float | None = None
     phase: str | None = None
-    """Of a start under way, as the log shows it at this moment."""
+    """Phase of the start under way, as the server's log shows it at this time."""
     phase_s: float | None = None
     told: str | None = None
-    """How far that is, in the server's own words."""
+    """Progress within the phase, as the server's log words it."""
     cells: tuple[Cell, ...] = ()
     figure: str = STARTUP
-    """What the means of the cells are of."""
+    """Figure of the session, to which the means of the cells belong by default."""
 
     @property
     def what(self) -> tuple[object, ...]:
-        """It is another stage when this differs."""
+        """Returns a key that changes with the status, stage, build, trial or step."""
         return (self.status, self.stage, self.build and self.build.title, self.trial and self.trial.number, self.step)
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Who says so, and when by the wall clock."""
+    """Identifies the process that takes a snapshot, and the wall-clock time at which it does."""
 
     pid: int
     owner: str
@@ -391,7 +409,7 @@ def to_json(found: Whereabouts) -> str:
 
 
 def from_json(text: str) -> Whereabouts | None:
-    """None where nobody could have written it who writes this format."""
+    """Parses a snapshot; returns None if the text is not in this format."""
     try:
         stored = parse_json(text)
         if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
@@ -401,19 +419,20 @@ def from_json(text: str) -> Whereabouts | None:
         return None
 
 
-# Where does a session leave word of itself? Beside the lock that it holds: each user in a file of their own.
+# --- The status file: one per user, next to the host lock that the session holds
 
 _MOST_BYTES = 1 << 20
 
 
 def status_path(lock: Path) -> Path:
-    """With the user's number in it: in a folder for everybody nobody may replace a file of somebody else's."""
+    """Returns the path with the user's number: in a folder for everybody, a user cannot replace another user's file."""
     return lock.with_name(f"{lock.name}.{os.geteuid()}.status")
 
 
 def write(path: Path, text: str) -> None:
-    """The old one or the new one is there, never half of one; for its owner alone. Nothing waits for the disk, and
-    where it cannot be written nothing is lost but the answer to who asks."""
+    """Replaces the status file atomically, readable by its owner only.
+
+    The write does not wait for the disk, and errors are ignored: they only cost `recovery status` its answer."""
     draft = path.with_name(f".{path.name}")
     with suppress(OSError):
         draft.unlink(missing_ok=True)
@@ -426,7 +445,7 @@ def write(path: Path, text: str) -> None:
 
 
 def left_beside(lock: Path) -> Iterator[str]:
-    """What sessions have left that this user may read: one's own, and to root everybody's."""
+    """Yields the status files that this user may read: their own, and for root those of all users."""
     for path in sorted(lock.parent.glob(f"{escape(lock.name)}.*.status")):
         with suppress(OSError):
             text = _read(path)
@@ -435,7 +454,7 @@ def left_beside(lock: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> str | None:
-    """None where it is not that user's whose number it bears."""
+    """Returns the text, or None if the file does not belong to the user number in its name."""
     found = read_strange(path, _MOST_BYTES)
     if found is None or not path.name.endswith(f".{found[1]}.status"):
         return None

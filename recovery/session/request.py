@@ -1,4 +1,7 @@
-"""What did the user ask for? Checked once, here, before anything is touched."""
+"""Defines the request for a session, and parses and checks the values that the user gave for it.
+
+All checks happen once, before anything is touched. They include clashes between the user's server options and those
+that an experiment varies or needs."""
 
 from __future__ import annotations
 
@@ -42,18 +45,18 @@ MOST_COLUMNS = 1000
 MOST_NOTE = 500
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _WORDS = ("layout", "schemas")
-"""Of a variant, and no options of a server."""
+"""Keys of a variant that are not server options."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 _THE_SERVERS_OWN = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
 
 
 @dataclass(frozen=True)
 class Request:
-    """One session, as asked."""
+    """Describes one session as the user asked for it."""
 
     scenario: str
     works: tuple[Work, ...]
-    """What the scenario makes of it: each way to measure a server."""
+    """Each way to measure a server, as the scenario defines it."""
     versions: tuple[str, ...]
     schema: Schema
     runs: int
@@ -68,53 +71,53 @@ class Request:
     image: str | None = None
     registry: str | None = None
     inserts: int = DEFAULT_INSERTS
-    """Statements of the insert script, unless a template of the user's says otherwise."""
+    """Number of statements in the insert script, unless the user's own template decides otherwise."""
     as_published: bool = False
     trace: bool = False
-    """Find out which files each timed start opens."""
+    """Record which files each timed start opens."""
     stacks: str | None = None
-    """The program that takes stacks in one more run of every variant, or `auto`."""
+    """Program that takes stacks in one extra run of every variant, or `auto`. None: no stacks."""
     waits: bool = False
-    """Count in one more run of every variant what the server's threads wait for."""
+    """Count what the server's threads wait for, in one extra run of every variant."""
     variants: tuple[Named, ...] = ()
-    """Settings that are compared, by the names that the user gave them."""
+    """Settings to compare, under the names that the user gave them."""
     points: tuple[int, ...] = ()
-    """Numbers of tables to measure at, ascending; the schema has the last. Empty: as many as the schema has."""
+    """Numbers of tables to measure at, ascending; the last is the schema's. Empty: only the number of the schema."""
     predict: int | None = None
     baseline: str | None = None
-    """The one of `versions` that the others are held against; None is the first."""
+    """The one of `versions` that the others are compared with. None: the first."""
     fail_over: float | None = None
-    """By what share of the baseline a version may be slower before the session ends with an error."""
+    """Share of the baseline by which a version may be slower before the session ends with an error."""
     floor: bool = False
-    """Find out what the storage allows over the same files."""
+    """Measure how fast the storage reads the same files without a server (the floor)."""
     refused: Steps = NO_STEPS
-    """What this session must not do, though root may."""
+    """Privileged steps that this session must not take, even as root."""
     keep: bool = False
     offline: bool = False
     stall_s: float = DEFAULT_STALL_S
     limits: Limits = NO_LIMITS
-    """For the servers that are measured; tables are built without."""
+    """Limits of the measured servers; tables are built without limits."""
     note: str | None = None
-    """The user's own words for what no host tells."""
+    """The user's description of what the host does not report, such as the type of a cloud disk."""
     probe: bool = True
-    """Find out how fast the storage is, before anything is built."""
+    """Measure the speed of the storage before anything is built."""
     work: Asked | None = None
-    """What is asked of an experiment; None where starts are timed."""
+    """Options of an experiment. None if starts are timed."""
     own_settings: tuple[tuple[str, str], ...] = ()
-    """Options of the server that the experiment wants; those of the user win."""
+    """Server options that the experiment sets; the user's options take precedence."""
     unasked: tuple[str, ...] = ()
-    """Of the experiment, which questions this host leaves out, and why, in words."""
+    """Messages that say which questions of the experiment this host cannot measure, and why."""
     command: str = ""
 
     @property
     def measured(self) -> tuple[Variant, ...]:
-        """All that is compared."""
+        """Returns all variants of the session."""
         common = Named("", self.settings, self.schema.layout, self.schema.databases)
         return variants_of(self.works, self.variants, self.points, common=common)
 
     @property
     def extras(self) -> tuple[Extra, ...]:
-        """Runs of every variant beside those that count."""
+        """Returns the kinds of extra runs, which every variant gets in addition to the counted ones."""
         wished = {Extra.STACKS: self.stacks is not None, Extra.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
@@ -126,22 +129,22 @@ class Request:
 
     @property
     def most_tables(self) -> int:
-        """In one data directory."""
+        """Returns the largest number of tables in one data directory."""
         return max(self.points, default=self.schema.tables) * self.schema.databases
 
     @property
     def lasting_settings(self) -> dict[str, str]:
-        """The options for every start that hold for all variants."""
+        """Returns the server options that all variants have in common, for every start."""
         return lasting(merge(dict(self.own_settings), dict(self.settings)))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
-        """And those for the timed one alone."""
+        """Returns the server options that all variants have in common, for the timed start only."""
         return tuple(timed_only(dict(self.settings)).items())
 
 
 def positive(name: str, text: str | int, most: int) -> int:
-    """A count the user gave: `TABLES=0`, `-1`, `x` and the absurd are told apart from a number."""
+    """Parses a whole number from 1 to `most`; raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
     try:
         number = int(str(text).replace("_", ""))
     except ValueError:
@@ -152,7 +155,7 @@ def positive(name: str, text: str | int, most: int) -> int:
 
 
 def parse_share(name: str, text: str) -> float:
-    """`10%`, or 10: a hundredth part of what is given."""
+    """Parses a percentage such as `10%` or `10` and returns it as a fraction (0.1)."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
@@ -171,7 +174,7 @@ def identifier(name: str, text: str) -> str:
 
 
 def parse_notes(notes: Iterable[str]) -> str | None:
-    """`--note "io2, 5000 IOPS"`: words for a report, so nothing that a page cannot show."""
+    """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
     note = "; ".join(filter(None, (text.strip() for text in notes)))
     if len(note) > MOST_NOTE:
         raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MOST_NOTE} at most")
@@ -181,7 +184,7 @@ def parse_notes(notes: Iterable[str]) -> str | None:
 
 
 def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """`--set name=value` for mysqld; a bare name is a flag."""
+    """Parses `--set name=value` options for mysqld; a name without a value is a flag."""
     settings: dict[str, str] = {}
     for pair in pairs:
         name, _, value = pair.partition("=")
@@ -196,7 +199,7 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def parse_points(text: str | None) -> tuple[int, ...]:
-    """`TABLES="1000 10000"`: each once, in ascending order."""
+    """Parses `TABLES="1000 10000"`; returns each number once, in ascending order."""
     words = DEFAULT_POINTS if text is None else text.replace(",", " ").split()
     points = sorted({positive("TABLES", word, MOST_TABLES) for word in words})
     if len(points) < 2:
@@ -205,8 +208,10 @@ def parse_points(text: str | None) -> tuple[int, ...]:
 
 
 def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
-    """`--variant small:innodb_open_files=300,table_open_cache=100`; nothing after the colon is the server as it is.
-    `layout` and `schemas` are no options of a server: they say how the tables lie."""
+    """Parses `--variant small:innodb_open_files=300,table_open_cache=100`.
+
+    With nothing after the colon, the variant is the server without further options. `layout` and `schemas` are not
+    server options: they determine how the tables are stored."""
     found: dict[str, Named] = {}
     for text in texts:
         label, colon, pairs = text.partition(":")
@@ -245,7 +250,7 @@ def _named(label: str, pairs: str) -> Named:
 
 
 def parse_layout(text: str) -> Layout:
-    # Compressed tables are those of a load.
+    # Compressed tables are reserved for loads.
     known = [layout for layout in Layout if layout is not Layout.COMPRESSED]
     if text not in known:
         raise UsageError(f"LAYOUT={text} makes no sense", f"there are: {', '.join(known)}")
@@ -253,7 +258,9 @@ def parse_layout(text: str) -> Layout:
 
 
 def check_layouts(request: Request) -> None:
-    """They are for the tool's own tables; and variants that are held against each other have as many of them."""
+    """Raises UsageError for a layout with the user's own template, or tables that cannot be divided among schemas.
+
+    Layouts apply to the tool's own tables only. Variants must have the same number of tables to be comparable."""
     asked = request.schema
     layouts = {asked.layout, *(variant.layout or asked.layout for variant in request.variants)}
     if asked.template is not None and layouts != {Layout.FILES}:
@@ -269,31 +276,32 @@ def check_layouts(request: Request) -> None:
 
 
 def variant_text(variant: Named) -> str:
-    """As it may be given again: a flag with its `=`, without which it would be no OPTION=VALUE."""
+    """Returns the variant as a value of `--variant`; a flag keeps its `=`, because only OPTION=VALUE is accepted."""
     words = zip(_WORDS, (variant.layout, variant.schemas), strict=True)
     pairs = [f"{name}={value}" for name, value in words if value is not None]
     return f"{variant.label}:" + ",".join((*pairs, *(f"{name}={value}" for name, value in variant.settings)))
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """`VERSION="5.6.24 5.7.22"` and repeated options alike; each version once."""
+    """Splits `VERSION="5.6.24 5.7.22"` and repeated options into versions, each of them once."""
     return tuple(dict.fromkeys(version for text in texts for version in text.replace(",", " ").split()))
 
 
-# Does an option that the user sets clash with what an experiment varies, or needs as it is? Pure.
+# --- Clashes between the user's options and those that an experiment varies or needs
 #
-# Cells are called by what they were asked to be. An option of the user's that replaces it, or is replaced by it,
-# would make two cells of one, or a cell of something else, and no figure would tell.
+# A cell is named after the values that were requested for it. If an option of the user's replaced such a value, or
+# was replaced by it, two cells would measure the same thing, or a cell something else than its name says. No figure
+# would show this.
 
 
 @dataclass(frozen=True)
 class _Given:
-    """An option as the user gave it."""
+    """Represents a server option as the user gave it."""
 
     name: str
     value: str
     by: str
-    """`--set `, or whatever stands before its name."""
+    """What precedes its name on the command line, such as `--set `."""
 
     @property
     def told(self) -> str:
@@ -301,8 +309,10 @@ class _Given:
 
 
 def refuse_clashes(request: Request) -> None:
-    """ClashError for the first one. What nothing varies, and nothing needs, is the user's: `--set` replaces what the
-    experiment would set for all alike, `OPTION=` replaces an axis or is one more."""
+    """Raises ClashError for the first option of the user's that clashes with the experiment.
+
+    Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
+    set for all variants, `OPTION=` replaces an axis or adds one."""
     if request.work is None:
         return
     options = _of_options(request)
@@ -322,8 +332,9 @@ def refuse_clashes(request: Request) -> None:
 
 
 def refuse_size_of_files(versions: Iterable[Version], request: Request) -> None:
-    """ClashError where the redo log would be varied by the size of its files, and a server does not look at them: one
-    that is told of a capacity, be it by the experiment."""
+    """Raises ClashError if the size of the redo log's files is varied, and a server ignores it.
+
+    A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
     given = [one for one in (*_of_options(request), *_of_variants(request.variants)) if bare(one.name) in REDO_FILES]
     for version in versions if given else ():
         usual = as_known(version, request.lasting_settings)
@@ -335,12 +346,12 @@ def refuse_size_of_files(versions: Iterable[Version], request: Request) -> None:
 
 
 def given_options(request: Request) -> tuple[_Given, ...]:
-    """All options of the server that the user gave."""
+    """Returns all server options that the user gave."""
     return (*_of_settings(request), *_of_variants(request.variants), *_of_options(request))
 
 
 def refuse_unknown(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
-    """UsageError for the first option that a server does not list; a server that lists none is not checked."""
+    """Raises UsageError for the first option that a server does not list; one that lists no options is not checked."""
     for one in given_options(request):
         hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
         lacking = [version for version, hint in hints.items() if hint]
@@ -349,7 +360,7 @@ def refuse_unknown(request: Request, listed: Mapping[Version, Collection[str]]) 
 
 
 def _hint(given: _Given, version: Version, listed: Collection[str]) -> str:
-    """What to write instead; empty if the server has the option, or what it gets in its place."""
+    """Returns what to write instead, or an empty text if the server has the option or the one it is translated to."""
     names = [name for value in given.value.split(",") for name in as_known(version, {given.name: value})]
     return next(filter(None, (hint_if_unknown(name, listed) for name in names)), "")
 
@@ -369,7 +380,7 @@ def _of_variants(variants: Iterable[Named]) -> Iterator[_Given]:
 
 
 def _refuse_two_of_one(request: Request, options: Sequence[_Given]) -> None:
-    """Two spellings of an axis: `loose_table_open_cache` beside `table_open_cache`."""
+    """Raises ClashError for two spellings of one axis, such as `loose_table_open_cache` and `table_open_cache`."""
     for one in options:
         name = bare(one.name)
         if [bare(other.name) for other in options].count(name) > 1:
@@ -383,7 +394,9 @@ def _refuse_two_of_one(request: Request, options: Sequence[_Given]) -> None:
 
 
 def _refuse_fixed(request: Request, given: _Given, *, varied: bool) -> None:
-    """`varied`: the questions in which it is an axis are none to be asked with it, either."""
+    """Raises ClashError if the experiment sets the option itself.
+
+    With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
     name, work = bare(given.name), request.work
     if work is not None and work.memory_ratio is not None and name in POOL_OPTIONS:
         raise ClashError(
@@ -408,7 +421,7 @@ def _refuse_varied(request: Request, given: _Given) -> None:
 
 
 def _refuse_layout(request: Request, variant: Named) -> None:
-    """What a task names is the schema, and are the tables, that were asked for."""
+    """Raises ClashError if the variant changes the schema or the layout of tables that a task refers to by name."""
     asked = request.schema
     spread = asked if variant.schemas is None else asked.spread_over(variant.schemas)
     otherwise = spread != asked or variant.layout not in (None, asked.layout)
@@ -427,7 +440,7 @@ def _refuse_layout(request: Request, variant: Named) -> None:
 
 
 def _value(given: _Given) -> str:
-    """Of what is switched by its name, `skip_` and the like, both."""
+    """Returns example values for the hint: both for an option that its name switches (`skip_` and the like)."""
     switched = not given.value or given.name.startswith(("skip_", "loose_skip_", "disable_", "loose_disable_"))
     return "1,0" if switched else f"{given.value},…"
 
@@ -446,7 +459,7 @@ def _in(works: Iterable[Work]) -> str:
 
 
 def _without(request: Request, works: Iterable[Work]) -> str:
-    """The questions that have nothing against it."""
+    """Returns the end of a hint: which questions to ask instead; empty if the works belong to no question."""
     names = _questions(works)
     rest = [name for name in _questions(request.works) if name not in names]
     if not names:

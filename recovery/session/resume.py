@@ -1,4 +1,6 @@
-"""How does a session go on that ended early? By the same plan, on the same host, with the runs that it lacks."""
+"""Resumes a session that ended early: on the same host and with the same plan, it measures the missing runs.
+
+This file also removes the drafts and locks that killed sessions left in the results folder."""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ from recovery.session.request import Request
 from recovery.session.store import DRAFTS, SessionStore
 from recovery.workload.inserts import insert_statements
 
-# Which session ended early and may go on, and what have killed ones left half made beside their results?
+# --- Sessions that ended early, and their leftovers
 
 FINISHED, INTERRUPTED = "finished", "interrupted"
 
 
 @dataclass(frozen=True)
 class Left:
-    """A session that has ended, as it is stored."""
+    """Represents a stored session that may be resumed."""
 
     folder: Path
     session: Session
@@ -39,13 +41,18 @@ class Left:
 
     @property
     def has_ended(self) -> bool:
-        """It came to the end of its plan, and none of its runs is to be measured again, whatever came of each."""
+        """Returns whether the session came to the end of its plan and no run is to be measured again.
+
+        Failed runs count as done."""
         return self.session.status == FINISHED and not any(run.measure_again for run in self.session.runs)
 
     def plan(self) -> Planned:
-        """UsageError where an older tool has begun it, which kept none, or where somebody else may have written it."""
+        """Returns the stored plan.
+
+        Raises UsageError if an older version of the tool began the session, which stored no plan, or if another user
+        may have written the plan."""
         path = self.folder / PLAN
-        # It names the server that is run next.
+        # The plan names the server to run, so it must be trusted.
         if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT):
             raise UsageError(f"{self.folder} cannot go on: {why}", "see who may write there, or measure anew")
         if not path.is_file():
@@ -57,7 +64,7 @@ class Left:
 
 
 def find_left(results: Path, name: str | None) -> Left:
-    """The one called so, or else the newest that lacks something."""
+    """Returns the session of this name, or without a name the newest one that is not complete."""
     if name is not None:
         return _left(find(results, name))
     found = next((left for left in _all(results) if not left.has_ended), None)
@@ -69,14 +76,16 @@ def find_left(results: Path, name: str | None) -> Left:
 
 
 def _all(results: Path) -> Iterator[Left]:
-    """The newest first; one that is damaged is nobody's to go on with."""
+    """Yields all sessions, newest first; damaged ones are skipped."""
     for name in reversed(session_names(results)):
         with suppress(RecoveryError):
             yield Left(results / name, load(results / name))
 
 
 def refuse_running(left: Left) -> None:
-    """Before anything is looked for on its behalf; whoever goes on with it locks it."""
+    """Raises HostUnfitError if the session still runs.
+
+    This is only an early check, before anything is done for the session: resuming it takes its lock."""
     if locks.holder(left.folder / LOCK) is not None:
         raise still_runs(left.folder)
 
@@ -86,7 +95,7 @@ def _left(folder: Path) -> Left:
 
 
 def tidy(results: Path) -> None:
-    """Removes what killed processes have left half made: in this folder, and in every session of it."""
+    """Removes the drafts and locks that killed processes left in this results folder and in its sessions."""
     sweep_drafts(results, DRAFTS)
     for folder in (path.parent for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST):
         for part in (folder, folder / "runs"):
@@ -96,7 +105,7 @@ def tidy(results: Path) -> None:
 
 
 def _unlock_ended(folder: Path) -> None:
-    """Its tool was killed between its last word and the lock's removal."""
+    """Removes the lock of an ended session: its tool was killed between the last write and the removal."""
     with suppress(RecoveryError, OSError):
         has_ended = load(folder).status in (FINISHED, INTERRUPTED)
         if has_ended and (lock := locks.take(folder / LOCK, mode=0o644)) is not None:
@@ -110,11 +119,11 @@ _HOST = (
     "ec2_instance_type", "kernel", "thp", "swappiness", "idle_pageout", "filesystem", "mount_options", "device_model",
     "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
 )  # fmt: skip
-"""Facts that make it another host to measure on when they change."""
+"""Facts about the host: runs are not comparable if one of them has changed."""
 _NONE_IS_ONE = frozenset({"cpu_quota", "idle_pageout"})
-"""Of which None tells something: that there is none of it."""
+"""Facts for which None is a value (there is no quota, for example); for all others it means unknown."""
 _ALIKE = 0.01
-"""Of the memory the kernel keeps a little more or less for itself at each start."""
+"""Tolerated relative change of `memory_bytes`: the kernel reserves slightly more or less at each boot."""
 _MOST_TOLD = 3
 _ENDED = {
     "running": "The tool was killed",
@@ -125,7 +134,7 @@ _ENDED = {
 
 @dataclass(frozen=True)
 class Resumed:
-    """It is ours from here on: nobody else goes on with it."""
+    """Represents an interrupted session that this process has locked and resumes."""
 
     store: SessionStore
     planned: Planned
@@ -135,7 +144,9 @@ class Resumed:
         return Begun(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
 
     def session(self, now: Session, planned: Planned) -> Session:
-        """As it goes on, where it would be the same one that is asked for now. HostUnfitError where it would not."""
+        """Returns the session to continue with.
+
+        Raises HostUnfitError if the current plan, settings or host differ: the runs would not be comparable."""
         before = self.store.session
         found = [*differences(self.planned, planned), *_asked(before, now), *_of_the_host(before, now)]
         if found:
@@ -154,7 +165,7 @@ class Resumed:
             f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
             f"{where}, with the {planned_runs - there} that it lacked."
         )
-        # Until the new one has ended the old one stays; then this is all that is left of it.
+        # The void run is stored until its repetition replaces it; afterwards this note is its only trace.
         for run in before.runs:
             if run.measure_again:
                 why = (run.reason or "").partition("; ")[0]
@@ -167,7 +178,9 @@ class Resumed:
 
 @contextmanager
 def taken_up(left: Left | None) -> Iterator[Resumed | None]:
-    """None where a new session begins. Where it cannot go on it is left as it was."""
+    """Opens the session to resume and releases its lock at the end; yields None for a new session.
+
+    A session that cannot be resumed stays as it was."""
     if left is None:
         yield None
         return
@@ -180,7 +193,7 @@ def taken_up(left: Left | None) -> Iterator[Resumed | None]:
 
 
 def planned_now(request: Request, prepared: Prepared) -> Planned:
-    """What would be planned of this request, here and now."""
+    """Returns the plan of this request on this host, in the form in which plans are stored."""
     script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     return Planned(
         command=request.command,
@@ -197,7 +210,10 @@ def planned_now(request: Request, prepared: Prepared) -> Planned:
 
 
 def _asked(before: Session, now: Session) -> Iterator[str]:
-    """What an older tool could not be asked, or what was taken back on the way, is no difference."""
+    """Yields the settings that differ.
+
+    A setting that is None on one side is no difference: an older tool did not have it, or it was dropped during the
+    session."""
     for name, value in before.settings.items():
         other = now.settings.get(name)
         if value is not None and other is not None and value != other:

@@ -1,4 +1,4 @@
-"""The whole way from a request to a stored session: what is needed for it, the loop, and nothing left behind."""
+"""Runs a session: prepares it, measures its trials one after the other, and stores each run as soon as it ends."""
 
 from __future__ import annotations
 
@@ -61,11 +61,13 @@ from recovery.workload.build import BuildInterruptedError
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import check_template
 
-# What of a trial is kept beside its figures? Logs, stacks and looks, in the session's folder.
+# --- Files stored with a run: logs, stacks and samples
 
 
 def keep(folder: Path, trial: Trial, run: Run, *, outcome: Outcome | Worked | None, logs: Path) -> Run:
-    """The run, with the names of what was kept. Where it failed it is the log that tells the reason."""
+    """Stores the log, stacks and samples of a trial in the session's folder and returns the run with their names.
+
+    A trial that failed before its timed start has a log, too: it shows why the trial failed."""
     with keeping_in(folder):
         has_failed = outcome is None or run.verdict is Verdict.FAILED
         log = _log(folder, trial, logs, timed=outcome is not None, last=has_failed)
@@ -79,7 +81,7 @@ def _name(trial: Trial) -> str:
 
 
 def _log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
-    """Of the timed start, or the last log there is."""
+    """Copies the log of the timed start, or with `last` the newest log if that start has none, and returns its name."""
     found = sorted(logs.glob("timed*.err"), key=_written) if timed else []
     if not found and last:
         found = sorted(logs.glob("*.err"), key=_written)
@@ -104,7 +106,7 @@ def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None
 
 
 def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
-    """All that was looked at while the server was at work."""
+    """Copies all samples that were taken while the server was under load, and returns the name of the copy."""
     if worked.raw is None:
         return None
     name = f"{LOOKS}/{_name(trial)}.csv.gz"
@@ -113,11 +115,11 @@ def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
     return name
 
 
-# The one loop: (prepare, measure, conclude) x N. Every run is on disk as soon as it ends.
+# --- The loop over the trials
 
 
 def limits_not_held(group: Group | None, run: Run) -> str | None:
-    """Why this run did not measure what was asked."""
+    """Returns why the server was not held to its limits during this run, or None if it was or if it has no limits."""
     if group is None:
         return None
     requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
@@ -127,6 +129,8 @@ def limits_not_held(group: Group | None, run: Run) -> str | None:
 
 
 class Loop:
+    """Runs the trials of a plan; every run is on disk as soon as it has ended."""
+
     def __init__(
         self,
         request: Request,
@@ -137,7 +141,7 @@ class Loop:
         narrator: Narrator,
         resumed: Resumed | None = None,
     ) -> None:
-        """HostUnfitError where it is not the same session that would go on."""
+        """Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
         self.request = request
         self.prepared = prepared
         self.stagehand = stagehand
@@ -161,7 +165,7 @@ class Loop:
             self.planned = replace(resumed.planned, boot=self.planned.boot)
             self._store = resumed.store
         self._begun = resumed is not None
-        """Something is to be kept: a trial has begun, here or before it ended early."""
+        """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
         self._given_up: set[Place] = set()
         self._last_place: Place | None = None
 
@@ -184,14 +188,16 @@ class Loop:
             note = str(error)
             raise
         finally:
-            # A second Ctrl-C waits for it: what there is would be called that of a killed tool.
-            # What ended it is told, and not that its disk does not even take word of that.
+            # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.
+            # If the write fails as well, the user sees the error that ended the session, not this one.
             with held_back(), nullcontext() if status == "finished" else suppress(RecoveryError):
                 self._end(status, note)
         return self.store
 
     def _begin(self) -> None:
-        """Before anything is built: where the tool is killed meanwhile, the session can go on."""
+        """Creates or reopens the session's folder.
+
+        This comes before the first build, so that a session killed during a build can be resumed."""
         if self._store is None:
             self._store = SessionStore.create(self.request.results, self.session, plan=self.planned)
         else:
@@ -224,7 +230,7 @@ class Loop:
     def _trials(self) -> None:
         plan, done = self.prepared.plan, self.prepared.begun.done
         if plan.alternating:
-            # All are built before any is timed: a build in between would disturb what follows.
+            # All directories are built before the first trial: a build in between would disturb the next trials.
             for stage in self.prepared.needed:
                 self._bench(stage.place)
         for trial in plan.trials:
@@ -247,7 +253,7 @@ class Loop:
         self._one(trial, bench)
 
     def _has_floor(self, place: Place) -> bool:
-        """Of before it ended early."""
+        """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
         over = self.prepared.plan.variants_over(place)
         return any((floor.version, floor.variants) == (str(place.version), over) for floor in self.session.floors)
 
@@ -263,11 +269,11 @@ class Loop:
         bench.clear_logs()
         standstill = Standstill()
         run, outcome, ailing = self._measured(trial, bench, standstill)
-        # It has ended: a Ctrl-C that comes now must not cost it.
+        # The trial has ended: a Ctrl-C from now on must not lose its result.
         with held_back():
             set_s = standstill.clock_set_s()
             if set_s is not None:
-                # No duration is taken from the host's clock; what holds the server's stamps against it is.
+                # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, ready_lag_s=None)
             try:
                 run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
@@ -278,7 +284,7 @@ class Loop:
                 self._learn(trial, bench, outcome, clock_set_s=set_s)
                 self.store.append(replace(run, started_at=started_at))
             except HostUnfitError:
-                # Who looks on sees at least what it was.
+                # The run could not be stored, but the user should still see its result.
                 self.narrator.trial_ended(run, len(self.prepared.plan.trials))
                 raise
         self.narrator.trial_ended(run, len(self.prepared.plan.trials))
@@ -287,13 +293,15 @@ class Loop:
         if kept is not None:
             self._begin_anew(trial)
         elif not run.verdict.as_asked:
-            # Whatever went wrong, the ledger and the files may disagree now; the next trial must not inherit that.
+            # The ledger of acknowledged rows and the files may disagree now, which must not affect the next trial.
             self._settle(bench, trial)
 
     def _measured(
         self, trial: Trial, bench: Bench, standstill: Standstill
     ) -> tuple[Run, Outcome | Worked | None, StorageFailedError | None]:
-        """What failed over storage that fails is no failure of the server, and nothing goes on over it."""
+        """Measures one trial and returns the run, the raw outcome, and the storage error that has to end the session.
+
+        If the storage fails, the trial is void instead of failed: the server is not to blame."""
         storage = bench.datadir.storage
         try:
             outcome = self.prepared.scenario.measure(bench, trial.variant)
@@ -301,7 +309,7 @@ class Loop:
             if (ailing := blamed(error, storage, temporary())) is not None:
                 return failed_run(trial, ailing), None, ailing
             if (stood := standstill.told()) is not None:
-                # Also where it was given up because it did: that is told by who has ended it.
+                # This includes trials that were aborted because of the standstill: error.message says so.
                 return failed_run(trial, StoodStillError(f"{stood}; {error.message}")), None, None
             return failed_run(trial, error), None, None
         run, stood = run_of(trial, outcome), standstill.told()
@@ -316,7 +324,7 @@ class Loop:
         return replace(judged(trial, run, verdict, reason), measure_again=again), outcome, ailing
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
-        """After the last trial over a directory: only of files that a server has left in peace."""
+        """Measures the floor after the last trial over a data directory, if its server was shut down cleanly."""
         if not bench.at_rest:
             return
         self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
@@ -334,7 +342,9 @@ class Loop:
     def _learn(
         self, trial: Trial, bench: Bench, outcome: Outcome | Worked | None, *, clock_set_s: float | None
     ) -> None:
-        """What is told beside a run is stored before it: where the tool is killed in between, it is done anew."""
+        """Stores the notes and server facts that a trial brought.
+
+        They are stored before the run: if the tool is killed in between, the run is measured again."""
         before = self.session
         if clock_set_s is not None:
             told = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
@@ -351,8 +361,10 @@ class Loop:
             self.store.update(self.session)
 
     def _settle(self, bench: Bench, trial: Trial) -> None:
-        """After a trial that ended half-way. Where the server does not come back, its other trials are given up; over
-        storage that fails, all are, for a session that goes on measures them."""
+        """Restores a known state after a trial that did not end as planned: starts the server and counts its rows.
+
+        If the server does not come back, its remaining trials are skipped. Raises StorageFailedError if the storage
+        fails: this skips all remaining trials, which are measured when the session is resumed."""
         try:
             bench.settle()
         except RecoveryError as error:
@@ -368,7 +380,9 @@ class Loop:
             self._note(f"{trial.version}: the trials left were not run: {error.message}")
 
     def _begin_anew(self, trial: Trial) -> None:
-        """After a trial whose data directory was set aside: the next one builds another, where there is one."""
+        """Notes that the next trial builds a new data directory, because that of this trial was set aside.
+
+        After the last trial the place is given up instead, so that nothing is built for the floor alone."""
         place = place_of(trial.version, trial.variant)
         if self.prepared.plan.is_last(trial):
             self._given_up.add(place)
@@ -376,15 +390,16 @@ class Loop:
             self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
 
     def _note(self, note: str) -> None:
-        """For the report, and for who looks on: once."""
+        """Adds a note to the report and shows it to the user, unless it is there already."""
         if note not in self.session.notes:
             self.session = replace(self.session, notes=(*self.session.notes, note))
             self.narrator.warn(note)
 
 
 def run_session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None = None) -> SessionStore:
-    """The whole way from a request to a stored session: a new one, or what is missing of one that ended early. Raises
-    what ended it early, with what there is kept."""
+    """Runs a new session, or the missing runs of the interrupted session `goes_on`, and returns its store.
+
+    An error that ends the session early is raised; the runs that ended before it are stored."""
     with refusing(request.refused):
         return _session(request, engine=engine, narrator=narrator, goes_on=goes_on)
 
@@ -394,9 +409,9 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
     with host_lock(), narrator.on_stage(), ExitStack() as stack:
         resumed = stack.enter_context(taken_up(goes_on))
         _clear_up(narrator, request.data)
-        # At the end: a server that a killed run has left is ended first, and must not lose its folder before.
+        # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
         stack.callback(files.sweep_all)
-        # Before the hour of building: a limit that cannot be set is refused at once.
+        # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
         group = stack.enter_context(limited(request.limits, request.data))
         engine, prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
         narrator.planned(ahead_of(request, prepared.plan, prepared.needed))
@@ -424,7 +439,7 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
 
 
 def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
-    """What cannot be, before anything is touched; or the programs that can take stacks."""
+    """Checks the request before anything is touched, and returns the programs that can take stacks on this host."""
     foresee(request, say=narrator.warn)
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
@@ -441,7 +456,9 @@ def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
 
 
 def _clear_up(narrator: Narrator, data: Path) -> None:
-    """After runs that were killed, of whatever results and data: what they left would work beside what is timed."""
+    """Removes what killed runs left behind: it would compete with the timed servers for the host.
+
+    Control groups and servers are found for all results and data folders, copies in `data` and wherever mounted."""
     for name in end_left_groups():
         narrator.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in end_left_servers():
@@ -457,7 +474,7 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
 def _prepared(
     request: Request, engine: Engine, narrator: Narrator, *, resumed: Resumed | None
 ) -> tuple[Engine, Prepared, dict[str, Tool]]:
-    """Return the engine that has the servers, what is prepared, and the programs that put a server to work."""
+    """Returns the engine that has the servers, the prepared session, and the programs that put load on a server."""
     tidy(request.results)
     narrator.doing("getting the servers")
     engine, builds = resolve_builds(request, engine, narrator.warn)
@@ -468,7 +485,7 @@ def _prepared(
     dropper = dropper_of(request, engine, builds, narrator.warn)
     at_work = find_scenario(request.scenario).programs
     programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
-    # Before anything is built: later the storage would still be at work for us. One that goes on knows it already.
+    # Before the builds: after them the storage would still be busy with our writes. A resumed session has the facts.
     narrator.doing("trying the storage")
     is_tried = request.probe and resumed is None
     standstill = Standstill()

@@ -1,4 +1,7 @@
-"""Where are the results, and how do they survive a crash of ours? One folder a session, one file a run as it ends."""
+"""Stores the results of a session, and converts measured outcomes and requests into what is stored.
+
+Each session has a folder, and each run a file in it that is written as soon as the run ends, so that the results
+survive a crash of this tool."""
 
 from __future__ import annotations
 
@@ -48,13 +51,13 @@ from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request, variant_text
 
 LOOKS = "looks"
-"""The folder of what was looked at while servers were at work."""
+"""Folder of the samples that were taken while servers were under load."""
 DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
-"""What is half made in the folder of all sessions, which may hold files of the user's."""
+"""Pattern of the names of drafts in the results folder. Other names are left alone: they may be the user's files."""
 
 
 class SessionStore:
-    """The folder of a session that is under way. Whatever `append` has returned from survives a loss of power."""
+    """Manages the folder of a running session; a run survives a power loss once `append` has returned."""
 
     def __init__(self, folder: Path, session: Session) -> None:
         self.folder = folder
@@ -64,8 +67,9 @@ class SessionStore:
 
     @classmethod
     def create(cls, results: Path, session: Session, *, plan: Planned | None = None) -> SessionStore:
-        """Make a folder that was not there before. It gets its name once all is in it that makes it a session, so that
-        there is never half of one."""
+        """Creates the folder of a new session.
+
+        The folder gets its name once it is complete, so that there is never an incomplete session of that name."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"
         with keeping_in(results):
             results.mkdir(parents=True, exist_ok=True)
@@ -87,19 +91,21 @@ class SessionStore:
 
     @classmethod
     def go_on(cls, folder: Path) -> SessionStore:
-        """The folder of one that ended early. Nothing is written yet; HostUnfitError where it has not ended."""
+        """Opens and locks the folder of an interrupted session, and removes its drafts; the report is not changed yet.
+
+        Raises HostUnfitError if the session still runs."""
         with keeping_in(folder):
             store = cls(folder, read_session(folder))
             if not store._take_lock():
                 raise still_runs(folder)
-            # Once more: until it was locked another process may have written to it.
+            # Read again: another process may have written to it before it was locked.
             store._session = read_session(folder)
             for part in (folder, folder / "runs", folder / "logs", folder / STACKS, folder / LOOKS):
                 sweep_drafts(part)
         return store
 
     def _take_lock(self) -> bool:
-        """True also on a filesystem without locks."""
+        """Returns False if another process holds the lock, and True also on a filesystem without locks."""
         try:
             self._lock = locks.take(self.folder / LOCK, mode=0o644)
         except OSError:
@@ -112,12 +118,14 @@ class SessionStore:
             self._lock.path = folder / LOCK
 
     def let_go(self) -> None:
-        """Without a word, of one that could not go on: it ended as it had ended before."""
+        """Releases the lock without storing anything, for a session that could not be resumed.
+
+        The lock file of a killed session stays: it is what marks the session as killed."""
         if self._lock is not None:
             self._lock.release(unlink=self._session.status != "running")
 
     def discard(self) -> None:
-        """Nothing was measured, and whoever asked for it knows why."""
+        """Removes the folder of a session in which nothing was measured."""
         has_its_name = not self.folder.name.startswith(".")
         doomed = draft_of(self.folder) if has_its_name else self.folder
         with suppress(OSError):
@@ -126,7 +134,7 @@ class SessionStore:
         self.let_go()
 
     def is_newest(self) -> None:
-        """`latest` points at it from now on."""
+        """Makes the link `latest` point at this session."""
         with keeping_in(self.folder.parent):
             _point_latest(self.folder.parent, self.folder.name)
             sync_folder(self.folder.parent)
@@ -136,7 +144,7 @@ class SessionStore:
             write_atomically(self.folder / PLAN, plan_to_json(plan))
 
     def append(self, run: Run) -> None:
-        """Store a run that ended: first its own file, then the report that has them all."""
+        """Stores a run that has ended: first its own file, then the report with all runs."""
         stored = {"format": FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
         with keeping_in(self.folder):
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
@@ -145,25 +153,25 @@ class SessionStore:
             self._write_report()
 
     def update(self, session: Session) -> None:
-        """Store what has become known beside the runs (servers, notes, status); the runs are those appended."""
+        """Stores the session's servers, notes and status; its runs are always those that were appended."""
         self._session = stamped(replace(session, runs=self._session.runs))
         with keeping_in(self.folder):
             self._write_report()
 
     def finish(self, session: Session) -> None:
-        """The last update: a session that was not interrupted or aborted is finished."""
+        """Stores the final state: a session that was neither interrupted nor aborted is finished."""
         written = False
         try:
             self.update(replace(session, status="finished") if session.status == "running" else session)
             written = True
         finally:
-            # Left there, it tells that what is stored is not how it ended.
+            # If the write failed, the lock file stays: it shows that the stored state is not the final one.
             if self._lock is not None:
                 self._lock.release(unlink=written)
 
     @property
     def session(self) -> Session:
-        """As stored by now."""
+        """Returns the session as it is stored now."""
         return self._session
 
     def _write_report(self) -> None:
@@ -171,7 +179,7 @@ class SessionStore:
 
 
 def check_results_folder(results: Path) -> None:
-    """Before hours of work: can anything be kept here? Makes the folder, writes a file, and takes it away again."""
+    """Checks that results can be stored, before hours of work: makes the folder, and writes and removes a file."""
     with keeping_in(results):
         if os.geteuid() == 0:
             refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
@@ -191,7 +199,7 @@ def _point_latest(results: Path, name: str) -> None:
     draft.replace(link)
 
 
-# How does what was measured become what is stored? Pure: outcomes to runs, requests to sessions.
+# --- From outcomes to runs, and from requests to sessions
 
 
 def empty_run(trial: Trial) -> Run:
@@ -206,7 +214,7 @@ def empty_run(trial: Trial) -> Run:
 
 
 def failed_run(trial: Trial, error: RecoveryError) -> Run:
-    """That has no outcome, for this."""
+    """Returns the run of a trial that ended with this error and has no outcome."""
     void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
     told = f"{error.message}; {error.hint}" if error.hint else error.message
     return replace(
@@ -244,7 +252,7 @@ def _work_of(trial: Trial, worked: Worked) -> Run:
 
 
 def _came_back(startup: Startup | None) -> dict[str, Any]:
-    """Of a start that is not what the session is about."""
+    """Returns the figures of a start in a session about something else, such as a recovery after a crash."""
     if startup is None:
         return {}
     return {
@@ -256,7 +264,7 @@ def _came_back(startup: Startup | None) -> dict[str, Any]:
 
 
 def _rounded(value: float) -> float:
-    """To seven digits, of which no measurement here has as many."""
+    """Rounds to seven significant digits, which is more than any measurement here has."""
     return float(f"{value:.7g}")
 
 
@@ -324,13 +332,13 @@ def _seen(samples: Samples | None) -> dict[str, Any]:
 
 
 def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
-    """An extra one is never counted, however well it went."""
+    """Returns the run with its verdict; an extra run gets SAMPLED instead of MEASURED, because it is never averaged."""
     sampled = trial.extra is not None and verdict is Verdict.MEASURED
     return replace(run, verdict=Verdict.SAMPLED if sampled else verdict, reason=reason)
 
 
 def floor_of(last: Trial, plan: Plan, reads: Reads) -> Floor:
-    """Of the data directory of this trial."""
+    """Returns the floor of the data directory of this trial."""
     return Floor(str(last.version), plan.variants_over(place_of(last.version, last.variant)), **asdict(reads))
 
 
@@ -355,7 +363,7 @@ def _versions(plan: Plan) -> tuple[str, ...]:
 
 
 def _baseline(request: Request, plan: Plan) -> str | None:
-    """As the server calls itself that was asked for under this name: 9.7 may have become 9.7.4."""
+    """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
     return None if request.baseline is None else str(plan.versions[request.versions.index(request.baseline)])
 
 
@@ -429,11 +437,11 @@ def _built(schema: Schema) -> dict[str, str | int | None]:
 
 
 def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:
-    """Those that say how an experiment was laid out; what its variants are made of is in the axes."""
+    """Returns the settings that describe how an experiment was set up; its axes describe the variants."""
     if (work := request.work) is None:
         return {}
     options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
-    # Only a load's clients are put on CPUs of their own, and its server.
+    # Only the server and the clients of a load get dedicated CPUs.
     apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
     return {
         "seconds": work.seconds,
@@ -451,12 +459,12 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
 
 
 def with_cpus_shared(session: Session) -> Session:
-    """Where the host refused to put a process there: which CPUs they would have had says nothing then."""
+    """Returns the session without dedicated CPUs, for a host that refused to pin a process to them."""
     return replace(session, settings={**session.settings, "server_cpus": None, "client_cpus": None})
 
 
 def _axes(scenario: Scenario, plan: Plan) -> tuple[Axis, ...]:
-    """In the order in which the work names them, with the values that there are."""
+    """Returns the axes in the order in which the trials name them, with the values that occur in the plan."""
     values: dict[str, dict[str, None]] = {}
     for trial in plan.trials:
         for name, value in trial.variant.axes:

@@ -1,1 +1,1 @@
-"""What is put into a server: schemas and inserts."""
+"""Builds data directories with many tables, executes inserts and sysbench loads, and samples servers under load."""

@@ -1,4 +1,7 @@
-"""How are 200,000 tables made in a minute? Statements in packets, packets over connections, order where it matters."""
+"""Builds the data directory that the experiments start servers on, and checks that it holds what was asked for.
+
+The SQL script is sent in packets of many statements over several connections; statements that depend on others are
+sent in order. This makes 200,000 tables in about a minute. Ctrl-C interrupts a build, and the next call resumes it."""
 
 from __future__ import annotations
 
@@ -60,15 +63,16 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-# Which statements travel together, and what must be finished before them? Pure.
+# --- Packets of statements
 
 MAX_PACKET_BYTES = 1 << 20
-"""The smallest default of max_allowed_packet (5.5); a single longer statement goes alone, and the server decides."""
+"""The smallest default of max_allowed_packet (5.5). A single statement that is longer is sent alone, and the server
+accepts or rejects it."""
 
 
 @dataclass(frozen=True)
 class Packet:
-    """Statements of one kind that go to the server in one piece."""
+    """A packet contains statements of one kind that are sent to the server together."""
 
     first: int
     """Number of its first statement in the script, from 0."""
@@ -85,8 +89,9 @@ class Packet:
 
 
 def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Packet]:
-    """The script from statement `done` on, in its order. What changes a connection is never skipped: the connections
-    that go on are new ones, and have not run it."""
+    """Yields the packets of the script from statement number `done` on, in the order of the script.
+
+    SESSION statements before `done` are yielded too: a resumed build uses new connections, which have not run them."""
     first, kind, taken, size = done, Kind.IN_ORDER, list[str](), 0
     for number, (statement, its_kind) in enumerate(_kinds(script)):
         if number < done:
@@ -107,7 +112,9 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
 
 
 def _kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
-    """Rows of tables that refer to each other must keep their order: the row referred to comes first."""
+    """Yields each statement with its kind.
+
+    After the first foreign key in the script, inserts must keep their order: the referenced row has to exist first."""
     referring = False
     for statement in script:
         kind = kind_of(statement)
@@ -116,9 +123,9 @@ def _kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
 
 
 _POLL_S = 0.2
-"""Between two looks at what is pending, so that signals are heard while all connections are busy."""
+"""Seconds between two checks of the pending packets, so that signals are handled while all connections are busy."""
 _FULL = frozenset({28, 1021, 1114})
-"""ENOSPC, and the server's own words for it."""
+"""Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
 _SYNTAX_AND_SUCH_HINT = "correct the template; nothing of this build is kept"
 
 
@@ -127,7 +134,7 @@ class Stop(Protocol):
 
 
 class BuildInterruptedError(EndedOnRequestError):
-    """Stopped on request, in order: the first `done` statements are in the server, and no other."""
+    """The build was stopped on request. Exactly the first `done` statements of the script have been executed."""
 
     def __init__(self, done: int) -> None:
         super().__init__(
@@ -137,7 +144,7 @@ class BuildInterruptedError(EndedOnRequestError):
 
 
 class StatementFailedError(UsageError):
-    """The server refused a statement of the script."""
+    """The server rejected a statement of the script."""
 
 
 def build(
@@ -151,10 +158,10 @@ def build(
     stop: Stop,
     give_up: Callable[[], None],
 ) -> int:
-    """Runs the script from statement `done` on; returns how many statements, from its start, are done.
+    """Executes the script from statement number `done` on and returns how many statements, from its start, are done.
 
-    That is all of them unless `stop` was set: then what was sent is waited for, so that the number is exact. Where
-    it goes wrong `give_up` ends the server, and with it the waiting for its answers."""
+    These are all statements unless `stop` was set. In that case the function waits for the packets already sent, so
+    that the number is exact. On an error it calls `give_up`, which ends the server and with it all pending answers."""
     crew = _Crew(open_connection, connections, done, progress)
     try:
         return _dispatch(crew, packets(script, batch=batch, done=done), stop)
@@ -184,7 +191,7 @@ def _dispatch(crew: _Crew, work: Iterable[Packet], stop: Stop) -> int:
 
 
 class _Crew:
-    """The connections, and what each is doing. Only the thread that owns the crew calls it."""
+    """A pool of connections that run packets in parallel. Only the thread that created the pool may call it."""
 
     def __init__(
         self, open_connection: Callable[[], Connection], size: int, done: int, progress: Callable[[int], None]
@@ -194,7 +201,7 @@ class _Crew:
         self._pending: set[Future[int]] = set()
         self._progress = progress
         self._answered = self.done = done
-        """`done` is right only after drain(): packets beside each other end in any order."""
+        """`done` is exact only after drain(), because packets that run in parallel end in any order."""
         try:
             for _ in range(size):
                 self._connections.append(open_connection())
@@ -205,7 +212,9 @@ class _Crew:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="build")
 
     def beside(self, packet: Packet) -> None:
-        """One packet waits for the connection that is idle next; no more, so that little is left to end after an
+        """Runs the packet on any idle connection, in parallel with others.
+
+        At most one packet is queued for the next idle connection, so that little work is pending after an
         interruption."""
         self._collect(FIRST_COMPLETED, timeout_s=0)
         while len(self._pending) > len(self._connections):
@@ -213,23 +222,27 @@ class _Crew:
         self._pending.add(self._threads.submit(self._run_on_an_idle_one, packet))
 
     def alone(self, packet: Packet) -> None:
-        """Always the same connection: variables and temporary tables live there."""
+        """Runs the packet on the first connection and waits for it.
+
+        It is always the same connection because user variables and temporary tables belong to a connection."""
         self._pending.add(self._threads.submit(run_packet, self._connections[0], packet))
         self.drain()
 
     def everywhere(self, packet: Packet) -> None:
+        """Runs the packet on every connection, one after the other."""
         for connection in self._connections:
             run_packet(connection, packet)
         self._count(max(0, packet.end - self._answered))
         self.done = self._answered
 
     def drain(self) -> None:
+        """Waits until no packet is pending."""
         while self._pending:
             self._collect(ALL_COMPLETED)
         self.done = self._answered
 
     def dismiss(self) -> None:
-        """Whatever happened: nothing of ours is left running."""
+        """Cancels queued packets, waits for running ones, and closes all connections. Safe in any state."""
         for future in self._pending:
             future.cancel()
         running = [future for future in self._pending if not future.done()]
@@ -263,8 +276,10 @@ class _Crew:
 
 
 def run_packet(connection: Connection, packet: Packet) -> int:
-    """Sends all statements at once and reads every answer: an error stops the server at its statement, and is the
-    last answer, so the number of answers before it tells which one it was."""
+    """Sends all statements of the packet at once, reads every answer, and returns the number of statements.
+
+    The server stops at the first statement that fails, and that error is its last answer. The number of answers before
+    the error therefore identifies the statement."""
     answered = 0
     try:
         with connection.cursor() as cursor:
@@ -278,6 +293,7 @@ def run_packet(connection: Connection, packet: Packet) -> int:
 
 
 def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
+    """Returns the exception to raise for a packet that failed after `answered` answers."""
     if _is_lost(error):
         return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
@@ -289,7 +305,7 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
             f"the server has no room: {message_of(error)}",
             "make room, or give DATA= another disk; it is built anew then",
         )
-    # A procedure gives several answers: then the count runs ahead, and the last one is named.
+    # A stored procedure returns several answers, so the count may exceed the number of statements.
     index = min(answered, len(packet.statements) - 1)
     return StatementFailedError(
         f"the server refused statement {packet.first + index + 1} of the schema, "
@@ -299,11 +315,14 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
 
 
 def _is_lost(error: BaseException) -> bool:
-    """2006 gone away, 2013 lost during query, 0 a connection that is closed already; anything below the protocol."""
+    """Returns whether the error means that the connection to the server was lost.
+
+    This is any OSError, and the error numbers 2006 (server has gone away), 2013 (lost connection during query) and
+    0 (the connection is already closed)."""
     return isinstance(error, OSError) or bool(error.args and error.args[0] in (0, 2006, 2013))
 
 
-# Where is built what, and with what? And does a server start there at all, with all that was asked?
+# --- Initialisation, and a check of the requested settings
 
 _LOG = "initialise.log"
 _NOT_FOUND = re.compile(r"Can't open shared library '([^']+)'")
@@ -311,7 +330,7 @@ _NOT_FOUND = re.compile(r"Can't open shared library '([^']+)'")
 
 @dataclass(frozen=True)
 class Ground:
-    """Of one stage."""
+    """Everything needed to build one data directory: server build, schema, target folder and settings."""
 
     build: Build
     schema: Schema
@@ -319,16 +338,19 @@ class Ground:
     launcher: Launcher
     say: Callable[[str], None]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Those that shape the files."""
+    """Server settings that determine the format of the files."""
     tried: Sequence[Mapping[str, str]] = ()
-    """Those of later starts: one that the server refuses is told before the hour of building."""
+    """Settings of later starts. They are tried before the build, which may take an hour, so that settings which the
+    server rejects are reported early."""
     stall_s: float = DEFAULT_STALL_S
+    """Seconds without progress after which the server counts as hung."""
 
     @property
     def logs(self) -> Path:
         return self.target.path / "build-logs"
 
     def server(self, settings: Mapping[str, str], preload: tuple[Path, ...] = ()) -> Server:
+        """Returns a server, not yet started, on the target data directory."""
         return Server(
             self.launcher,
             self.build,
@@ -346,7 +368,9 @@ class Ground:
         return self.target.keys_for(self.schema)
 
     def initialise(self) -> None:
-        """Of an empty folder."""
+        """Initialises the data directory in the empty target folder.
+
+        Raises HostUnfitError if the server build lacks the plugin that provides the keys of encrypted tables."""
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._keys is not None:
             make_keys(self._keys)
@@ -374,7 +398,9 @@ class Ground:
             rundirs.remove()
 
     def try_settings(self) -> None:
-        """On the empty directory, where a start takes a second."""
+        """Starts the server once with each of the settings in `tried`; raises UsageError if it rejects one.
+
+        This is done on the data directory without tables, where a start takes a second."""
         found: list[dict[str, str]] = []
         try:
             for number, settings in enumerate(filter(None, self.tried), 1):
@@ -394,7 +420,9 @@ class Ground:
         self._compare(found)
 
     def _compare(self, found: Sequence[Mapping[str, str]]) -> None:
-        """Two that a server starts with alike would be measured as two; one that it lowers is told."""
+        """Raises UsageError if two settings have the same effect, because they would be measured as if they differed.
+
+        Also reports values that the server lowered, for options in which the settings differ."""
         for one, other in combinations(found, 2):
             if alike := one_experiment(one, other):
                 self.target.wipe()
@@ -410,7 +438,7 @@ class Ground:
 
 
 def _in_effect(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
-    """As a session stores it."""
+    """Returns the settings and the values in effect on the running server, in the format stored in a session."""
     names = [name.removeprefix("loose_") for name in settings]
     told = server.variables((*names, "open_files_limit"))
     options = " ".join(f"{name}={value}" for name, value in settings.items())
@@ -418,28 +446,34 @@ def _in_effect(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _not_found(log: Path) -> str | None:
-    """The plugin that the server looked for in vain, and where."""
+    """Returns the path of the plugin library that the server could not open, by its log; None if there is none."""
     try:
         found = _NOT_FOUND.search(log.read_text(encoding="utf-8", errors="replace"))
-    except FileNotFoundError:  # it was never started
+    except FileNotFoundError:  # the server was never started
         return None
     return found and found[1]
 
 
-# How is this server's stage built fastest? Measured, on two cores. Pure.
+# --- Build parameters by version, measured on two cores
 
 
 @dataclass(frozen=True)
 class BuildProfile:
+    """The parameters of a fast build."""
+
     connections: int
     batch: int
     """Statements in one packet."""
     disable_redo: bool
+    """Whether the redo log is disabled during the build."""
 
 
 def build_profile(version: Version) -> BuildProfile:
-    """A dictionary lock makes more than two connections useless before 8.0. Without the preloaded library the rate
-    halves, or worse. Larger packets gain nothing, and an interruption has to wait for those under way."""
+    """Returns the fastest measured build parameters for a version.
+
+    Before MySQL 8.0 and MariaDB 10.6 a lock on the data dictionary makes more than two connections useless. Without the
+    preloaded libeatmydata the build takes at least twice as long. Larger packets gain nothing, and an interruption has
+    to wait for the packets already sent."""
     scales = can(version, "ddl_scales_with_connections")
     return BuildProfile(
         connections=4 if scales else 2,
@@ -448,33 +482,35 @@ def build_profile(version: Version) -> BuildProfile:
     )
 
 
-# How does an empty folder become a proved stage? Initialised, built fast, started as the test will, counted.
+# --- The whole preparation: initialise, build, restart with test settings, count
 
 
 class StageDiffersError(UsageError):
-    """What was built is not what was asked."""
+    """The built data directory is not what was asked for."""
 
 
 class TablesTooLargeError(HostUnfitError):
-    """The disk does not hold as many of them as were asked for."""
+    """The disk has no room for as many tables as were asked for."""
 
 
 def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop: threading.Event | None = None) -> None:
-    """Ends in state `whole`, or raises. Ctrl-C (or `stop`) in the build leaves a state that the next call goes on from;
-    everything else that goes wrong leaves one that the next call begins anew."""
+    """Builds and checks a data directory. On return its state is `whole`; otherwise the function raises.
+
+    After Ctrl-C (or `stop`) during the build, the next call resumes it. After any other failure, the next call starts
+    from the beginning."""
     size = check_template(ground.schema)
     try:
-        # The storage is asked before anything is removed.
+        # Storage errors are diagnosed before anything is removed below.
         with blaming(ground.target.storage, temporary()):
             done = _begin(ground, size)
             _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
             whole = _prove(ground)
     except (StatementFailedError, StageDiffersError, TablesTooLargeError):
-        # It can't become right by going on, and it may be 20 GB.
+        # Resuming cannot correct this, and the files may take 20 GB.
         ground.target.wipe()
         raise
     except StorageFailedError:
-        if not ground.target.state.statements_done:  # it is begun anew, and may be what the disk is full of
+        if not ground.target.state.statements_done:  # it cannot be resumed, and may be what filled the disk
             with suppress(RecoveryError, OSError):
                 ground.target.wipe()
         raise
@@ -482,7 +518,10 @@ def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop:
 
 
 def _begin(ground: Ground, size: ScriptSize) -> int:
-    """Statements done already. While the build runs the state says 0: a server that dies leaves nothing to trust."""
+    """Prepares a new build, or the continuation of an interrupted one, and returns how many statements are done.
+
+    While a build runs, the stored state says 0: after a server crash, none of its files can be trusted, since they
+    were written without durability."""
     state, version = ground.target.state, ground.build.version
     resumable = state.status == "building" and state.fingerprint == ground.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
@@ -514,21 +553,27 @@ def _new_state(ground: Ground) -> State:
 
 
 def _stored(schema: Schema) -> dict[str, str | int]:
-    """A template's path says nothing later, and its text is in the folder's name."""
+    """Returns the fields of the schema that are stored: strings and numbers.
+
+    The template's path is left out: it has no meaning later, and a digest of the template's text is part of the name
+    of the data directory."""
     return {name: value for name, value in asdict(schema).items() if isinstance(value, str | int)}
 
 
 def _load(
     ground: Ground, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
+    """Executes the schema script from statement `done` on, and stores how many statements are done.
+
+    Raises BuildInterruptedError if `stop` was set."""
     version, total = ground.build.version, size.statements
     profile, library = build_profile(version), _eatmydata(ground.build)
     if library is None:
         ground.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
     ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
-    # From here on Ctrl-C is a wish, not an exception that lands between two lines of bookkeeping.
+    # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
     with _interruptions(stop):
-        # The preloaded library swallows every fsync: what is recorded as done must be on the disk.
+        # libeatmydata ignores every fsync, but statements recorded as done must be on the disk.
         with (
             on_the_disk(ground.target.path),
             ground.server(_build_settings(ground), (library,) if library else ()) as server,
@@ -550,7 +595,8 @@ def _load(
                 took_s = time.monotonic() - began_s
             server.stop()
         before_s = ground.target.state.build_s
-        # Neither has one a time that was begun by a tool which did not count, nor one that stood still meanwhile.
+        # The build time is unknown if an earlier part was built by a version of this tool that did not record it, or if
+        # a process or the host was suspended meanwhile.
         known = (before_s is not None or not done) and standstill.told() is None
         build_s = took_s + (before_s or 0) if known else None
         ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
@@ -559,8 +605,10 @@ def _load(
 
 
 def _checked(ground: Ground, total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
-    """Tells the progress; and after the first percent looks, once, whether the disk holds all tables if they are like
-    those that are there: a template may make larger ones, or more files, than was planned."""
+    """Returns a callback that reports the progress and checks the disk space once, after the first percent.
+
+    The check assumes that the remaining tables are like those already made: a template may make larger tables, or more
+    files, than estimated. It is skipped for the layout GENERAL."""
     looked = ground.schema.layout is Layout.GENERAL
 
     def on_progress(so_far: int) -> None:
@@ -576,6 +624,7 @@ def _checked(ground: Ground, total: int, progress: Callable[[int, int], None]) -
 
 
 def _check_rest(ground: Ground, made: int) -> None:
+    """Raises TablesTooLargeError if the disk has no room for the remaining tables."""
     left = ground.schema.total_tables - made
     taken, room = taken_by(table_files(ground.target.mysql, ground.schema).folders), free(ground.target.path)
     rest = Need(taken.bytes * left // made, taken.inodes * left // made)
@@ -594,12 +643,15 @@ def _build_settings(ground: Ground) -> Settings:
 
 
 def _eatmydata(build: Build) -> Path | None:
+    """Returns the path of libeatmydata, in the image for a server that runs in a container; None if not installed."""
     return build.eatmydata if build.image else eatmydata()
 
 
 @contextmanager
 def _redo_off(server: Server, profile: BuildProfile) -> Iterator[None]:
-    """Where it fails in between nothing of the build is kept, so that only the good way turns it on again."""
+    """Disables the redo log of the server in the `with` block, if the profile says so.
+
+    After an exception it is not enabled again, because nothing of the build is kept then."""
     if profile.disable_redo:
         _command(server, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
     yield
@@ -613,7 +665,9 @@ def _command(server: Server, statement: str) -> None:
 
 
 def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
-    """The first Ctrl-C (or SIGTERM, or a closed terminal) asks the build to end, the second is an ordinary one."""
+    """Returns a context in which the first Ctrl-C (or SIGTERM, or a closed terminal) sets `stop`.
+
+    A second one raises KeyboardInterrupt as usual."""
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
@@ -624,14 +678,17 @@ def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
 
 
 def _prove(ground: Ground) -> State:
-    """Counted in a server that runs as the test will, and on the disk: half a database is fast, and looks fine."""
+    """Counts tables, rows and files, and returns the state `whole`; raises StageDiffersError if they are wrong.
+
+    The tables are counted in a server with the settings of the tests, and the files on the disk: an incomplete
+    database starts fast, and nobody would notice."""
     version, databases = ground.build.version, ground.schema.database_names
     ground.say(f"{version}: counting what was built")
     with ground.server(test_settings(version)) as server:
         server.start(log_name="prove.log")
         with server.session() as connection:
             tables = count_tables(connection, databases)
-            # Tables of somebody's own template have names of their own: they are counted when they are first used.
+            # The table names of a user's template are not known here: their rows are counted at their first use.
             written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
             rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
             _count_loaded(ground.schema, connection)
@@ -644,7 +701,9 @@ def _prove(ground: Ground) -> State:
 
 
 def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
-    """A table that was filled by half is fast, and nobody sees why."""
+    """Raises StageDiffersError if a table made by the sysbench template does not have the requested number of rows.
+
+    A table with too few rows would be fast, and nobody would see why."""
     if schema.template is None or schema.template.parent != template_dir() or not schema.rows:
         return
     found = count_rows(connection, sysbench_tables(schema))
@@ -656,7 +715,9 @@ def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
 
 
 def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
-    """A server that cannot may say so in a warning, and make plain ones."""
+    """Raises StageDiffersError if tables that should be compressed are not.
+
+    A server that cannot compress tables may only print a warning and make uncompressed ones."""
     if schema.layout is not Layout.COMPRESSED:
         return
     table = sysbench_tables(schema)[0]
@@ -669,6 +730,7 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
 
 
 def _compare(schema: Schema, *, tables: int, files: int) -> None:
+    """Raises StageDiffersError if the number of tables or .ibd files differs from what was asked for."""
     asked = schema.total_tables
     where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
     if tables != asked:
@@ -676,7 +738,7 @@ def _compare(schema: Schema, *, tables: int, files: int) -> None:
             f"the build made {tables:,} tables in {where} instead of {asked:,}",
             "a template of your own must create its tables in the schemas that `databases` names, and drop none",
         )
-    # A partitioned table of somebody's own template has a file for each partition.
+    # A user's template may make partitioned tables, with one file for each partition.
     if files < schema.files or (files > schema.files and schema.template is None):
         raise StageDiffersError(
             f"{files:,} .ibd files lie in {where} for {asked:,} tables: {schema.files:,} should be there",

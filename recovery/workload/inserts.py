@@ -1,4 +1,4 @@
-"""What is written right before the crash, and how much of it did the server acknowledge?"""
+"""Renders the inserts that are executed right before a crash, executes them, and counts the acknowledged rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_COUNTABLE = re.compile(r"\bon\s+duplicate\s+key\b", re.IGNORECASE)
 
 
 class InsertsFailedError(RecoveryError):
-    """The script did not get through. What was acknowledged before counts nevertheless: recovery must find it."""
+    """The insert script failed. The rows acknowledged before still count: they must be there after the recovery."""
 
     def __init__(self, message: str, hint: str = "", *, acknowledged: dict[str, int]) -> None:
         super().__init__(message, hint)
@@ -32,10 +32,14 @@ class InsertsFailedError(RecoveryError):
 
 
 BEAT = "replace into mysql.innodb_table_stats values ('recovery_tester', 'beat', now(), 0, 0, 0)"
-"""Where no table is to be written to: a change in a table of the server's own, without which there is no recovery."""
+"""A statement that changes a system table, for runs that write to no table of the schema. Without any change there is
+nothing to recover."""
 
 
 def insert_statements(schema: Schema, *, count: int = 100, template: Path | None = None) -> tuple[str, ...]:
+    """Returns the statements of the insert script; raises UsageError if it is empty or has rows that can't be counted.
+
+    The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"
     values = variables(schema) | {"count": count}
     script = tuple(split(render_text(read_template(path), str(path), values)))
@@ -49,7 +53,9 @@ def insert_statements(schema: Schema, *, count: int = 100, template: Path | None
 
 
 def table_of(statement: str) -> str:
-    """`database.table`, without quotes. Rows are proved by counting, so only countable statements are accepted."""
+    """Returns the table of an insert statement as `database.table`, without quotes.
+
+    Raises UsageError for other statements: rows are verified by counting, so each statement must add countable rows."""
     match = _INSERT.match(statement)
     if match is None or _NOT_COUNTABLE.search(statement):
         raise UsageError(
@@ -60,12 +66,15 @@ def table_of(statement: str) -> str:
 
 
 def tables_of(script: Iterable[str]) -> tuple[str, ...]:
-    """Each table once, in the order of the script."""
+    """Returns each table once, in the order of the script."""
     return tuple(dict.fromkeys(map(table_of, script)))
 
 
 def fire(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
-    """Acknowledged rows by table, one statement and one commit at a time, as fast as the server answers."""
+    """Executes the statements as fast as the server answers, and returns the number of acknowledged rows by table.
+
+    Each statement is committed separately. Raises InsertsFailedError if the server rejects one or the connection is
+    lost."""
     work = [(table_of(statement), statement) for statement in statements]
     acknowledged: dict[str, int] = {}
     try:
@@ -83,13 +92,14 @@ def fire(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
 
 
 def beat(conn: Connection) -> dict[str, int]:
-    """Nothing that is counted."""
+    """Executes the BEAT statement and returns an empty dict, because no rows of the schema were written."""
     conn.autocommit(True)
     conn.query(BEAT)
     return {}
 
 
 def count_rows(conn: Connection, tables: Iterable[str]) -> dict[str, int]:
+    """Returns the number of rows of each table, by `database.table`."""
     counts: dict[str, int] = {}
     with conn.cursor() as cursor:
         for name in tables:
@@ -100,6 +110,6 @@ def count_rows(conn: Connection, tables: Iterable[str]) -> dict[str, int]:
 
 
 def shortened(statement: str, *, length: int = 80) -> str:
-    """One line of it, for an error message."""
+    """Returns the statement on one line of at most `length` characters, for an error message."""
     line = " ".join(statement.split())
     return line if len(line) <= length else line[: length - 1] + "…"

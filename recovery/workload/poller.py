@@ -1,4 +1,6 @@
-"""Who asks something else beside a load, again and again? A sysbench of its own, with a script of ours."""
+"""Runs pollers: clients that repeat other queries during a load, by a second sysbench with templates/poll.lua.
+
+The module also separates the table cache counters of the load from those of the pollers."""
 
 from __future__ import annotations
 
@@ -25,47 +27,51 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-# Which part of the table cache's work is the load's own, and not that of who asks something else beside it? Pure.
+# --- Table cache counters of the load alone
 
 OF_LOAD = "load."
-"""Before the name of a counter as it is without what was done for the pollers."""
+"""Prefix of the name of a counter from which the share of the pollers has been subtracted."""
 COUNTERS = ("Table_open_cache_hits", "Table_open_cache_misses")
-"""Of each session, and of all. MariaDB 10.2 has them of neither."""
+"""Status variables that exist with session and global scope. MariaDB 10.2 has neither."""
 _TOLD = re.compile(
     r"^table cache, poller (?P<poller>\d+) at (?P<at>[\d.]+) s(?P<last>, its last)?: "
     r"hits (?P<own_hits>\d+) of (?P<hits>\d+), misses (?P<own_misses>\d+) of (?P<misses>\d+)$",
     re.MULTILINE,
 )
 Point = tuple[float, float]
-"""A time, and a count at it."""
+"""A time on the monotonic clock, and the value of a counter at that time."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """By a poller between two of its questions: of the counters, in the order of their names, its own part and all."""
+    """The counters that a poller read between two of its queries, in the order of COUNTERS."""
 
     at_s: float
-    """By the monotonic clock."""
+    """Time on the monotonic clock."""
     poller: int
+    """Number of the poller, from 0."""
     own: tuple[int, ...]
+    """Values for the session of this poller."""
     all: tuple[int, ...]
+    """Global values."""
     is_last: bool = False
-    """It has asked nothing any more."""
+    """Whether the poller executed no more queries afterwards."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Who asked something else beside a load."""
+    """The pollers that ran during a load, and the counters that they reported."""
 
     pollers: int
-    """None where 0: the load was alone."""
+    """Number of pollers; 0 if the load ran alone."""
     over_s: float
-    """When the load had ended, by the monotonic clock."""
+    """Time at which the load had ended, on the monotonic clock."""
     told: tuple[Told, ...] = ()
+    """All reports of the pollers."""
 
 
 def read_told(text: str) -> tuple[Told, ...]:
-    """From what the pollers' program wrote, also where it was ended before its report."""
+    """Parses the reports of the pollers in the output of sysbench, even if it was stopped before its final report."""
     return tuple(
         Told(
             float(found["at"]),
@@ -79,8 +85,9 @@ def read_told(text: str) -> tuple[Told, ...]:
 
 
 def with_own(samples: Sequence[Sample], beside: Beside, *, began_s: float) -> tuple[Sample, ...]:
-    """Each look with what the load's own sessions had counted by then, as far as that can be told. `began_s`: when the
-    measuring began, by the monotonic clock."""
+    """Returns the samples with the counters of the load's own sessions added, as far as they can be determined.
+
+    `began_s` is the start of the measurement on the monotonic clock."""
     found = tuple(samples)
     for number, name in enumerate(COUNTERS):
         looks = [
@@ -92,13 +99,17 @@ def with_own(samples: Sequence[Sample], beside: Beside, *, began_s: float) -> tu
 
 
 def _with(sample: Sample, name: str, value: float | None) -> Sample:
+    """Returns the sample with one value added; unchanged if it is None."""
     return sample if value is None else replace(sample, figures={**sample.figures, name: round(value, 1)})
 
 
 def _own(looks: Sequence[Point], beside: Beside, number: int) -> Iterator[Point]:
-    """At each look. When a poller tells, it asks nothing: what is left for the load is exact then, but for what other
-    pollers are at. It is between these moments that a line is drawn, and not between the parts, which grow by leaps;
-    and no further than what was counted before and after allows. Once the load is over, it does nothing more."""
+    """Yields the counter of the load at the time of each sample, as far as it can be determined.
+
+    A poller executes no query while it reports its counters. At that moment the load's count, which is the global count
+    minus those of all pollers, is exact except for queries that other pollers are executing. The load's count is
+    interpolated between these moments. The pollers' counts are not interpolated to the samples, because they grow in
+    jumps; their values before and after a sample limit the result. After the end of the load its count is constant."""
     told = sorted(beside.told, key=lambda one: one.at_s)
     if {one.poller for one in told} != set(range(beside.pollers)):
         return
@@ -124,20 +135,23 @@ def _own(looks: Sequence[Point], beside: Beside, number: int) -> Iterator[Point]
 
 
 def _growing(points: Sequence[Point]) -> list[Point]:
-    """No count shrinks: what is taken away for others between two of their words may be some questions too much."""
+    """Returns the points with the running maximum of their values.
+
+    A counter never shrinks, but the part subtracted for pollers between two of their reports may be a little too
+    large."""
     highest = accumulate((value for _, value in points), max)
     return [(at_s, value) for (at_s, _), value in zip(points, highest, strict=True)]
 
 
 def _beside(points: Sequence[Point], at_s: float) -> tuple[float, float]:
-    """The counts before and after."""
+    """Returns the values of the points before and after a time."""
     after = bisect_right(points, at_s, key=lambda one: one[0])
     last = len(points) - 1
     return points[max(0, after - 1)][1], points[min(after, last)][1]
 
 
 def _at(points: Sequence[Point], at_s: float) -> float:
-    """On the line between the two that are next; beyond the ends as it is there."""
+    """Returns the value at a time by linear interpolation; outside the points, the value of the nearest one."""
     after = bisect_right(points, at_s, key=lambda one: one[0])
     if after in (0, len(points)):
         return points[min(after, len(points) - 1)][1]
@@ -153,19 +167,25 @@ JOIN information_schema.key_column_usage fk
   ON fk.constraint_schema = rc.constraint_schema AND fk.constraint_name = rc.constraint_name
 WHERE fk.referenced_column_name IS NOT NULL
   AND fk.table_schema = '{database}' AND fk.table_name = '{table}' AND rc.constraint_schema = '{database}'"""
-"""What an object-relational mapper asks of each table that it meets. A server without a dictionary opens tables to
-answer: for the one view that which is named, for the other, which is held to the schema alone, all that are in it."""
+"""The query for the foreign keys of a table that an object-relational mapper runs for each table it uses.
+
+A server without a data dictionary opens tables to answer it. For key_column_usage it opens only the table given by
+name. For referential_constraints, which is restricted only by schema, it opens all tables of the schema."""
 
 _NAMED = f"WHERE variable_name IN ({', '.join(map(repr, COUNTERS))})"
 _SHOWN = f"SHOW {{scope}} STATUS {_NAMED}"
 _SELECTED = f"SELECT * FROM performance_schema.{{scope}}_status {_NAMED}"  # noqa: S608 - of names that stand here
-"""Where tables tell, SHOW opens them too, and counts that for no session."""
+"""Used where the server answers SHOW STATUS from Performance Schema tables. There SHOW opens these tables too, and
+counts that for no session."""
 _IGNORED = (1213, 1020, 1205, 1317)
-"""Errors: sysbench's own, and that of an answer which was cut short, as the last one is. It counts as none."""
+"""Errors that sysbench ignores: its own defaults, and 1317 for a query that was killed, as the last one is. The killed
+query is not counted as an answer."""
 
 
 def write_statements(poll: Poll, folder: Path) -> Path:
-    """The file that the command below reads: on a command line not all that a user writes would survive."""
+    """Writes the statements to a file for command() and returns its path.
+
+    Not every statement of a user could be passed on a command line."""
     path = folder / "poll.statements"
     path.write_bytes(b"".join(statement.encode() + b"\0" for statement in poll.statements))
     return path
@@ -182,7 +202,9 @@ def command(
     tables: int,
     version: Version,
 ) -> list[str]:
-    """Beside this load, for as long. `tables` are those that are asked about: sbtest1 and so on."""
+    """Returns the command line of the pollers, which run as long as the load.
+
+    `tables` is the number of tables that the statements can name: sbtest1, sbtest2, and so on."""
     script = str(template_dir() / "poll.lua")
     counters = _SELECTED if can(version, "status_tables") else _SHOWN
     return [
@@ -194,30 +216,35 @@ def command(
 
 
 def cut_short(connection: Connection[Cursor]) -> None:
-    """Every statement but our own that the server is at."""
+    """Kills all statements that the server is executing, except those of this connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT CONNECTION_ID()")
         ((own,),) = cursor.fetchall()
         cursor.execute("SHOW PROCESSLIST")
         for number, _, _, _, command, *_ in cursor.fetchall():
             if command == "Query" and number != own:
-                with suppress(pymysql.MySQLError):  # it has just been answered, and its connection is gone
+                with suppress(pymysql.MySQLError):  # the statement has just ended, and its connection is closed
                     cursor.execute(f"KILL QUERY {number}")
 
 
 @dataclass(frozen=True)
 class Polls:
-    """Answers, after the warm-up."""
+    """The rate and the latency of the pollers' answers after the warm-up."""
 
     per_s: float
+    """Answers per second."""
     mean_ms: float | None
-    """None where there was none, or nothing was reported."""
+    """Mean latency; None if there were no answers or no final report."""
     seen: tuple[tuple[float, float], ...] = ()
-    """Answers a second, the warm-up's as well, by when each second ended, since the measuring began."""
+    """For each second, including the warm-up: its end in seconds since the start of the measurement, and the answers
+    per second."""
 
 
 def read_polls(text: str, *, warmup_s: int, whole: bool) -> Polls | None:
-    """Of one that had to be ended there is no report: what it had said each second is left, if it had said anything."""
+    """Parses the output of the pollers; returns None if it contains neither a report nor a line after the warm-up.
+
+    Pollers that had to be stopped (`whole` is false) print no final report. Then the rate is the mean of the lines that
+    sysbench printed every second."""
     seen = tuple((look.at_s, look.tps) for look in looks_in(text, warmup_s))
     if whole:
         report = read_report(text)

@@ -1,4 +1,6 @@
-"""Which statements build the stage, and do they make what was asked? The script is streamed, never held."""
+"""Renders the SQL script of a schema from its template, splits it into statements, and measures and checks it.
+
+The script is processed as a stream and never held in memory as a whole, because it may create 200,000 tables."""
 
 from __future__ import annotations
 
@@ -17,17 +19,18 @@ from recovery.linux.files import template_dir
 from recovery.linux.storage import Need, need_for
 from recovery.model import PARTITIONS, Layout, Schema, Version
 
-# What does a template say with these variables? Rendered as a stream, so that memory does not grow with the tables.
+# --- Rendering of templates
 
 _PIECES = 4096
-"""The engine yields a few bytes at a time: so many are joined into one chunk."""
+"""Number of pieces from Jinja2, each of a few bytes, that are joined into one chunk."""
 _LONGEST_RANGE = 100_000_000
+"""Maximum length of a range() in a template."""
 _OWN_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\d+")
-"""As published, and as sysbench calls them: in the scripts they stand as they were published."""
+"""Names from the published scripts and from sysbench, which are not quoted, so that the scripts stay as published."""
 
 
 def variables(schema: Schema) -> dict[str, object]:
-    """What every template gets."""
+    """Returns the variables that are available in every template."""
     return {
         "databases": [quoted(name) for name in schema.database_names],
         "tables": schema.tables,
@@ -40,11 +43,14 @@ def variables(schema: Schema) -> dict[str, object]:
 
 
 def quoted(name: str) -> str:
-    """Whatever a user calls a schema: `order` is a word of the language, and a fine name."""
+    """Returns the name as an SQL identifier, in backquotes unless it is one of the tool's standard names.
+
+    A user may name a schema with a reserved word, such as `order`."""
     return name if _OWN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def read_template(path: Path) -> str:
+    """Reads the text of a template; raises UsageError if it cannot be read or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -54,7 +60,7 @@ def read_template(path: Path) -> str:
 
 
 def render_text(text: str, name: str, values: Mapping[str, object]) -> Iterator[str]:
-    """Chunks of the rendered script. Every mistake in the template is a UsageError that names its line."""
+    """Yields the rendered script in chunks. Raises UsageError, with the line, for any mistake in the template."""
     try:
         pieces = _environment().from_string(text).generate(**values)
         while chunk := "".join(islice(pieces, _PIECES)):
@@ -63,13 +69,14 @@ def render_text(text: str, name: str, values: Mapping[str, object]) -> Iterator[
         raise _mistake(name, error.lineno, error.message or "syntax error") from error
     except RecoveryError:
         raise
-    except Exception as error:  # a template can raise whatever an expression in it can: all of it is its author's
+    except Exception as error:  # an expression in a template can raise anything, and each is a mistake of its author
         raise _mistake(name, _template_line(error), str(error) or type(error).__name__) from error
 
 
 def _environment() -> SandboxedEnvironment:
     environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)
-    # The sandbox's own range ends at 100,000 to save memory; loops over a range take none, and tables are more.
+    # The range() of the sandbox is limited to 100,000 to save memory. A loop over a range takes no memory, and there
+    # can be more tables than that.
     environment.globals["range"] = _long_range
     return environment
 
@@ -82,7 +89,9 @@ def _long_range(*limits: int) -> range:
 
 
 def _template_line(error: BaseException) -> int | None:
-    """The engine puts the template's own lines into the traceback; the innermost one is to blame."""
+    """Returns the line of the template that raised the error; None if unknown.
+
+    Jinja2 adds the lines of the template to the traceback. The innermost one is returned."""
     line = None
     step = error.__traceback__
     while step is not None:
@@ -93,6 +102,7 @@ def _template_line(error: BaseException) -> int | None:
 
 
 def _mistake(name: str, line: int | None, what: str) -> UsageError:
+    """Returns the error to raise for a mistake in a template."""
     where = name if line is None else f"{name}, line {line}"
     return UsageError(
         f"the template {where}: {what}",
@@ -101,12 +111,12 @@ def _mistake(name: str, line: int | None, what: str) -> UsageError:
     )
 
 
-# Where does a statement of an SQL script end, and may it run beside its neighbours? Streaming, and pure.
+# --- Splitting a script into statements, and their kinds
 
 _READ_CHARS = 65536
 
-# Whole tokens only, possessive: the pattern reaches a semicolon exactly if everything before it is complete, so a
-# buffer that ends inside a string, a comment or before the second dash of one never matches too early.
+# The pattern matches whole tokens with possessive quantifiers. It reaches a semicolon only if all tokens before it are
+# complete. A buffer that ends inside a string or comment, or between the two dashes of a comment, never matches early.
 _STATEMENT = re.compile(
     r"""(?:
         [^;'"`#/-]++
@@ -121,13 +131,13 @@ _STATEMENT = re.compile(
     )*+;""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-# Nothing the server would run: white space, and comments except /*! … */ and /*M! … */, which are code.
+# What the server does not execute: white space, and comments except /*! … */ and /*M! … */, which contain code.
 _LEADING = re.compile(
     r"(?:\s++|\#[^\n]*+(?:\n|\Z)|--(?:\Z|(?=\s)[^\n]*+(?:\n|\Z))|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/)++",
     re.ASCII,
 )
 _BLANKS = " \t\r\n\f\v"
-"""As servers know them: what else looks blank is a mistake, and theirs to tell."""
+"""Characters that servers treat as white space. Other blank characters are left for the server to reject."""
 
 _CREATE_TABLE = re.compile(r"create\s+(?:or\s+replace\s+)?table\b", re.IGNORECASE)
 _INSERT = re.compile(r"insert\b", re.IGNORECASE)
@@ -142,7 +152,7 @@ REFERENCES = re.compile(r"\breferences\b", re.IGNORECASE)
 
 
 class Kind(Enum):
-    """How a statement may be run."""
+    """How a statement may be executed in relation to others."""
 
     TABLE = "creates a table that needs no other"
     INSERT = "inserts rows that come from nowhere else"
@@ -152,10 +162,10 @@ class Kind(Enum):
 
 
 def split(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[str]:
-    """The statements of a script that comes in chunks, without semicolons, leading comments and empty ones.
+    """Yields the statements of a script given in chunks, without semicolons, leading comments and empty statements.
 
-    `read_chars` is how much is gathered at least before looking; a statement that goes on is looked at again only when
-    it has doubled, so that long ones take no quadratic time."""
+    At least `read_chars` characters are collected before each search. A statement that is still incomplete is searched
+    again only after the buffer has doubled, so that long statements do not take quadratic time."""
     source = iter(chunks)
     rest = ""
     while True:
@@ -182,17 +192,19 @@ def kind_of(statement: str) -> Kind:
 
 
 def creates_table(statement: str) -> bool:
-    """A table that stays: a temporary one is none."""
+    """Returns whether the statement creates a table that is not temporary."""
     return _CREATE_TABLE.match(statement) is not None
 
 
 def count_indexes(definition: str) -> int:
-    """That a table's definition names, beside its primary key."""
+    """Returns the number of indexes in a table definition, without the primary key."""
     return sum(bool(found[1]) for found in _INDEX.finditer(_QUOTED.sub("", definition)))
 
 
 def compressed_kib(definition: str) -> int | None:
-    """The size of a table's compressed pages, 0 where the server chooses it; None where they are not compressed."""
+    """Returns the size of a table's compressed pages in KiB.
+
+    It is 0 if the server chooses the size, and None if the table is not compressed."""
     plain = _QUOTED.sub("", definition)
     if _COMPRESSED.search(plain) is None:
         return None
@@ -201,6 +213,7 @@ def compressed_kib(definition: str) -> int | None:
 
 
 def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
+    """Returns the next chunks, at least `least` characters if there are so many, and whether the source has ended."""
     parts: list[str] = []
     length = 0
     for chunk in source:
@@ -212,6 +225,7 @@ def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
 
 
 def _clean(statement: str) -> Iterator[str]:
+    """Yields the statement without leading comments and surrounding white space, or nothing if it is empty."""
     if statement[:1] in "-#/" + _BLANKS and (leading := _LEADING.match(statement)):
         statement = statement[leading.end() :]
     if statement:
@@ -219,20 +233,23 @@ def _clean(statement: str) -> Iterator[str]:
 
 
 ROWS_IN_AN_INSERT = 1000
-"""As our own templates have it; a test holds them together."""
+"""Rows per insert statement in the tool's own templates. A test checks that they agree."""
 
 
 @dataclass(frozen=True)
 class ScriptSize:
+    """The number of statements, tables and indexes in the script of a schema."""
+
     statements: int
     tables: int
     indexes: int = 0
-    """Of all tables, beside their primary keys."""
+    """Number of indexes of all tables, without primary keys."""
     block_bytes: int | None = None
-    """Of compressed pages, the largest, or 0 where the server chooses it; None where not all tables have such."""
+    """Largest size of compressed pages, or 0 if the server chooses it. None if not all tables are compressed."""
 
 
 def template_path(schema: Schema) -> Path:
+    """Returns the path of the user's template, or of the tool's template for this layout."""
     if schema.template is not None:
         return schema.template
     return template_dir() / ("schema.sql.j2" if schema.layout is Layout.FILES else "layouts.sql.j2")
@@ -243,16 +260,20 @@ def template_text(schema: Schema) -> str:
 
 
 def render(schema: Schema) -> Iterator[str]:
-    """The script in chunks, as it may be attached to a report."""
+    """Yields the script in chunks. The text can be attached to a report."""
     return render_text(template_text(schema), str(template_path(schema)), variables(schema))
 
 
 def statements(schema: Schema) -> Iterator[str]:
+    """Yields the statements of the script."""
     return split(render(schema))
 
 
 def measure(schema: Schema) -> ScriptSize:
-    """Our own template is known; somebody else's is rendered once: less than a second for 200,000 tables."""
+    """Returns the size of the script.
+
+    It is computed for the tool's own template. A user's template is rendered once, which takes less than a second for
+    200,000 tables."""
     if schema.template is None:
         inserts = schema.total_tables * -(-schema.rows // ROWS_IN_AN_INSERT)
         spaces = 1 if schema.layout is Layout.GENERAL else 0
@@ -261,13 +282,14 @@ def measure(schema: Schema) -> ScriptSize:
 
 
 def sysbench_tables(schema: Schema) -> tuple[str, ...]:
-    """As templates/sysbench.sql.j2 calls them."""
+    """Returns the names of the tables that templates/sysbench.sql.j2 creates, as `database.table`."""
     return tuple(
         f"{database}.sbtest{number}" for database in schema.database_names for number in range(1, schema.tables + 1)
     )
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
+    """Returns the size of the script, counted in the rendered text."""
     count = tables = indexes = 0
     compressed: set[int | None] = set()
     for statement in statements(schema):
@@ -282,19 +304,22 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
 
 
 def need_of(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> Need:
-    """What the disk must have for the tables of a script."""
+    """Returns the disk space and inodes that the tables of a script need."""
     return need_for(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 
 def goes_on(smaller: Schema, larger: Schema) -> bool:
-    """Whether the larger script begins with the whole of the smaller one: then a server that has had that can be given
-    the rest."""
+    """Returns whether the script of `larger` begins with the complete script of `smaller`.
+
+    If so, a data directory built for `smaller` can be extended to `larger`."""
     rest = statements(larger)
     return all(one == next(rest, None) for one in statements(smaller))
 
 
 def check_template(schema: Schema) -> ScriptSize:
-    """UsageError unless the template renders, and to as many tables as asked. Done before anything is touched."""
+    """Returns the size of the script; raises UsageError if the template does not create the requested tables.
+
+    This is checked before anything is changed."""
     size = measure(schema)
     path = template_path(schema)
     if size.statements == 0:

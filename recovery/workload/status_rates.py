@@ -1,4 +1,4 @@
-"""What do looks at a server at work tell? Counters to rates, look by look. Pure."""
+"""Computes rates from the status samples of a server: as time series for a report, and averaged over a measurement."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from recovery.model import Series, Watched
 from recovery.workload.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, began_with
 
 MOST = 240
-"""Looks in a report; the raw file has them all."""
+"""Maximum number of samples in a report; the raw file contains all of them."""
 
 Sums = tuple[tuple[str, ...], ...]
-"""The first of them whose columns this server tells counts; what begins with a minus is taken away."""
+"""Alternative sums of sample values. The first one with all values available on this server is used. Names that begin
+with a minus are subtracted."""
 
 GROWING: dict[str, Sums] = {
     "questions_per_s": (("status.Questions",),),
@@ -33,7 +34,7 @@ GROWING: dict[str, Sums] = {
     "written_bytes_per_s": (("process.written_bytes",),),
     "device_reads_per_s": (("device.reads",),),
     "device_writes_per_s": (("device.writes",),),
-    # Those of the log are among them.
+    # Innodb_data_fsyncs includes the fsyncs of the redo log.
     "fsyncs_per_s": (("status.Innodb_data_fsyncs",),),
     "redo_bytes_per_s": (("status.Innodb_os_log_written",),),
     "buffer_pool_reads_per_s": (("status.Innodb_buffer_pool_reads",),),
@@ -47,10 +48,10 @@ GROWING: dict[str, Sums] = {
         ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits", "metric.innodb_rwlock_sx_os_waits"),
         ("metric.innodb_rwlock_s_os_waits", "metric.innodb_rwlock_x_os_waits"),
     ),
-    # Of SHOW ENGINE INNODB MUTEX, which others need, only the first look and the last know.
+    # Other servers report this only in SHOW ENGINE INNODB MUTEX, which only the first and the last sample contain.
     "mutex_os_waits_per_s": (("status.Innodb_mutex_os_waits",),),
 }
-"""Drawn as rates: growth a second."""
+"""Counters that are shown as rates: growth per second."""
 
 LEVELS: dict[str, Sums] = {
     "threads_running": (("status.Threads_running",),),
@@ -65,11 +66,11 @@ LEVELS: dict[str, Sums] = {
     "history_list_length": (("metric.trx_rseg_history_len",), ("status.Innodb_history_list_length",)),
     "resident_bytes": (("process.resident_bytes",),),
 }
-"""Drawn as they stand."""
+"""Gauges that are shown as read."""
 
 
 def watched(samples: Sequence[Sample]) -> Watched:
-    """A series that nothing was taken of is left out."""
+    """Returns the time series for a report. Series without any value are left out."""
     looks = _spaced(tuple(samples))
     series = [Series(name, tuple(_rates(sums, looks))) for name, sums in GROWING.items()]
     series += [Series(name, tuple(_levels(sums, looks))) for name, sums in LEVELS.items()]
@@ -78,6 +79,7 @@ def watched(samples: Sequence[Sample]) -> Watched:
 
 
 def total(sums: Sums, sample: Sample) -> float | None:
+    """Returns the first of the sums for which the sample has all values; None if there is none."""
     for columns in sums:
         terms = [_term(column, sample) for column in columns]
         told = [term for term in terms if term is not None]
@@ -87,27 +89,30 @@ def total(sums: Sums, sample: Sample) -> float | None:
 
 
 def growth(sums: Sums, before: Sample, after: Sample) -> float | None:
-    """None too where a counter was set back."""
+    """Returns the growth of a sum between two samples; None if a value is missing or a counter was reset."""
     began, ended = total(sums, before), total(sums, after)
     if began is None or ended is None:
         return None
     if ended < began:
-        # What is left after coarse ticks were taken away may shrink a little, which no count does.
+        # A difference of counters may shrink a little, because CPU times are counted in coarse ticks; a counter never
+        # shrinks.
         return 0.0 if any(column.startswith("-") for columns in sums for column in columns) else None
     return ended - began
 
 
 def rounded(value: float) -> float:
-    """To six digits: more is in the raw file."""
+    """Returns the value rounded to six significant digits. The raw file has the exact values."""
     return float(f"{value:.6g}")
 
 
 def _term(column: str, sample: Sample) -> float | None:
+    """Returns the value of one name of a sum, negated if the name begins with a minus; None if it is missing."""
     value = sample.figures.get(column.removeprefix("-"))
     return -value if value is not None and column.startswith("-") else value
 
 
 def _rates(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+    """Yields the growth per second since the previous sample, for each sample. The first one is None."""
     yield from (None for _ in looks[:1])
     for before, after in pairwise(looks):
         grown = growth(sums, before, after)
@@ -121,8 +126,11 @@ def _levels(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
 
 
 def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Without those that came right before the look at which the measuring began, or right after the last by the clock:
-    a rate over a hundredth of a second is none. Of very many as many as a page can draw."""
+    """Returns the samples without those that are too close to the previous one, and at most MOST of them.
+
+    A rate over a hundredth of a second is meaningless. Therefore a sample is dropped if it follows the previous one by
+    at most half the median interval. The sample at the start of the measurement is kept, and the one right before it is
+    dropped instead."""
     if len(samples) < 2:
         return samples
     began = began_with(samples)
@@ -139,14 +147,14 @@ def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     return tuple(kept[::step])
 
 
-# What did a server at work do on average, a second, a query and a commit? Pure.
+# --- Averages over a measurement: per second, per query and per commit
 
 _SPINS = (
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds"),
 )
 _SHARES = {
-    # name: of what, over what
+    # name: numerator, denominator
     "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
     "table_open_cache_hit_share": (
         (("status.Table_open_cache_hits",),),
@@ -170,25 +178,26 @@ _RATES = GROWING | {
     "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
 }
 NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
-"""Of all figures that there can be."""
+"""Names of all values that averages() can return."""
 _LEAST_SEEN = 0.5
-"""Of the measured time. What went on in less than that is no measure of the whole."""
+"""Minimum share of the measured time that the samples must cover. A smaller part does not represent the whole."""
 _NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
-"""MySQL 8.0 keeps the counters of its read-write locks, and counts nothing in them: none since the server's start, with
-hundreds of waits in SHOW ENGINE INNODB MUTEX."""
+"""Values for which a counter of 0 since the start of the server means that it is not maintained. MySQL 8.0 still has
+the counters of its read-write locks, but they stay 0, even with hundreds of waits in SHOW ENGINE INNODB MUTEX."""
 
 
 def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
-    """Over what was measured, from the look at which it began to the last, which is that of its end. `queries` and
-    `commits` are those of the load's clients; 0 where an end was not seen. What this server does not tell is left out.
-    """
+    """Returns the averages by name, from the sample at the start of the measurement to the last, which is at its end.
+
+    `queries` and `commits` are the numbers counted by the load's clients; 0 if a sample at one end is missing. Values
+    that this server does not provide are left out."""
     began = began_with(tuple(samples))
     measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
     if began is None or measured[-1].at_s <= began.at_s:
         return {}
     ended = measured[-1]
     seconds = ended.at_s - began.at_s
-    # A busy server answers the first look some moments after it was asked: what clients did until then is not in it.
+    # A busy server answers the first sample with a delay. Queries that clients executed until then are not covered.
     seen = min(1.0, seconds / ended.at_s)
     if seen < _LEAST_SEEN:
         return {}
@@ -197,7 +206,7 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
     for name, sums in _RATES.items():
         found[name] = _over(_grown(name, sums, (began, ended)), seconds)
     for name, sums in LEVELS.items():
-        # At the end nobody is at work any more.
+        # The last sample is left out, because the load has ended by then.
         values = [value for one in measured[:-1] if (value := total(sums, one)) is not None]
         found[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
@@ -210,6 +219,7 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
 
 
 def _grown(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:
+    """Returns the growth between the two samples; None also for a counter that this server does not maintain."""
     return None if name in _NEVER_NONE and not total(sums, ends[1]) else growth(sums, *ends)
 
 

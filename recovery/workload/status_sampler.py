@@ -1,4 +1,6 @@
-"""How does a server at work go on? A thread of its own asks it, its process and its device, every second."""
+"""Samples a server under load: its status counters, process and storage device, every second, from a separate thread.
+
+The module also subtracts the server's wait counters between two moments, and writes and reads the samples as CSV."""
 
 from __future__ import annotations
 
@@ -32,56 +34,63 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-# What was seen of a server at work in one look at it? Pure.
+# --- Samples
 
 LOOK = "look_s"
-"""The figure of what the look itself cost: how long the server took to answer it."""
+"""Name of the value for the cost of the sample itself: how many seconds the server took to answer its queries."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Counters as they stood: nothing is subtracted here. A figure that could not be taken is not among them."""
+    """The values of all counters at one moment, as read: nothing is subtracted. Values that could not be read are
+    missing."""
 
     at_s: float
-    """Since the measuring began; the warm-up lies before 0."""
+    """Seconds since the start of the measurement; negative during the warm-up."""
     figures: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """By who tells it and what it is called there: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
+    """Values by source and name: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
 
 
 def thinned(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
-    """Every second of them, and the one that must stay."""
+    """Returns every second sample, and the sample `but` in any case."""
     return [one for at, one in enumerate(samples) if at % 2 or one is but]
 
 
 def began_with(samples: tuple[Sample, ...]) -> Sample | None:
-    """The look at which the measuring began: the first since then, and not one that is closer, but of what was done to
-    prepare it. Where there is none, the one closest to it."""
+    """Returns the sample taken at the start of the measurement; None if there are no samples.
+
+    This is the first sample at or after 0. A sample before 0 may be closer, but it shows the preparation. If there is
+    no sample at or after 0, the last one before it is returned."""
     since = (one for one in samples if one.at_s >= 0)
     return min(since, key=lambda one: one.at_s, default=None) or max(samples, key=lambda one: one.at_s, default=None)
 
 
-# What did a server's threads wait for between two moments? Its own counts of every generation, subtracted. Pure.
+# --- Waits of server threads, from the counters that each server version provides
 
 MUTEX, EVENT, STATUS = "innodb mutex", "performance schema", "status"
 MOST_WAITS = 10
-"""Of each source."""
+"""Maximum number of waits that are kept for each source."""
 MUTEX_WAITS, MUTEX_SPINS = "mutex.waits", "mutex.spins"
-"""Figures of a look: of all mutexes and read-write locks together, as far as they are told."""
+"""Names of values of a sample: the totals of all mutexes and read-write locks that the server reports."""
 
 
 @dataclass(frozen=True)
 class Count:
+    """The counters of one mutex, event or kind of lock since the start of the server."""
+
     waits: int
     wait_s: float | None = None
+    """None if the source reports no times."""
     spins: int | None = None
+    """None if the source reports no spins."""
 
 
 Counted = dict[tuple[str, str], Count]
-"""By source and name."""
+"""Counts by source and name."""
 
 _TOLD = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
 _PER_S = 1e12
-"""The Performance Schema counts in picoseconds."""
+"""Picoseconds per second: the Performance Schema counts in picoseconds."""
 _LOCKS = {
     "row locks": ("status.Innodb_row_lock_waits", "status.Innodb_row_lock_time"),
     "table locks": ("status.Table_locks_waited", ""),
@@ -89,8 +98,10 @@ _LOCKS = {
 
 
 def mutexes(rows: Iterable[tuple[Any, ...]]) -> Counted:
-    """Of SHOW ENGINE INNODB MUTEX: type, name, status. `os_waits=3` in 5.6, `waits=3` for a lock of 5.7 and later,
-    `spins=9,waits=3,calls=90` for its mutexes, once they are monitored. Several of one name count as one."""
+    """Returns the counts in the rows of SHOW ENGINE INNODB MUTEX, which have the columns type, name and status.
+
+    The status is `os_waits=3` in 5.6. In 5.7 and later it is `waits=3` for a read-write lock, and
+    `spins=9,waits=3,calls=90` for a mutex, if mutexes are monitored. Rows with the same name are added up."""
     found: Counted = {}
     for _, name, status, *_ in rows:
         told = {what.removeprefix("os_"): int(count) for what, count in _TOLD.findall(str(status))}
@@ -102,12 +113,12 @@ def mutexes(rows: Iterable[tuple[Any, ...]]) -> Counted:
 
 
 def events(rows: Iterable[tuple[Any, ...]]) -> Counted:
-    """Of the Performance Schema: name, count, picoseconds."""
+    """Returns the counts in rows of the Performance Schema with the columns name, count and picoseconds."""
     return {(EVENT, str(name)): Count(int(count), int(waited) / _PER_S) for name, count, waited in rows}
 
 
 def locks(figures: Mapping[str, float]) -> Counted:
-    """Of a look's status counters."""
+    """Returns the counts of waits for row locks and table locks in the status counters of a sample."""
     found: Counted = {}
     for name, (count, milliseconds) in _LOCKS.items():
         if count in figures:
@@ -117,8 +128,10 @@ def locks(figures: Mapping[str, float]) -> Counted:
 
 
 def totals(counted: Counted) -> dict[str, float]:
-    """A list without a mutex in it is of a server that tells nothing of them, or of one in which nobody has waited:
-    no figure."""
+    """Returns the totals of waits and spins of all mutexes and read-write locks, as values for a sample.
+
+    If there are no mutexes in `counted`, either the server does not report them or no thread has waited: the totals are
+    left out then."""
     mutex = [count for (source, _), count in counted.items() if source == MUTEX]
     spins = [count.spins for count in mutex if count.spins is not None]
     found: dict[str, float] = {}
@@ -130,7 +143,9 @@ def totals(counted: Counted) -> dict[str, float]:
 
 
 def between(before: Counted, after: Counted) -> tuple[Wait, ...]:
-    """What grew: of each source the largest, by their time where it is told, else by their number."""
+    """Returns the waits between two counts, the MOST_WAITS largest of each source.
+
+    They are sorted by time, and by number where the source reports no times."""
     grown = []
     for (source, name), now in after.items():
         then = before.get((source, name), Count(0))
@@ -142,12 +157,12 @@ def between(before: Counted, after: Counted) -> tuple[Wait, ...]:
     return tuple(one for of_one in by_source.values() for one in of_one[:MOST_WAITS])
 
 
-# What has a server counted so far, by its own word? Two statements a look, over one connection of its own.
+# --- The server's own counters: two statements per sample, over a separate connection
 
 Connect = Callable[[], "Connection[Cursor]"]
 
 FAILURES = (pymysql.MySQLError, OSError, RecoveryError)
-"""Of a server that is busy, gone, or will not answer."""
+"""Exceptions of a query to a server that is overloaded, has ended, or refuses to answer."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _STATUS = "SHOW GLOBAL STATUS"
 _METRICS = (
@@ -158,27 +173,32 @@ _METRICS = (
 _MUTEXES = "SHOW ENGINE INNODB MUTEX"
 _EVENTS = (
     "SELECT event_name, count_star, sum_timer_wait FROM performance_schema.events_waits_summary_global_by_event_name"
-    # A table's lock is how long its engine takes to hear of a statement.
+    # Table locks are excluded: those events measure how long the storage engine takes to be notified of a statement.
     " WHERE count_star > 0 AND (event_name LIKE 'wait/synch/%' OR event_name LIKE 'wait/lock/metadata/%')"
-    # On these who has nothing to do waits.
+    # Condition variables are excluded: idle threads wait on them.
     " AND event_name NOT LIKE 'wait/synch/cond/%'"
 )
 
 
 class Counters:
-    """Connects when it is asked, and anew after a failure; what fails is one of FAILURES, and for the caller."""
+    """Reads the counters of a server over one connection, which is opened on demand and again after a failure.
+
+    All methods that query the server may raise the exceptions in FAILURES."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._connection: Connection[Cursor] | None = None
         self._metrics = list(_METRICS)
-        """Those that this server has not refused yet."""
+        """Queries for InnoDB metrics that this server has not rejected yet."""
 
     def status(self) -> dict[str, float]:
+        """Returns the numeric status variables, with the prefix `status.`."""
         return dict(_numbers("status", self._rows(_STATUS)))
 
     def metrics(self) -> dict[str, float]:
-        """InnoDB's, of those that are enabled; a server that has none is not asked again."""
+        """Returns the enabled InnoDB metrics, with the prefix `metric.`.
+
+        A server that has no such metrics is not queried again."""
         while self._metrics:
             try:
                 return dict(_numbers("metric", self._rows(self._metrics[0])))
@@ -189,7 +209,7 @@ class Counters:
         return {}
 
     def waits(self) -> Counted:
-        """What it tells of waits; where it tells nothing, nothing."""
+        """Returns the counts of waits. Sources that the server rejects are left out."""
         found: Counted = {}
         for statement, parsed in ((_MUTEXES, mutexes), (_EVENTS, events)):
             try:
@@ -202,7 +222,7 @@ class Counters:
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(*FAILURES):  # a goodbye that fails concerns nobody
+            with suppress(*FAILURES):  # an error while closing does not matter
                 connection.close()
 
     def _rows(self, statement: str) -> tuple[tuple[Any, ...], ...]:
@@ -219,7 +239,9 @@ class Counters:
 
 
 def _is_answer(error: BaseException) -> bool:
-    """Of the server, which is still there; numbers from 2000 to 2999 are the client's own."""
+    """Returns whether the error was sent by the server, which is still connected then.
+
+    Error numbers from 2000 to 2999 come from the client library."""
     match error.args:
         case (int(number), *_):
             return number >= 1000 and not 2000 <= number < 3000
@@ -228,24 +250,27 @@ def _is_answer(error: BaseException) -> bool:
 
 
 def _numbers(kind: str, rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[str, float]]:
+    """Yields the names, with the prefix `kind`, and the values of all rows that have a numeric value."""
     for name, value, *_ in rows:
         if _NUMBER.fullmatch(str(value)):
-            # One name for all looks: an hour of them has millions.
+            # The names are interned because the samples of an hour refer to millions of them.
             yield sys.intern(f"{kind}.{name}"), number(str(value))
 
 
 def number(text: str) -> float:
-    """Whole numbers stay whole."""
+    """Returns an int for a whole number, otherwise a float."""
     return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
-# How are all looks at a server kept? As CSV, gzipped, a look a row, a counter a column.
+# --- The file of all samples: gzipped CSV with a row for each sample and a column for each counter
 
 _AT = "at_s"
 
 
 def write_raw(path: Path, samples: Sequence[Sample]) -> None:
-    """The same looks make the same bytes. A figure that a look has not is an empty cell."""
+    """Writes the samples to a gzipped CSV file, with an empty cell for each missing value.
+
+    The same samples always produce the same bytes."""
     columns = tuple(dict.fromkeys(name for sample in samples for name in sample.figures))
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -255,6 +280,7 @@ def write_raw(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def read_raw(path: Path) -> tuple[Sample, ...]:
+    """Reads a file written by write_raw(); raises RecoveryError if it cannot be read."""
     try:
         rows = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
         _, *columns = next(rows)
@@ -269,25 +295,29 @@ def read_raw(path: Path) -> tuple[Sample, ...]:
 
 
 MOST = 1200
-"""Looks that are kept: once there are as many, every second one goes and the next ones come half as often. So hours of
-work take no more memory than minutes; the page cache is the server's."""
+"""Maximum number of samples in memory. When it is reached, every second sample is dropped and the interval is doubled.
+Hours of load therefore take no more memory than minutes, and the rest is left to the server's page cache."""
 _PATIENCE_S = 15.0
-"""With the looks at both ends, and with an answer that is under way when all is over."""
+"""Seconds to wait for the samples at both ends of the measurement, and for a pending answer when sampling stops."""
 
 
 @dataclass
 class _End:
-    """Of what is measured: asked for by one thread, looked at by the other."""
+    """A request for a sample at one end of the measurement, made by the caller and answered by the sampler thread."""
 
     look: Sample | None = None
+    """The sample; None if it failed."""
     waits: Counted | None = None
+    """The counts of waits at this end; None if they could not be read."""
     taken: threading.Event = field(default_factory=threading.Event)
+    """Set once the sample has been taken or has failed."""
 
 
 class Sampler:
-    """From its entry to its exit; after the end of what is measured it looks no more. A look that fails is missing, and
-    nothing else comes of it. `connect` gives connections that do not wait for ever; `clients` the CPU time of the
-    load's programs, None where it is not known."""
+    """A context manager that takes samples in a thread until the measurement ends.
+
+    A sample that fails is missing; it has no other effect. `connect` must return connections with a timeout. `clients`
+    returns the CPU time of the load's client programs, or None if unknown."""
 
     def __init__(
         self,
@@ -304,53 +334,57 @@ class Sampler:
         self._clients = clients
         self._every_s = every_s
         self.began_s = time.monotonic()
-        """The measuring, by the monotonic clock; until it has begun, its own looking."""
+        """Start of the measurement on the monotonic clock; until begin() is called, the start of the sampling."""
         self._looks: list[Sample] = []
-        """By the monotonic clock."""
+        """Samples with times on the monotonic clock."""
         self._first: Sample | None = None
-        """At which the measuring began."""
+        """The sample at the start of the measurement."""
         self._asked: queue.SimpleQueue[_End | None] = queue.SimpleQueue()
-        """Looks at an end; None: all is over."""
+        """Requests to the thread: a sample at an end of the measurement, or None to stop."""
         self._ends: list[_End] = []
-        """Those that came in time."""
+        """Requests that were answered within _PATIENCE_S."""
         self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """Once it is over."""
+        """All samples, with times since the start of the measurement. Valid once sampling has ended."""
         return tuple(Sample(round(look.at_s - self.began_s, 3), look.figures) for look in self._looks)
 
     @property
     def whole(self) -> bool:
-        """Whether both ends of what is measured were seen: what grew between them is of all of it."""
+        """Whether the samples at both ends of the measurement were taken, so that their difference covers all of it."""
         return len(self._ends) == 2 and all(end.look is not None for end in self._ends)
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """From one end to the other; where one was not seen, nothing is told of them."""
+        """The waits during the measurement; empty if the counts of one end are missing."""
         if not self.whole:
             return ()
         before, after = (end.waits for end in self._ends)
         return () if before is None or after is None else between(before, after)
 
     def begin(self) -> None:
-        """The measuring begins now: a look is taken at once, and the next ones by the clock from here."""
+        """Starts the measurement: takes a sample at once, and the next ones at fixed intervals from here."""
         self.began_s = time.monotonic()
         self._mark()
 
     def end(self) -> None:
-        """It is over, with a last look."""
+        """Ends the measurement with a last sample."""
         self._mark()
 
     def _mark(self) -> None:
-        """Returns once the look is taken, or has failed: what comes next shall not be in it, nor be disturbed by it."""
+        """Requests a sample at an end of the measurement, and waits until it is taken or has failed.
+
+        Without the wait, the sample could include what the caller does next, or disturb it."""
         end = _End()
         self._asked.put(end)
         if self._thread.is_alive() and end.taken.wait(_PATIENCE_S):
             self._ends.append(end)
 
     def _go_on(self) -> None:
-        """By the clock: a look that came late does not put off the next ones."""
+        """Runs in the sampler thread: takes samples at fixed times, and answers requests.
+
+        A late sample does not delay the following ones."""
         due_s = self.began_s
         left = 2
         while left:
@@ -367,6 +401,7 @@ class Sampler:
             due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
 
     def _look(self) -> Sample | None:
+        """Takes a sample; returns None if the server does not answer."""
         asked_s = time.monotonic()
         try:
             figures = self._counters.status()
@@ -380,7 +415,9 @@ class Sampler:
         return Sample(at_s, {LOOK: round(cost_s, 6), **beside, **figures})
 
     def _beside(self) -> dict[str, float]:
-        """What is not the server's word; what is not there is left out."""
+        """Returns the values that do not come from the server: process, device, host, clients and this tool.
+
+        Values that are not available are left out."""
         host, device, moved = cpus(), served(self._device), cgroups.moved_bytes(self._pid)
         figures = {
             "process.cpu_s": cgroups.cpu_s(self._pid),
@@ -395,6 +432,7 @@ class Sampler:
         return {name: value for name, value in figures.items() if value is not None}
 
     def _keep(self, look: Sample | None) -> None:
+        """Stores a sample. When there are MOST samples, drops every second one and doubles the interval."""
         if look is not None:
             self._looks.append(look)
         if len(self._looks) >= MOST:
@@ -402,9 +440,12 @@ class Sampler:
             self._every_s *= 2
 
     def _look_at(self, end: _End) -> None:
-        """With what is too dear for every second, which lies between the two looks at neither end."""
+        """Takes the sample at one end of the measurement and reads the wait counters.
+
+        The wait counters are too expensive to read every second. They are read before the first sample and after the
+        last one, so that the cost lies outside the measurement."""
         first = not self._ends
-        if first:  # one that was under way may tell of what went on before
+        if first:  # a sample taken while begin() was called may show what happened before the measurement
             self._looks = [look for look in self._looks if look.at_s < self.began_s]
         counted = self._waits() if first else None
         look = self._look()
@@ -423,7 +464,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         self.began_s = time.monotonic()
-        with suppress(RuntimeError):  # no thread is to be had
+        with suppress(RuntimeError):  # no thread can be started
             self._thread.start()
         return self
 
@@ -433,5 +474,5 @@ class Sampler:
         self._asked.put(None)
         if self._thread.ident is not None:
             self._thread.join(_PATIENCE_S)
-        if not self._thread.is_alive():  # a server that answers neither yes nor no
+        if not self._thread.is_alive():  # else it still uses the connection, to a server that does not answer
             self._counters.close()

@@ -1,4 +1,6 @@
-"""How is sysbench called, and what does its report say? Pure. As 1.0.20 has it, which distributions bring."""
+"""Builds sysbench command lines, parses sysbench reports, and runs load generators as child processes.
+
+Options and report format are those of sysbench 1.0.20, the version in Linux distributions."""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ WORKLOADS = {
     "update-nokey": "oltp_update_non_index",
     "write-only": "oltp_write_only",
 }
-"""Short names of sysbench's own scripts."""
+"""Short names of the scripts that come with sysbench."""
 
-# What each thread prepares for each table, by oltp_common.lua and the script's prepare_statements(); and for itself.
+# Prepared statements that each thread opens per table, from oltp_common.lua and the script's prepare_statements().
 _PREPARED_FOR_A_TABLE = {
     "oltp_point_select": 1,
     "oltp_read_only": 5,
@@ -47,31 +49,38 @@ _PREPARED_FOR_A_TABLE = {
     "oltp_insert": 0,
 }
 _PREPARED_FOR_A_THREAD = 2
+"""Prepared statements of each thread that do not depend on the number of tables."""
 AS_TEXT = "--db-ps-mode=disable"
 AT_WORK = "Threads started!"
-"""It says so once all threads have prepared their statements, and counts its time from here."""
+"""Line that sysbench prints once all threads have prepared their statements. Its run time starts here."""
 CHECKPOINT = "] Checkpoint report:"
-"""And this once the warm-up is over, from where on it counts anew."""
+"""Text that sysbench prints at the end of the warm-up, when it resets its counters."""
 _SHORTEST_S = 0.0001
-"""As it tells time."""
+"""Resolution of the times in a sysbench report."""
 _MOST_PREPARED = 16_382
-"""The default of max_prepared_stmt_count, in all versions."""
+"""The default of max_prepared_stmt_count in all server versions."""
 
 
 def prepared_statements(load: Load) -> int:
-    """That are open at once. A script of the user's counts as the one that prepares most, on which it may be built."""
+    """Returns how many prepared statements are open at the same time.
+
+    A user's script counts like the sysbench script that prepares most, because it may be based on that one."""
     for_a_table = _PREPARED_FOR_A_TABLE.get(load.script, max(_PREPARED_FOR_A_TABLE.values()))
     return load.threads * (load.tables * for_a_table + _PREPARED_FOR_A_THREAD)
 
 
 def must_send_text(load: Load) -> bool:
-    """Each thread prepares all of its statements before it begins: the server would refuse those beyond its limit, and
-    the threads have 30 s in all for it. Without, a statement is sent as text each time."""
+    """Returns whether the load must run without prepared statements, with each statement sent as text.
+
+    Each thread prepares all of its statements before it begins. The server would reject those beyond its limit, and
+    sysbench allows its threads 30 s in total for this."""
     return prepared_statements(load) > _MOST_PREPARED
 
 
 def command(load: Load, *, program: Path, socket: Path, database: str) -> list[str]:
-    """A script of the user's must know the options `tables` and `table_size`, as those that require oltp_common do."""
+    """Returns the command line for a load.
+
+    A user's script must accept the options `tables` and `table_size`, like all scripts that require oltp_common."""
     options = [f"--tables={load.tables}", f"--table-size={load.rows}"]
     if must_send_text(load) and AS_TEXT not in load.options:
         options.append(AS_TEXT)
@@ -80,13 +89,15 @@ def command(load: Load, *, program: Path, socket: Path, database: str) -> list[s
 
 
 def lasting(load: Load) -> list[str]:
-    """It goes on from the warm-up without a break, and what it reports in the end is of the seconds after it."""
+    """Returns the options for the duration: the load continues after the warm-up without a break.
+
+    The final report covers only the seconds after the warm-up."""
     warming = [f"--report-checkpoints={load.warmup_s}"] if load.warmup_s else []
     return [f"--time={load.warmup_s + load.seconds}", *warming]
 
 
 def calling(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
-    """What every call of it begins with."""
+    """Returns the beginning of every sysbench command line."""
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
         "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", "--mysql-user=root", "--mysql-password=",
@@ -96,32 +107,34 @@ def calling(script: str, *, program: Path, socket: Path, database: str, threads:
 
 @dataclass(frozen=True)
 class Look:
-    """What it says every second of the second before."""
+    """One line of the interval report, which sysbench prints every second about the previous second."""
 
     at_s: float
-    """Since the measuring began; the warm-up lies before 0."""
+    """Seconds since the start of the measurement; negative during the warm-up."""
     qps: float
     tps: float
     latency_ms: float
-    """At the percentile that it was asked for: 99, unless by an option of the user's."""
+    """Latency at the requested percentile: 99, unless changed by a user's option."""
     errors: float
-    """That were ignored, a second."""
+    """Ignored errors per second."""
 
 
 @dataclass(frozen=True)
 class Report:
+    """The final report of sysbench, and all lines of its interval report."""
+
     queries: int
     transactions: int
-    """Or events, where they are no transactions."""
+    """Number of transactions, or of events if the script has no transactions."""
     seconds: float
     errors: int
-    """That were ignored: deadlocks, mostly."""
+    """Number of ignored errors, which are mostly deadlocks."""
     reconnects: int
     latency_mean_ms: float | None
-    """Of a transaction. None where there was none."""
+    """Mean latency of a transaction. None if there was no transaction."""
     latency_p50_ms: float | None
-    """The percentiles are those of the histogram, whose bars are 1.8 % apart: each event was counted at the nearest, so
-    that a figure is right to 1 %. None where an option has turned the histogram off."""
+    """The percentiles come from the histogram. Its buckets are 1.8 % apart and each event is counted in the nearest
+    one, so that a percentile is exact to 1 %. None if an option has turned the histogram off."""
     latency_p95_ms: float | None
     latency_p99_ms: float | None
     latency_p999_ms: float | None
@@ -156,10 +169,11 @@ _MAX = re.compile(rf"^ +max: +({_FIGURE})$", _PLAIN)
 
 
 def read_report(text: str) -> Report:
+    """Parses the output of sysbench; raises RecoveryError if it contains no complete report."""
     ends_s = [float(seconds) for seconds in _SECONDS.findall(text)]
     if len(ends_s) <= text.count(CHECKPOINT):
         raise _no_report(text)
-    # It counts anew from a checkpoint on, but tells the time since it began.
+    # At a checkpoint sysbench resets its counters, but its time still counts from the start.
     began_s = ends_s[-2] if len(ends_s) > 1 else 0.0
     transactions = int(_last(_TRANSACTIONS, text))
     bars = [(float(value), int(count)) for value, count in _BAR.findall(text)]
@@ -181,12 +195,14 @@ def read_report(text: str) -> Report:
 
 
 def looks_in(text: str, began_s: float) -> tuple[Look, ...]:
-    """Also of a run that was ended before its report."""
+    """Returns the lines of the interval report, also of a run that was stopped before its final report."""
     return tuple(_look(match, began_s) for match in _LOOK.finditer(text))
 
 
 def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
-    """As sysbench finds it itself: the first bar by which that share of all events is counted."""
+    """Returns a percentile of the histogram, computed as sysbench does it; None if the histogram is empty.
+
+    It is the first bucket at which the cumulative count reaches `share` percent of all events."""
     wanted = int(sum(count for _, count in bars) * share / 100 + 0.5)
     counted = 0
     for value, count in bars:
@@ -207,6 +223,7 @@ def _look(match: re.Match[str], began_s: float) -> Look:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
+    """Returns the last match, which is from the final report; earlier ones are from the checkpoint."""
     found = pattern.findall(text)
     if not found:
         raise _no_report(text)
@@ -221,11 +238,10 @@ def _no_report(text: str) -> RecoveryError:
     )
 
 
-# Which script of sysbench is meant by a name? One of its own, or a file of the user's.
-
-
 def script_of(name: str) -> str:
-    """For a Load: `read-only` and `oltp_read_only` are sysbench's own; anything with a slash or .lua is a file."""
+    """Returns the script of a Load for a name given by the user; raises UsageError if there is no such script.
+
+    `read-only` and `oltp_read_only` are scripts of sysbench. A name with a slash or ending in .lua is a file."""
     if "/" in name or name.endswith(".lua"):
         path = expanded(Path(name)).absolute()
         if not path.is_file():
@@ -240,36 +256,42 @@ def script_of(name: str) -> str:
     return WORKLOADS[name]
 
 
-# How does a program run that puts a server to work, and how does it end for sure?
+# --- Client programs as child processes
 
 GRACE_S = 30.0
-"""Beyond its time; sysbench waits for the answers that are under way."""
+"""Seconds that a client may run beyond its time, because sysbench waits for pending answers."""
 _GOODBYE_S = 5.0
-"""Between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 _READ_BYTES = 1 << 20
 _SERVERS_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
-"""`error 1049: …`, `Got error: 1146: …`, `errno = 1062, …`"""
+"""Matches an error sent by the server: `error 1049: …`, `Got error: 1146: …`, `errno = 1062, …`."""
 
 
 @dataclass(frozen=True)
 class Ended:
+    """The result of a client program that has ended."""
+
     text: str
-    """What it wrote; empty where it was only counted."""
+    """The standard output; empty if it was only counted."""
     code: int
+    """The exit code; negative for a signal."""
     cpu_s: float
-    """User and system. With the 20 ms or so of the program that became it."""
+    """User and system time. It includes about 20 ms of the wrapper die_with_parent.py."""
     written_bytes: int
-    """To its standard output."""
+    """Number of bytes written to the standard output."""
 
 
 class Client:
-    """A process in a session of its own: Ctrl-C at the terminal reaches the tool, and the tool ends it. Where the tool
-    is killed the kernel ends it; and where the thread ends that started it: that one has to outlive it."""
+    """A context manager that runs a client program and ends it on exit.
+
+    The program runs in a separate session, so that Ctrl-C at the terminal reaches only the tool, which then ends the
+    program. If the tool is killed, the kernel ends the program. The kernel also does so when the thread that started it
+    ends, so that thread must live longer than the program."""
 
     def __init__(
         self, name: str, command: Sequence[str], *, cpus: frozenset[int] | None = None, only_count: bool = False
     ) -> None:
-        """`only_count`: what it writes is counted and thrown away, as of a dump."""
+        """With `only_count`, the output is counted and discarded, for example that of a dump."""
         self.name = name
         self.command = tuple(command)
         self._cpus = cpus
@@ -279,7 +301,7 @@ class Client:
 
     def __enter__(self) -> Self:
         try:
-            # What comes meanwhile is raised right here, where nobody would call __exit__.
+            # A signal that arrives meanwhile raises here, inside the try block: __exit__ would not be called for it.
             with held_back():
                 self._running = _Running(_leashed(self.command, self._cpus), only_count=self._only_count)
         except BaseException:
@@ -296,19 +318,22 @@ class Client:
         return self._running.pid
 
     def cpu_s(self) -> float | None:
-        """So far; None where it cannot be told."""
+        """Returns the CPU time used so far; None if unknown."""
         return cgroups.cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
 
     def has_ended(self, timeout_s: float = 0) -> bool:
+        """Returns whether the program ends within that time."""
         return self._ended is not None or (self._running is not None and self._running.has_ended(timeout_s))
 
     def has_said(self, words: str, timeout_s: float) -> bool:
-        """Whether it writes this within that time; one that has ended writes no more."""
+        """Returns whether the words appear in the output within that time, or before the program ends."""
         assert self._running is not None, "it has not begun"
         return self._running.has_written(words.encode(), timeout_s)
 
     def wait(self, timeout_s: float) -> Ended:
-        """Until it ends by itself. RecoveryError where it fails, or does not end within GRACE_S after its time."""
+        """Waits until the program ends by itself, and returns its result.
+
+        Raises RecoveryError if it fails or has not ended GRACE_S after `timeout_s`."""
         if not self.has_ended(timeout_s + GRACE_S):
             self._end()
             raise RecoveryError(
@@ -325,36 +350,38 @@ class Client:
         return self._ended
 
     def stop(self) -> Ended:
-        """Whatever it is doing: its code says nothing then, and what it wrote may lack its end."""
+        """Ends the program and returns its result. The exit code is meaningless, and the output may be incomplete."""
         self._end()
         assert self._ended is not None, "it has not begun"
         return self._ended
 
     def _end(self) -> None:
-        """Whatever it is doing; nothing where it never began."""
+        """Ends the program if it is running."""
         with held_back():
             if self._running is not None and self._ended is None:
                 self._ended = self._running.end()
 
 
 def _leashed(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
+    """Returns the command, wrapped so that it runs on these CPUs and the kernel ends it together with this process."""
     chosen = ",".join(map(str, sorted(cpus or ())))
     return [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), chosen, *command]
 
 
 class _Running:
-    """From its start until it is reaped: so long its number is nobody else's."""
+    """A child process from its start until it is reaped. Until then its process ID is not reused."""
 
     def __init__(self, command: list[str], *, only_count: bool) -> None:
         self._chunks: list[bytes] = []
         self._news = threading.Condition()
-        """Of what it writes, and of its having written all."""
+        """Notified when output arrives and when the output ends."""
         self._has_written_all = False
         self._written_bytes = 0
         self._only_count = only_count
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - read, and closed, after its end
+        """The standard error output."""
         self.reason = ""
-        """Why it failed, in its own words, once it has ended."""
+        """The line of its output that says why it failed; set once it has ended."""
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._complaints, bufsize=0,
@@ -376,11 +403,14 @@ class _Running:
         return self._process.pid
 
     def has_ended(self, timeout_s: float) -> bool:
+        """Returns whether the process ends within that time."""
         poller = select.poll()
         poller.register(self._pidfd, select.POLLIN)
         return bool(poller.poll(max(0, int(timeout_s * 1000))))
 
     def has_written(self, words: bytes, timeout_s: float) -> bool:
+        """Returns whether the words appear in the output within that time, or before the output ends."""
+
         def told() -> bool:
             return words in b"".join(self._chunks)
 
@@ -389,10 +419,11 @@ class _Running:
             return told()
 
     def end(self) -> Ended:
+        """Ends the process and its children, reaps it, and returns its result."""
         if not self.has_ended(0):
             self._signal(signal.SIGTERM)
             self.has_ended(_GOODBYE_S)
-        # Its children, too: one that kept the pipe open would keep us reading.
+        # This also kills its children: as long as one keeps the pipe open, the reader thread does not end.
         self._signal(signal.SIGKILL)
         _, status, used = os.wait4(self.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
@@ -412,7 +443,7 @@ class _Running:
         )
 
     def _read(self) -> None:
-        """A pipe that nobody empties stops who writes into it."""
+        """Runs in a thread and reads the output until its end. A process that writes to a full pipe would block."""
         assert self._process.stdout is not None
         while chunk := os.read(self._process.stdout.fileno(), _READ_BYTES):
             with self._news:
@@ -430,7 +461,8 @@ class _Running:
 
 
 def reason(said: str) -> str:
-    """The last line in which the server's own error is told: after it sysbench says more, which tells less. Otherwise
-    the last one."""
+    """Returns the last line that contains an error of the server; if there is none, the last line.
+
+    The lines that sysbench prints after the server's error are less informative."""
     lines = said.strip().splitlines()
     return next(filter(_SERVERS_ERROR.search, reversed(lines)), lines[-1] if lines else "").strip()

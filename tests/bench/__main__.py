@@ -22,9 +22,10 @@ from recovery.builds import catalog
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, resolve
 from recovery.cli.main import cli, main
+from recovery.cli.options import DEFAULT_RESULTS
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux import docker_engine
-from recovery.linux.files import DEFAULT_RESULTS, default_data_dir, expanded, parse_json, write_atomically
+from recovery.linux.files import default_data_dir, expanded, parse_json, write_atomically
 from recovery.linux.host_facts import environment
 from recovery.linux.locks import host_lock
 from recovery.model import Build, Cache

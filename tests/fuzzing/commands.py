@@ -16,14 +16,15 @@ from unittest import mock
 import click
 
 from fuzzing.target import Target, a_folder, text_of
-from recovery.cli import measure
-from recovery.cli.options import refuse_empty_words
+from recovery.cli.commands import MeasuringCommand
 from recovery.cli.parse import make_request
+from recovery.cli.settings import refuse_empty_words
 from recovery.errors import RecoveryError
+from recovery.experiments import EXPERIMENTS
 from recovery.linux.privileges import EVERY_STEP, refusing
 from recovery.session.request import Request
 
-_COMMANDS = {str(command.name): command for command in measure.commands()}
+_COMMANDS = {name: MeasuringCommand(name) for name in EXPERIMENTS}
 _USUAL = "cold-recovery"
 _READS_A_FILE = "--queries"
 """Any file: also one that has no end."""

@@ -1,1 +1,1 @@
-"""The report as one page for a browser: its parts, and the charts on it."""
+"""Builds the HTML report: the page, its sections and its charts."""

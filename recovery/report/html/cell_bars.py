@@ -1,4 +1,4 @@
-"""What did each version come to, cell by cell? Bars side by side, a colour for each version."""
+"""Draws the main figure of each cell as bars, with a colour for each version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME, _GAP, _BETWEEN = 19, 4, 10
 
 
 def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
-    """None where nothing was measured."""
+    """Returns the bar chart of a group, or None if nothing above zero was measured."""
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
     here = [key for key in cells if key[1] in group.variants]
     most = max((value for key in here for value in taken(cells[key], group.figure)), default=0.0)

@@ -1,4 +1,4 @@
-"""How does the startup grow with the number of tables, and what does that predict? A chart that fits the page."""
+"""Draws the startup time against the number of tables, and its prediction for more tables, for the HTML report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from recovery.report.html.svg import Chart, Mark, Row, Rows, rows_chart
 KEY = "growth-chart"
 _LEFT, _RIGHT, _TOP, _HEIGHT = 9.0, 95.0, 26.0, 310.0
 _FARTHEST = 2.5
-"""A prediction for more times as many tables would press the measured points into a corner: it is in a chart below."""
+"""Farthest prediction in this chart, as a multiple of the largest measured number of tables. One farther ahead would
+press the measured points into a corner, and is only in the chart below."""
 
 
 def growth_charts(session: Session) -> tuple[Chart, ...]:
@@ -51,7 +52,8 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
 
 
 def _highest(curve: Curve, ahead: int | None) -> float:
-    """Of what is drawn: the runs, what goes through them, and the prediction with its interval."""
+    """Returns the largest value that is drawn for a curve: its runs, its fitted line, and its prediction with the
+    interval."""
     times = [run.startup_s or 0.0 for _, runs in curve.points for run in runs]
     times += [seconds for _, seconds in _course(curve, ahead)]
     if ahead is not None and (found := _used(curve, ahead)) is not None:
@@ -60,7 +62,7 @@ def _highest(curve: Curve, ahead: int | None) -> float:
 
 
 def _course(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:
-    """Up to the largest point, or up to a prediction."""
+    """Returns the corners of the fitted line, up to the largest measured point or up to the prediction."""
     if curve.fit is None:
         return ()
     most = curve.points[-1][0]
@@ -126,7 +128,7 @@ def _predicted_words(tables: int) -> str:
 
 
 def _used(curve: Curve, tables: int) -> Prediction | None:
-    """None where there is no prediction, or its test failed."""
+    """Returns the prediction for this number of tables, or None if there is no fit or its test failed."""
     return None if curve.fit is None or curve.predicts is False else curve.fit.predict(tables)
 
 

@@ -1,4 +1,4 @@
-"""How do queries go with what the device can read, by the size of pages? Each run where both of its rates are."""
+"""Draws queries per second against the reads of the device, for different page sizes, with a marker for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 92.0, 26.0, 250.0
 _PLACES = ((0, -9, "middle"), (0, 18, "middle"), (10, 8, "start"))
 Points = list[tuple[str, tuple[Run, ...]]]
 Lines = dict[str, Points]
-"""By what is no matter of pages: their sizes, and the runs with each."""
+"""The points of each line: page sizes and the runs with each. The key is the line's name, which has the version and
+everything else that is not about pages."""
 
 
 def reads_charts(session: Session) -> Iterator[Chart]:
@@ -31,7 +32,8 @@ def reads_charts(session: Session) -> Iterator[Chart]:
 
 
 def _lines(session: Session, group: Group) -> Lines:
-    """With the most clients alone, where their number is an axis: the more of them, the more the device is asked."""
+    """Returns the lines of a group. If the number of clients is an axis, only the largest number is used, because more
+    clients cause more device reads."""
     found: Lines = {}
     scale = scale_of(group)
     for version, variant, runs in measured_by(session):
@@ -80,7 +82,8 @@ def _axes(across: Ruler, up: Ruler) -> Iterator[Markup]:
 
 
 def _are_in_order(points: Points) -> bool:
-    """Sizes alone: what is compressed lies between none of them."""
+    """Returns whether the points can be joined. They can if they are plain page sizes; compressed pages have no place
+    in that order."""
     return all(size[:-1].isdigit() for size, _ in points)
 
 
@@ -95,7 +98,7 @@ def _line(rulers: tuple[Ruler, Ruler], place: int, name: str, points: Points) ->
             told = f"{name}, {size}, run {run.number}: {_told(size, (run,))}"
             at = across.at(run.measures[READS]), up.at(run.measures["qps"])
             yield svg.mark(*at, place, told, class_=f"run {css}")
-        # Lines that lie near each other are told above, below, and beside.
+        # Labels are above, below or to the right of the points, so that those of nearby lines do not overlap.
         dx, dy, anchor = _PLACES[place % len(_PLACES)]
         yield svg.text(x, y + dy, size, dx=dx, text_anchor=anchor, class_="tick")
 

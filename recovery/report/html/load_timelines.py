@@ -1,4 +1,7 @@
-"""How did the work go on, second by second? The median run of each cell, off and on drawn over each other."""
+"""Draws the timelines of servers under load: the figures of the median run of each cell, second by second.
+
+Runs with a switch off and on are drawn over each other.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from recovery.report.format import Ruler, round_step, ruler
 from recovery.report.html import svg
 from recovery.report.html.svg import Chart, Fold, Mark, Part
 
-# Which figures are drawn over time, in which order, and which of them only on demand? By what the experiment asks.
+# --- Selection of the figures: which are drawn, in which order, and which are folded, depending on the experiment
 
 TOGETHER = ("server_cpus", "client_cpus", "others_cpus")
-"""In one panel, where one run is drawn alone."""
+"""Figures that share a panel if only one run is drawn."""
 _CACHE = (
     "qps", "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "load_table_open_cache_misses_per_s",
     "opened_tables_per_s", "opened_table_definitions_per_s", "table_open_cache_overflows_per_s",
@@ -37,28 +40,29 @@ _ASKED: dict[str, tuple[str, ...]] = {
         "table_open_cache_misses_per_s", "fsyncs_per_s", *TOGETHER,
     ),
 }  # fmt: skip
-"""By scenario."""
+"""The figures to draw first, by scenario."""
 _USUAL = (
     "qps", "table_open_cache_misses_per_s", "opened_tables_per_s", "device_reads_per_s", "redo_bytes_per_s",
     "fsyncs_per_s", "row_lock_waits_per_s", *TOGETHER,
 )  # fmt: skip
 _NOT_COUNTED = frozenset({"rwlock_os_waits_per_s"})
-"""Zero is no answer: MySQL 8.0 keeps these counters, and counts nothing in them."""
+"""Figures that are not listed as zero, because MySQL 8.0 has these counters but never increments them."""
 Panel = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Chosen:
     first: tuple[Panel, ...]
-    """What the experiment asks for."""
+    """Panels of the figures that matter for the experiment."""
     rest: tuple[Panel, ...]
-    """What else was taken."""
+    """Panels of the other recorded figures."""
     nothing: tuple[str, ...]
-    """Asked for, and zero whenever it was looked, as they are headed."""
+    """Titles of the figures that matter for the experiment but were zero in every sample."""
 
 
 def chosen(scenario: str, looks: Sequence[Watched]) -> Chosen:
-    """Of runs that are drawn over each other; what is nothing but zero, once it is measured, needs no picture."""
+    """Returns the panels for runs that are drawn over each other. A figure that is always zero after the warm-up is not
+    drawn."""
     asked = _ASKED.get(scenario, _USUAL)
     there = list(dict.fromkeys(series.name for one in looks for series in one.series))
     drawn = {series.name for one in looks for series in one.series if _tells(one, series)}
@@ -83,11 +87,13 @@ def _panels(names: Sequence[str], *, alone: bool) -> tuple[Panel, ...]:
     return tuple(dict.fromkeys(cpus if name in cpus else (name,) for name in names))
 
 
+# --- Drawing
+
 _PANEL, _HEAD = 64.0, 24.0
 _BAND, _ROW = 5.0, 22.0
-"""What polls run beside the load, above the panels."""
+"""Heights of a band that shows when polls ran during the load, and of its row above the panels."""
 _FIELD = 1000.0
-"""Units across a panel, which is stretched."""
+"""Horizontal units of a panel, which is stretched to the picture's width."""
 _LEAST_LOOKS = 3
 _MOST_POINTS = 160
 _MOST_OPEN, _MOST_FOLDED = 8, 32
@@ -98,16 +104,17 @@ Segment = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class _Shown:
-    """Runs drawn over each other."""
+    """Runs that are drawn over each other."""
 
     version: str
     name: str
     runs: tuple[tuple[str, Run], ...]
-    """With what each is called in the legend."""
+    """Each run with its name in the legend."""
 
 
 def over_time(session: Session) -> tuple[Part, ...]:
-    """Those at the end of the axis that is scaled first, since there is most to see; the others folded."""
+    """Returns the timelines of a session. Cells at the end of the scaled axis are preferred, because they show most;
+    those beyond the limit are folded."""
     shown = _shown(session)
     wanted = sorted(shown, key=lambda one: not _is_last(session, one.runs[0][1].variant))[:_MOST_OPEN]
     rest = [one for one in shown if one not in wanted]
@@ -121,7 +128,7 @@ def over_time(session: Session) -> tuple[Part, ...]:
 
 
 def _parts(session: Session, shown: _Shown) -> Iterator[Part]:
-    """What the experiment asks for; what else there is, folded."""
+    """Yields the chart of the figures that matter for the experiment, then the other figures, folded."""
     found = chosen(session.scenario, _looks(shown))
     yield _chart(shown, found)
     if found.rest:
@@ -211,8 +218,8 @@ def _legend(shown: _Shown, panels: Sequence[tuple[str, ...]], *, warm: bool) -> 
 
 
 def _polling(across: Ruler, shown: _Shown, start: float) -> tuple[list[Markup], float]:
-    """A band for each run beside whose load, and whose warm-up, somebody asked on and on: from the poller's beginning
-    to its end, and dark where answers came."""
+    """Returns a band for each run in which a poller queried the server during the load and its warm-up, and the height
+    they take. A band spans the time from the poller's start to its end, and is dark where it received answers."""
     parts: list[Markup] = []
     y = 4.0
     for number, (name, run) in enumerate(shown.runs):
@@ -231,9 +238,9 @@ def _polling(across: Ruler, shown: _Shown, start: float) -> tuple[list[Markup], 
 
 
 def _bands(looks: Watched) -> Iterator[tuple[tuple[float, float], str]]:
-    """From when to when: all of the polling, then what of it brought answers."""
+    """Yields the time span and CSS class of each band: all of the polling, then the parts that received answers."""
     values = next((series.values for series in looks.series if series.name == _POLLS), ())
-    # A rate is that since the look before.
+    # A rate covers the time since the previous sample.
     rates = [(since, until, rate) for (since, until), rate in zip(pairwise(looks.at_s), values[1:], strict=False)]
     polled = [(since, until) for since, until, rate in rates if rate is not None]
     if polled:
@@ -265,7 +272,8 @@ def _css_of_cpu(name: str) -> str:
 
 
 def _segments(looks: Watched, name: str, start: float) -> Iterator[Segment]:
-    """Without the looks at which it was not taken; several looks are taken together where there are too many."""
+    """Yields the connected parts of a curve, which is interrupted where the figure is missing. Several samples are
+    averaged if there are more than a chart can show."""
     values = next((series.values for series in looks.series if series.name == name), ())
     pairs = [(at_s - start, value) for at_s, value in zip(looks.at_s, values, strict=False)]
     every = -(-len(pairs) // _MOST_POINTS)
@@ -287,7 +295,7 @@ def _curve(across: Ruler, up: Ruler, points: Segment, css: str) -> Markup:
 
 
 def _warmup(across: Ruler, start: float, bottom: float) -> list[Markup]:
-    """Until the measuring began, which a line marks."""
+    """Returns the shading of the warm-up, with a line where the measurement begins."""
     if start >= 0:
         return []
     x = across.at(-start)
@@ -298,7 +306,7 @@ def _warmup(across: Ruler, start: float, bottom: float) -> list[Markup]:
 
 
 def _times(across: Ruler, span: tuple[float, float], bottom: float) -> Iterator[Markup]:
-    """Seconds since the measuring began, which is not where the picture does."""
+    """Yields the time axis. It counts seconds since the measurement began; the picture begins with the warm-up."""
     start, end = span
     step = round_step((end - start) / _TICKS)
     for number in range(int(end / step) + 1):

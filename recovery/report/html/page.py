@@ -1,4 +1,7 @@
-"""How does the report look in a browser? One file: fetches nothing, runs nothing, escapes what is from outside."""
+"""Builds the HTML report, with its sections in reading order.
+
+The page is a single file. It loads nothing, runs no scripts, and escapes all text that comes from outside.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,14 @@ from recovery.report.startup_tables import (
 from recovery.report.summary_text import answers
 from recovery.report.tables import figures_of, heading, state, tables, timing_tables
 
-# On what was it measured? Settings and host at once, what the servers say folded.
+# --- Settings, host and servers
 
 _FACTS = ("Settings", "Host")
 
 
 def about_parts(session: Session, placed: tuple[Table | None, ...]) -> tuple[Part, ...]:
-    """Of all tables those that have no place elsewhere on the page."""
+    """Returns all tables that are not elsewhere on the page. Settings and host are shown at once, the rest is
+    folded."""
     rest = [table for table in tables(session) if table not in placed]
     shown = [table for table in rest if table.title in _FACTS]
     folded = [table for table in rest if table.title not in _FACTS]
@@ -56,15 +60,15 @@ def about_parts(session: Session, placed: tuple[Table | None, ...]) -> tuple[Par
     return (*grids("about", *shown), *each)
 
 
-# What was the server doing? Its hottest functions, a flame graph for each run that was looked into, and its chains.
+# --- Stacks: hottest functions, a flame graph for each sampled run, and call chains
 
 _MOST_OPEN = 2
-"""Tables of functions; more are folded."""
+"""Most tables of hottest functions that are shown at once; if there are more, all are folded."""
 Tables = tuple[Table, ...]
 
 
 def stack_parts(session: Session, flames: Mapping[int, str], hottest: Tables, chains: Tables) -> tuple[Part, ...]:
-    """`flames` are pictures by the number of the run."""
+    """Returns the parts that show sampled stacks. `flames` has a flame graph by the number of the run."""
     functions = grids("hottest", *hottest) if len(hottest) <= _MOST_OPEN else _each("hottest", hottest)
     return (*functions, *_flames(session, flames), *_folded("Chains seen most", "stacks", chains))
 
@@ -73,7 +77,7 @@ def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
     for run in session.runs:
         if run.number in flames:
             title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
-            # Made by report/flame.py, which escapes every name in it.
+            # Drawn by svg.flame(), which escapes every name in it.
             drawing = Markup(flames[run.number])  # noqa: S704
             note = "From above: the phase, the thread, and what called what; as wide as it was seen often."
             yield Fold(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
@@ -87,13 +91,14 @@ def _folded(summary: str, key: str, found: Tables) -> tuple[Part, ...]:
     return (Fold(f"{summary}: {len(found)} tables", grids(key, *found)),) if found else ()
 
 
-# What stands on the page of a server at work, and in which order?
+# --- Sections for servers under load
 
 _MOST_ROWS = 24
-"""Of a table that is shown at once."""
+"""Most rows of a table that is shown at once; longer ones are folded."""
 
 
 def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
+    """Yields the sections of a session under load, in reading order."""
     figures, versions = main_tables(session), tuple(version_tables(session))
     axes, inside = tuple(axis_tables(session)), tuple(inside_tables(session))
     judged = about_crashes(session) or about_damage(session)
@@ -101,7 +106,7 @@ def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Secti
     reads = tuple(reads_tables(session))
     first = () if asked is None else grids("asked", asked)
     charts, tables = tuple(_charts(session)), _tables("figures", figures)
-    # Where it is asked what survived, the seconds come after.
+    # If the question is what survived a crash, the tables come first and the charts of seconds after them.
     yield Section("figures", session.title, (*first, *(tables + charts if judged else charts + tables)))
     yield Section("reads", "Reads", (*reads_charts(session), *_tables("reads", reads)))
     yield Section("axes", "What makes a difference", _tables("axes", axes))
@@ -120,7 +125,7 @@ def work_sections(session: Session, flames: Mapping[int, str]) -> Iterator[Secti
 
 
 def _charts(session: Session) -> Iterator[Part]:
-    """Lines where an axis has numbers enough, else bars."""
+    """Yields a chart for each group: lines if an axis has enough numeric values, else bars."""
     for number, group in enumerate(groups(session), 1):
         drawn = scaling_charts(session, group, f"scaling-{number}") or cell_bars(session, group, f"bars-{number}")
         if drawn is not None:
@@ -128,7 +133,7 @@ def _charts(session: Session) -> Iterator[Part]:
 
 
 def _tables(key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
-    """Long ones are folded."""
+    """Returns the tables as parts of the page, with long ones folded."""
     parts: list[Part] = []
     for number, table in enumerate(found, 1):
         shown = grids(f"{key}-{number}", table)
@@ -137,11 +142,11 @@ def _tables(key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-# What stands on the page, and in which order? Every figure of the other reports, and charts beside them.
+# --- All sections: every figure of the other reports, and charts
 
 
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
-    """Without those that would be empty. `flames` are pictures by the number of the run."""
+    """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
     found = work_sections(session, flames) if is_work(session) else _sections(session, flames)
     return tuple(section for section in found if section.parts)
 
@@ -172,8 +177,10 @@ def _there(chart: Chart | None) -> tuple[Chart, ...]:
     return () if chart is None else (chart,)
 
 
+# --- Rendering
+
 PAGE = "report.html"
-"""Its name beside the other reports."""
+"""File name of the page, in the folder of the reports."""
 _BADGES = {
     Verdict.MEASURED.value: "good",
     Verdict.SAMPLED.value: "plain",
@@ -183,11 +190,11 @@ _BADGES = {
     OPENS_ONLY: "doubtful",
     FAILS: "bad",
 }
-"""Cells that are a verdict: a colour beside the word."""
+"""CSS class of a table cell that is a verdict, which adds a colour to the word."""
 
 
 def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
-    """The whole page. `flames` are pictures of stacks, by the number of the run."""
+    """Returns the whole page. `flames` has a flame graph by the number of the run."""
     return template(f"{PAGE}.j2").render(
         session=session,
         heading=heading(session),
@@ -204,8 +211,8 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
 
 @cache
 def template(name: str) -> Template:
-    """One of ours, with everything from outside escaped."""
-    # By its ending alone Jinja would not escape `.html.j2`.
+    """Returns one of the tool's templates, with autoescaping on."""
+    # Autoescaping is forced, because Jinja would not choose it by the ending `.html.j2`.
     environment = Environment(
         loader=FileSystemLoader(template_dir()),
         autoescape=True,
@@ -218,11 +225,11 @@ def template(name: str) -> Template:
 
 
 def _printable(value: object) -> object:
-    """One line, and no control characters; what was drawn is as it is."""
+    """Returns a text as one line without control characters. Markup is unchanged."""
     return fmt.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _bold(answer: str, versions: tuple[str, ...]) -> tuple[str, str]:
-    """The version that a sentence begins with, and the rest of it."""
+    """Splits a sentence into the version that it begins with and the rest."""
     first = max((version for version in versions if answer.startswith(version)), key=len, default="")
     return first, answer[len(first) :]

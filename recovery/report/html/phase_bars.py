@@ -1,4 +1,4 @@
-"""Where did the time go, as bars: the phases of each version and variant behind one another."""
+"""Draws the mean duration of the phases of each version and variant as stacked bars."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from recovery.report.startup_tables import phase_means
 KEY = "phases-chart"
 _NAME, _BAR, _BETWEEN = 21, 26, 12
 _LETTER, _EDGE = 7.0, 10
-"""Pixels: of a letter, and what a name in a segment needs beside its letters."""
+"""Width of a letter, and the margin that a name in a segment needs in addition, in pixels."""
 _NARROW, _ROOMY = 300, 850
-"""Widths that a name must fit into to be shown on a phone, and on a desk."""
+"""Chart widths, in pixels, for which it is decided whether a name fits: a phone and a desktop screen."""
 _LEAST = 0.0005
-"""Of the axis: what is shorter cannot be seen."""
+"""Segments shorter than this share of the axis are not drawn, because they cannot be seen."""
 
 
 def phases_chart(session: Session) -> Chart | None:
-    """None where no run has phases."""
+    """Returns the chart, or None if no run has phases."""
     means = phase_means(session)
     if not means:
         return None
@@ -63,7 +63,8 @@ def _bar(scale: Ruler, y: float, found: dict[str, float]) -> list[Markup]:
 
 
 def _named(name: str, sides: tuple[float, float], y: float, *, hatched: bool) -> list[Markup]:
-    """Inside its segment, where it fits: on every screen, or on a wide one. Without hatches behind it."""
+    """Returns the name of a phase inside its segment, if it fits there on every screen or at least on a wide one. In a
+    hatched segment it has a plain background."""
     share, needed = (sides[1] - sides[0]) / 100, len(name) * _LETTER + _EDGE
     if share * _ROOMY < needed:
         return []

@@ -1,4 +1,4 @@
-"""What was read for each table, and how near do the startups come to what the storage allows?"""
+"""Draws the reads for each table during startup, and the startup times compared with the storage floor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from recovery.report.html.svg import Chart, Mark, Row, Rows, rows_chart
 from recovery.report.startup_tables import Held, held, no_floor
 
 _FLOOR_END = 55.0
-"""Percent: even a phone has room for `11.02 x 16 threads` right of it."""
+"""End of the axis, in percent: right of it even a phone has room for `11.02 x 16 threads`."""
 
 
 def reads_chart(session: Session) -> Chart | None:
-    """None where no requests were counted."""
+    """Returns the chart of read requests for each table, or None if no requests were counted."""
     about = Rows("reads-chart", "Read requests for each table, and bytes", "requests")
     return rows_chart(about, list(_reads(session)))
 
@@ -34,7 +34,7 @@ def _each(run: Run, total: int | None) -> float | None:
 
 
 def floor_chart(session: Session) -> Chart | None:
-    """None where the floor was not measured, or is none for any start."""
+    """Returns the chart of startups over the floor, or None if no floor was measured or it applies to no start."""
     found = tuple(held(session))
     many = max((floor.threads for floor in session.floors), default=0)
     about = Rows(

@@ -1,4 +1,7 @@
-"""How does the figure go with an axis of numbers, as threads are? A line for each version in each other cell."""
+"""Draws the main figure against a numeric axis, such as the number of threads.
+
+Each version has a line for each combination of the other axes' values.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from recovery.report.html.svg import Chart, Mark, Panels
 _LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 96.0, 26.0, 250.0
 _MOST_LINES = 6
 _NEAR = 6.0
-"""Percent of the width: numbers below the axis that lie nearer would run into each other."""
+"""Minimum distance of two labels below the axis, in percent of the width; nearer ones would overlap."""
 Key = tuple[str, ...]
 Point = tuple[float, tuple[Run, ...]]
 
@@ -36,13 +39,13 @@ Point = tuple[float, tuple[Run, ...]]
 @dataclass(frozen=True)
 class _Line:
     panel: Key
-    """Its values on the axes by which panels differ."""
+    """Values on the axes by which the panels differ."""
     name: str
     points: tuple[Point, ...]
 
 
 def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart | None:
-    """None where no axis of the group has numbers enough, or nothing was measured."""
+    """Returns the charts of a group, or None if no axis has enough numeric values or nothing was measured."""
     along = scale_of(group)
     if along is None:
         return None
@@ -69,8 +72,9 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart |
 
 
 def _panel_axes(session: Session, group: Group, along: Axis) -> tuple[Axis, ...]:
-    """As few as leave no more lines in a panel than can be told apart; those that say themselves what they are first,
-    for they have scales of their own, then the last."""
+    """Returns the axes to split into panels: as few as possible, so that a panel has no more lines than a reader can
+    distinguish. Axes with self-explanatory values come first, because their panels have separate scales; then the last
+    axes."""
     rest = [axis for axis in group.axes if axis.name != along.name]
     split: list[Axis] = []
     while rest and _most_lines(session, group, rest, split) > _MOST_LINES:
@@ -111,7 +115,8 @@ def _at(point: Point) -> float:
 
 
 def _scale_key(split: Sequence[Axis], panel: Key) -> Key:
-    """Panels of one kind of work have one scale, so that they can be held against each other."""
+    """Returns the key of a panel's scale. Panels of the same kind of work share a scale, so that they can be
+    compared."""
     return tuple(value for axis, value in zip(split, panel, strict=True) if says_itself(axis))
 
 
@@ -157,7 +162,7 @@ def _axes(how: _Drawn) -> Iterator[Markup]:
 
 
 def short(value: float, most: float) -> str:
-    """A phone has no room for `250,000` beside an axis."""
+    """Formats a tick label, such as `250k`, because a phone has no room for `250,000` next to the axis."""
     for least, unit in ((1e6, "M"), (1e4, "k")):
         if most >= least:
             return f"{value / (1e6 if unit == 'M' else 1e3):g}{unit if value else ''}"

@@ -1,4 +1,4 @@
-"""How long did each version take, cold and warm? Means, every run, and their range."""
+"""Draws the startup times of each version, cold and warm, as bars; other bar charts draw their bars with run_bar()."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from recovery.report.format import Ruler, ruler
 from recovery.report.html import svg
 from recovery.report.html.svg import Chart, Mark
 
-# How is one cell drawn: its mean as a bar, its range, and every run of it?
+# --- The bar of one cell: its mean, its range, and a dot for each run
 
 HIGH = 20
 END = 70.0
-"""Of the axis, in percent: right of it even a phone has room for `mean 412.3 s`."""
+"""End of the axis, in percent: right of it even a phone has room for `mean 412.3 s`."""
 _SIDEWAYS = (0.0, -4.0, 4.0, -6.5, 6.5, -2.0, 2.0)
-"""By so much dots of runs that came to the same lie apart."""
+"""Vertical offsets of the dots, in pixels, so that runs with the same result do not cover each other."""
 
 
 @dataclass(frozen=True)
 class Look:
     css: str
     worded: Callable[[float], str]
-    """A figure as it stands at the bar's end."""
+    """Formats the figure at the end of the bar."""
     hatch: str | None = None
-    """The key of the picture that has the hatches; None without."""
+    """Key of the picture that defines the hatch pattern; None for a plain bar."""
 
 
 def run_bar(scale: Ruler, y: float, values: Sequence[tuple[int, float]], look: Look) -> list[Markup]:
-    """`values` are the runs' numbers and figures; of none nothing is drawn."""
+    """Draws the bar of a cell. `values` are the number and the figure of each run; nothing is drawn if it is empty."""
     middle = mean(value for _, value in values)
     if middle is None:
         return []
@@ -48,19 +48,21 @@ def run_bar(scale: Ruler, y: float, values: Sequence[tuple[int, float]], look: L
         told = svg.element("title", f"run {number}: {look.worded(value)}")
         x, up = svg.percent(scale.at(value)), centre + _SIDEWAYS[place % len(_SIDEWAYS)]
         parts.append(svg.element("circle", told, cx=x, cy=up, r=3.2, class_="dot"))
-    # Where the whisker ends, it must not be taken for what that is at.
+    # The label includes the word `mean`, because at the end of the whisker it could be taken for the maximum.
     said = f"mean {look.worded(middle)}"
     return [*parts, svg.text(scale.at(max(middle, high)), centre + 4.5, said, dx=9, class_="value")]
 
 
+# --- Chart of startup times
+
 KEY = "startup-chart"
 _GAP, _NAME, _BETWEEN = 5, 22, 12
 _MOST_PLAIN = 2
-"""Variants that a legend tells apart; more are named at each bar."""
+"""Most variants that are only named in the legend; if there are more, each bar has its variant's name."""
 
 
 def startup_chart(session: Session) -> Chart | None:
-    """None where nothing was measured."""
+    """Returns the chart of startup times, or None if nothing was measured."""
     cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
     times = [run.startup_s for runs in cells.values() for run in runs if run.startup_s is not None]
     if not times:

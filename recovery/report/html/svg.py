@@ -1,5 +1,9 @@
-"""How is a chart drawn on the page? As SVG whose sides are percents: it grows with the window, its text does not.
-Colours are classes, so that the page's style gives them for light, dark and paper."""
+"""Draws SVG charts: standalone files, and the elements, page parts and bar charts of the HTML report.
+
+The standalone files are the growth chart and the flame graphs. Charts on the page have horizontal positions in percent,
+so that they grow with the window while their text keeps its size. Their colours are CSS classes, so that the page's
+style sheet defines them for light mode, dark mode and print.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +20,21 @@ from recovery.analysis.stacks import LEAST_SAMPLES, share
 from recovery.model import Table
 from recovery.report.format import Ruler, ruler
 
-# The growth as a picture: every run a dot, every version a line. Plain SVG, made of what is stored.
+# --- Growth chart as a standalone SVG file: a dot for each run, a line for each version
 
 CHART = "chart.svg"
-"""Its name beside the reports."""
+"""File name of the chart, in the folder of the reports."""
 WIDTH, HEIGHT = 860, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
 _FILES_A_THREAD = 8000
-"""MySQL 8.0.18 and later scan with one more for each so many."""
+"""MySQL 8.0.18 and later use one more scan thread for each further 8000 files."""
 _MOST_THREADS = 256
-"""Lines that a picture can show."""
+"""Most lines that a picture can show."""
 
 
 def chart(title: str, drawn: tuple[Curve, ...]) -> str:
-    """Both axes from zero: a line that looks steep is."""
+    """Returns the growth chart as SVG. Both axes start at zero, so that a line that looks steep is steep."""
     most_tables = max(tables for curve in drawn for tables, _ in curve.points)
     most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
     frame = _Frame(most_tables, most_s)
@@ -80,7 +84,8 @@ def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator
 
 
 def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
-    """Where a server adds threads to its scan, up to the most that were seen: there a line may bend."""
+    """Yields a vertical line at each number of tables where a server adds a scan thread, because the growth may change
+    there. The lines end at the largest number of threads in the session."""
     seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
     for number in range(1, min(_MOST_THREADS, max(seen, default=0))):
         x = frame.x(number * _FILES_A_THREAD)
@@ -91,7 +96,8 @@ def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
 
 
 def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
-    """Where the server scanned its files with another number of threads than at the point before."""
+    """Yields a label at each point where the server used a different number of scan threads than at the point
+    before."""
     before = None
     for tables, runs in curve.points:
         threads = max((run.scan_threads for run in runs if run.scan_threads is not None), default=None)
@@ -102,13 +108,13 @@ def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
         before = threads or before
 
 
-# Stacks as a flame graph: a row for each depth, as wide as often seen, the phases from left to right. Plain SVG.
+# --- Flame graph as a standalone SVG file: a row for each stack depth, widths by sample count, phases left to right
 
 _WIDTH, _ROW, _HEAD = 1200, 17, 34
 _LETTER = 6.2
-"""Width of one at this font size, about."""
+"""Approximate width of a letter at this font size."""
 _LEAST_WIDTH = 0.4
-"""What is narrower cannot be seen."""
+"""Narrower boxes cannot be seen and are not drawn."""
 _PHASES = ("#9ec5fe", "#c5b3f0", "#a3d9b1", "#f2c2d8", "#b8d8e8", "#d5d8a8")
 _FRAMES = ("#ffd8a8", "#ffc078", "#ffe3b3", "#fcd19c", "#f9c58d", "#ffdfb8")
 
@@ -125,8 +131,8 @@ class _Node:
 
 
 def flame(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[str]) -> str:
-    """Read from above: the phase, the thread, and what called what. A tooltip has the whole name, the count,
-    and the share."""
+    """Returns the flame graph as SVG. From top to bottom it shows the phase, the thread, and the chain of calls. A
+    tooltip has the full name, the count, and the share."""
     root = _tree(folded)
     if root.count < LEAST_SAMPLES:
         title += f" (no shares: they need {LEAST_SAMPLES} samples)"
@@ -177,12 +183,13 @@ def _label(name: str, x: float, y: float, width: float) -> str:
 
 
 def _place(name: str, row: int, phases: Sequence[str]) -> tuple[int, str]:
-    """Phases as they come, what they hold by name."""
+    """Returns the sort key of a box: phases in their order in time, everything inside them by name."""
     return (phases.index(name) if row == 0 and name in phases else len(phases), name)
 
 
 def _colour(name: str, row: int, phases: Sequence[str]) -> str:
-    """The same function has the same colour in every picture."""
+    """Returns the colour of a box. It depends on the name, so that a function has the same colour in every flame
+    graph."""
     if row == 0:
         return "#d0d7de"
     if row == 1 and name in phases:
@@ -190,12 +197,12 @@ def _colour(name: str, row: int, phases: Sequence[str]) -> str:
     return "#d8dee4" if row == 2 else _FRAMES[crc32(name.encode()) % len(_FRAMES)]
 
 
-# What is the page made of? Sections of charts and tables, which its template knows how to write.
+# --- Parts of the HTML page, which its template renders
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A line of a legend."""
+    """One entry of a legend."""
 
     css: str
     name: str
@@ -209,7 +216,7 @@ class Chart:
     legend: tuple[Mark, ...] = ()
     notes: tuple[str, ...] = ()
     wide: bool = False
-    """Does not grow with the window: it scrolls in a box of its own."""
+    """Whether the chart keeps its width and scrolls inside a box, instead of growing with the window."""
     kind: str = field(default="chart", init=False)
 
 
@@ -222,7 +229,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Panels:
-    """Charts of one kind beside each other, with one legend."""
+    """Charts of one kind side by side, with a shared legend."""
 
     key: str
     title: str
@@ -234,7 +241,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Fold:
-    """Shown when it is asked for."""
+    """Parts that are collapsed until the reader opens them."""
 
     summary: str
     parts: tuple[Chart | Grid | Panels, ...]
@@ -257,12 +264,14 @@ def grids(key: str, *tables: Table | None) -> tuple[Grid, ...]:
     return tuple(Grid(f"{key}-table-{number}", table) for number, table in enumerate(found, 1))
 
 
+# --- SVG elements
+
 START, END = 0.6, 84.0
-"""Of a horizontal axis, in percent: right of it there is room for a figure."""
+"""Start and end of a horizontal axis, in percent: right of it there is room for a figure."""
 COLOURS = 8
-"""So many kinds have one of their own; then the same come again, hatched."""
+"""Number of distinct colours of bars and phases; further kinds reuse them, hatched."""
 LINES = 6
-"""The same of lines and signs."""
+"""Number of distinct styles of lines and markers; further ones reuse them."""
 _SHAPES = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z",
     "M-3.6-3.6h7.2v7.2h-7.2Z",
@@ -270,12 +279,13 @@ _SHAPES = (
     "M0-5.2L4.6 0L0 5.2L-4.6 0Z",
 )
 DARK = "hatch-line dark"
-"""Over colours that are the same in light and dark."""
+"""Class of hatches over colours that are the same in light and dark mode."""
 Said = str | int | float
 
 
 def element(name: str, *inner: str, **attributes: Said) -> Markup:
-    """`class_` is class, `stroke_width` is stroke-width; whatever is no markup yet is escaped."""
+    """Returns an SVG element. `class_` becomes `class` and `stroke_width` becomes `stroke-width`. Everything that is
+    not `Markup` is escaped."""
     told = (Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _said(attributes[key])) for key in attributes)
     return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(told), Markup("").join(inner))
 
@@ -289,7 +299,8 @@ def percent(value: float) -> str:
 
 
 def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[Markup]) -> Markup:
-    """One that says what it shows to those who do not see it; its figures are in a table beside it."""
+    """Returns a chart with a title and a description for screen readers. Its figures are also in a table on the
+    page."""
     return element(
         "svg",
         element("title", title, id=f"{key}-title"),
@@ -312,13 +323,13 @@ def line(from_: tuple[float, float], to: tuple[float, float], **attributes: Said
 
 
 def box(x: tuple[float, float], y: tuple[float, float], *inner: Markup, **attributes: Said) -> Markup:
-    """From `x` to `x`, from `y` to `y`."""
+    """Returns a rectangle from `x[0]` to `x[1]` and from `y[0]` to `y[1]`."""
     width, height = percent(max(0.0, x[1] - x[0])), max(0.0, y[1] - y[0])
     return element("rect", *inner, x=percent(x[0]), y=y[0], width=width, height=height, **attributes)
 
 
 def mark(x: float, y: float, shape: int, told: str, **attributes: Said) -> Markup:
-    """A small sign of its own for each of four kinds."""
+    """Returns a small marker with a tooltip, in one of four shapes."""
     sign = element("path", element("title", told), d=_SHAPES[shape % len(_SHAPES)], **attributes)
     return element("svg", sign, x=percent(x), y=y, overflow="visible")
 
@@ -330,7 +341,7 @@ def whisker(axis: Ruler, y: float, low: float, high: float) -> list[Markup]:
 
 
 def grid(axis: Ruler, bottom: float, unit: str) -> list[Markup]:
-    """Lines from the top to the numbers below, the last of which names the unit."""
+    """Returns vertical grid lines from the top to the tick labels below. The unit is next to the last label."""
     drawn = []
     for value in axis.ticks():
         x = axis.at(value)
@@ -341,13 +352,13 @@ def grid(axis: Ruler, bottom: float, unit: str) -> list[Markup]:
 
 
 def along(points: Sequence[tuple[float, float]], *, size: tuple[float, float], **attributes: Said) -> Markup:
-    """A path in a field of this size, stretched to the picture's width; its stroke is not."""
+    """Returns a path in a field of this size. The field is stretched to the picture's width, the stroke is not."""
     d = "".join(f"{'L' if number else 'M'}{_said(x)} {_said(y)}" for number, (x, y) in enumerate(points))
     return element("path", d=d, vector_effect="non-scaling-stroke", **attributes) if size[0] and points else Markup("")
 
 
 def panel(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Markup:
-    """Units of its own across, which are stretched to the picture's width."""
+    """Returns a panel with its horizontal units stretched to the picture's width."""
     return element(
         "svg", *inner, x="0", y=y, width="100%", height=size[1], viewBox=f"0 0 {size[0]:g} {size[1]:g}",
         preserveAspectRatio="none",
@@ -355,7 +366,7 @@ def panel(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Ma
 
 
 def frame(axis: Ruler, top: float, height: float, *, told: str) -> list[Markup]:
-    """Of a panel: what its upper line is, that line, and the one below."""
+    """Returns the frame of a panel: a label with the value of the upper line, that line, and the base line."""
     return [
         text(START, top - 7, told, dx=2, class_="tick"),
         line((axis.start, top), (axis.end, top), class_="grid"),
@@ -364,7 +375,7 @@ def frame(axis: Ruler, top: float, height: float, *, told: str) -> list[Markup]:
 
 
 def hatches(key: str, *, css: str = "hatch-line") -> Markup:
-    """For kinds that the colours do not suffice for, and warm starts: lines across."""
+    """Returns the definition of a hatch pattern. It marks warm starts, and kinds that have no colour left."""
     stripes = element("path", d="M0 0V6", class_=css)
     tile = element(
         "pattern",
@@ -382,7 +393,7 @@ def hatched(key: str) -> str:
     return f"url(#{key}-hatch)"
 
 
-# One figure for each of several things, as bars below one another: the part that such charts share.
+# --- Horizontal bar charts with one figure in each row
 
 _NAME, _BAR, _BETWEEN = 19, 14, 8
 
@@ -390,10 +401,10 @@ _NAME, _BAR, _BETWEEN = 19, 14, 8
 @dataclass(frozen=True)
 class Row:
     name: str
-    """Empty for one that belongs to the row above."""
+    """Label of the row; empty if it belongs to the row above."""
     value: float
     told: str
-    """The figure, as it stands at the bar's end."""
+    """The formatted figure at the end of the bar."""
     css: str = "v0"
     low: float | None = None
     high: float | None = None
@@ -405,14 +416,15 @@ class Rows:
     title: str
     unit: str
     line: float | None = None
-    """A value that all are held against."""
+    """A value that all rows are compared with, drawn as a vertical line."""
     legend: tuple[Mark, ...] = ()
     notes: tuple[str, ...] = ()
     end: float = END
-    """Of the axis, in percent: what is told at a bar's end has the rest."""
+    """End of the axis, in percent; the rest of the width is for the figures at the ends of the bars."""
 
 
 def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
+    """Returns the bar chart, or None if there are no rows."""
     if not rows:
         return None
     most = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
@@ -439,9 +451,9 @@ def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
     return Chart(about.key, about.title, drawing, about.legend, about.notes)
 
 
-# Which colour has a phase? Always the same, in every chart; hatched where another phase has it without.
+# --- Colours of phases: the same in every chart, hatched if another phase has the plain colour
 
-# Those that take long have the colours that differ most.
+# Phases that take long come first, because the first colours differ most.
 _COLOURED = (
     phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
     phase_names.DICTIONARY, phase_names.REST, phase_names.UNDO_AND_TEMP, phase_names.UNNAMED,
@@ -451,7 +463,8 @@ _COLOURED = (
 
 
 def colour_of(phase: str) -> tuple[int, bool]:
-    """Which, and whether it is hatched. Phases that no line parts have that of the first."""
+    """Returns the number of a phase's colour, and whether it is hatched. Phases that no log line separates have the
+    colour of the first one, with the hatching reversed."""
     first, joined, _ = phase.partition(phase_names.JOIN)
     number = _COLOURED.index(first) if first in _COLOURED else _COLOURED.index(phase_names.UNNAMED)
     return number % COLOURS, bool(joined) != (number >= COLOURS)

@@ -1,4 +1,4 @@
-"""How did a start go on? What was read each second, and who had the CPU, with the phases behind it."""
+"""Draws the timeline of a start: bytes read and CPUs used over time, with the phases in the background."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from recovery.report.html.svg import Chart, Fold, Mark, Part, colour_of, legend
 
 _BAND, _PANEL, _HEAD = 9.0, 64.0, 24.0
 _FIELD = 1000.0
-"""Units across a panel, which is stretched."""
+"""Horizontal units of a panel, which is stretched to the picture's width."""
 _MOST_STEPS = 160
 Rates = list[tuple[float, float, float]]
-"""From, to, and how much a second."""
+"""Start and end of each interval, and the rate per second within it."""
 
 
 def timelines(session: Session) -> tuple[Part, ...]:
-    """One median run of each version and variant; the others folded."""
+    """Returns the timeline of the median run of each version and variant, then the other runs, folded."""
     told = [run for run in session.runs if run.timeline is not None and len(run.timeline.at_s) > 1]
     shown = {run.number for run in _medians(told)}
     others = tuple(timeline_chart(run) for run in told if run.number not in shown)
@@ -78,8 +78,8 @@ def _legend(run: Run, *, reads: bool, server: bool, others: bool) -> tuple[Mark,
 
 
 def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
-    """Between looks, the first of them at exec, when nothing was counted yet; several are taken together where there
-    are more than a picture can show."""
+    """Returns the rates between samples. The first interval begins at exec, when all counters were zero. Intervals are
+    merged if there are more than a picture can show."""
     looks = [(0.0, 0.0), *zip(at_s, counted, strict=False)] if counted else []
     every = max(1, len(looks) // _MOST_STEPS)
     kept = [*looks[:-1:every], *looks[-1:]]
@@ -105,7 +105,7 @@ def _stretched(across: Ruler) -> Callable[[float], float]:
 
 
 def _drawn(found: Rates, x: Callable[[float], float], up: Ruler, css: str) -> Markup:
-    """Steps: what is known is how much there was between two looks."""
+    """Draws the rates as steps, because only the total between two samples is known."""
     points = [(x(at), up.at(rate)) for before, after, rate in found for at in (before, after)]
     if css.startswith("area"):
         points = [(points[0][0], up.at(0)), *points, (points[-1][0], up.at(0))]
@@ -125,7 +125,7 @@ def _phases(run: Run, across: Ruler, key: str) -> list[Markup]:
 
 
 def _shades(run: Run, across: Ruler, bottom: float) -> list[Markup]:
-    """The phases, faint, behind what happened in them."""
+    """Returns the phases as faint areas in the background of the panels."""
     return [
         svg.box(
             (across.at(phase.start_s), across.at(phase.end_s)),

@@ -1,0 +1,82 @@
+"""The commands: which there are, and the group that imports a command's module when the command is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from recovery.cli.options import click_option, options_of
+from recovery.experiments import EXPERIMENTS, find_scenario
+
+MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "experiments": (MEASURE, "suite:experiments", "All five published experiments in a given time, in one report."),
+    "run": (MEASURE, "measure:run_command", "Resume a session that ended early."),
+    "report": (INSPECT, "report:report", "Print a stored session."),
+    "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
+    "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: a text and an archive."),
+    "analyze": (INSPECT, "analyze:analyze", "Phases of every start in error logs."),
+    "status": (INSPECT, "status:status", "Show the running session."),
+    "doctor": (MANAGE, "doctor:doctor", "Check this host."),
+    "versions": (MANAGE, "report:versions", "List the servers that can be had."),
+    "datadirs": (MANAGE, "report:datadirs", "List or remove kept data directories."),
+    "images": (MANAGE, "images:images", "List, make or remove images of servers."),
+    "schema": (MANAGE, "report:schema", "Print the SQL script that creates the tables."),
+    "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
+}
+"""By name: the group in the help, module and attribute, and one line of help."""
+MEASURING = (*EXPERIMENTS, "experiments")
+
+
+class MeasuringCommand(click.Command):
+    """A command that measures. Its options are rows of the table; its experiment is imported when it is needed."""
+
+    def __init__(self, name: str, *, environment: bool = True) -> None:
+        self.options = options_of(EXPERIMENTS[name].options)
+        super().__init__(
+            name,
+            params=[click_option(option, environment=environment) for option in self.options],
+            callback=self._run,
+            short_help=EXPERIMENTS[name].help,
+        )
+
+    def _run(self, **given: Any) -> int:
+        code: int = import_module("recovery.cli.measure").measure(self, given)
+        return code
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.describe()
+        super().format_help(ctx, formatter)
+
+    def describe(self) -> None:
+        """Adds the experiment's question and its defaults to the help."""
+        measure = import_module("recovery.cli.measure")
+        self.help = measure.help_of(find_scenario(str(self.name)))
+        for parameter in self.params:
+            if isinstance(parameter, click.Option):
+                parameter.help = measure.option_help(find_scenario(str(self.name)), str(parameter.name), parameter.help)
+
+
+class Commands(click.Group):
+    """The `recovery` command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        return [*EXPERIMENTS, *COMMANDS, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        if cmd_name not in self.commands and cmd_name in EXPERIMENTS:
+            return MeasuringCommand(cmd_name)
+        if cmd_name not in self.commands and cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][1].partition(":")
+            command: click.Command = getattr(import_module(f"recovery.cli.{module}"), attribute)
+            return command
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        for group in (MEASURE, INSPECT, MANAGE):
+            rows = [(name, one.help) for name, one in EXPERIMENTS.items() if group == MEASURE]
+            rows += [(name, text) for name, (of, _, text) in COMMANDS.items() if of == group]
+            with formatter.section(group):
+                formatter.write_dl(rows)

@@ -1,0 +1,109 @@
+"""Settings from the environment and from recovery.toml, the layers below the command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from recovery.cli.options import BY_NAME, FROM_ENVIRONMENT, PREFIX, SETTINGS, Kind, Option
+from recovery.errors import UsageError
+
+CONFIG = "recovery.toml"
+_MOST_BYTES = 65_536
+_OF_THE_TOOL = ("CACHE", "CONFIG", "HOST_LOCK")
+"""Variables of the tool itself, which no command has as an option."""
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.FLAG: (bool,),
+    Kind.WHOLE: (int, str),
+    Kind.NUMBER: (int, float, str),
+    Kind.SECONDS: (int, float),
+}
+
+
+def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
+    """Raises UsageError for a variable that is empty, which is a mistake and never the default, or unknown."""
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX):
+            continue
+        short = name.removeprefix(PREFIX)
+        if not value.strip():
+            raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
+        if short not in (*_OF_THE_TOOL, *FROM_ENVIRONMENT):
+            raise UsageError(f"{name} is no setting", _known(short, FROM_ENVIRONMENT))
+
+
+def refuse_empty_words(arguments: Sequence[str]) -> None:
+    """Raises UsageError for an empty word on the command line: `--tables ""`."""
+    for option, word in pairwise(("", *arguments)):
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and equals and not value.strip():
+            raise UsageError(f"{name} is set but empty", "give it a value, or leave it out")
+        if not word.strip():
+            raise UsageError(f"{option or 'an argument'} is set but empty", "give it a value, or leave it out")
+
+
+def _known(name: str, names: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(names)}"
+
+
+def load_config() -> dict[str, Any]:
+    """Reads recovery.toml of this folder, or the file in RECOVERY_CONFIG, by the names of click's parameters."""
+    named = os.environ.get(PREFIX + "CONFIG")
+    path = Path(named or CONFIG)
+    if not path.is_file():
+        if named:
+            raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
+        return {}
+    from recovery.linux.files import read_limited, why_not_trusted  # noqa: PLC0415 - most folders have no such file
+
+    if not named and (why := why_not_trusted(path)):  # it may name a server
+        raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
+    try:
+        return _as_defaults(tomllib.loads(read_limited(path, _MOST_BYTES).decode("utf-8")), path)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no valid TOML: {_reason(error)}", "correct it, or move it away") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "see its permissions, or move it away") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return str(error)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it has too many digits"
+
+
+def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    names = [option.name for option in SETTINGS]
+    for name, value in content.items():
+        key = name.replace("-", "_")
+        if key not in names:
+            raise UsageError(f"{path} has an unknown setting '{name}'", _known(key, names))
+        defaults[BY_NAME[key].key] = _value(BY_NAME[key], value, path)
+    return defaults
+
+
+def _value(option: Option, value: object, path: Path) -> object:
+    name = option.name
+    if name == "set":
+        if not isinstance(value, dict):
+            raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
+        return tuple(f"{key}={setting}" for key, setting in value.items())
+    if option.several and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    if option.alone is not None and value is True:
+        return option.alone
+    types = _TYPES.get(option.kind, (str,))
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise UsageError(f"{path}: '{name}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
+    if isinstance(value, str) and not value.strip():
+        raise UsageError(f"{path}: '{name}' is set but empty", "give it a value, or remove the line")
+    if option.several:
+        return (value,)
+    return value if option.kind in (Kind.FLAG, Kind.SECONDS) else str(value)
