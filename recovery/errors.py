@@ -21,11 +21,11 @@ class UsageError(RecoveryError):
     exit_code = 2
 
 
-class ClashError(UsageError):
+class OptionConflictError(UsageError):
     """The user sets an option that an experiment varies, or that must keep a certain value in it."""
 
 
-class EndedOnRequestError(RecoveryError):
+class InterruptedByUserError(RecoveryError):
     """The user ended the operation; nothing went wrong."""
 
     exit_code = 130
@@ -45,7 +45,7 @@ class StorageFailedError(HostUnfitError):
         self.log_tail = log_tail
 
 
-class TooSlowError(RecoveryError):
+class LimitExceededError(RecoveryError):
     """Everything was measured, and the result is slower than the allowed limit."""
 
     exit_code = 4
@@ -55,7 +55,7 @@ class TrialVoidError(RecoveryError):
     """The trial measured something other than what was asked. It is stored as VOID, and the session continues."""
 
 
-class StoodStillError(TrialVoidError):
+class PausedError(TrialVoidError):
     """Something that was timed was paused, which was not requested. Resuming the session repeats the trial."""
 
 
@@ -71,6 +71,6 @@ class ServerKilledError(ServerFailedError):
     """The server was stopped or killed from outside, most likely by the kernel, out of memory. The trial is VOID."""
 
 
-def harmless(text: str) -> str:
+def escape_control(text: str) -> str:
     """Returns the text with each control character replaced by `?`, so that no log or file can control a terminal."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)

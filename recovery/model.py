@@ -13,13 +13,13 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-LEAST_PROBED_BLOCKS = 100
+MIN_PROBED_BLOCKS = 100
 """With fewer blocks read twice, the storage probe cannot show whether something below this host caches data."""
 
 
 # --- Tasks: what a server has to do apart from starting
 
-QUESTION = "question"
+QUESTION_AXIS = "question"
 """The name of the axis that names the parts of an experiment."""
 
 
@@ -55,27 +55,27 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Ask:
+class StatementTask:
     """One statement, timed until its last row arrives."""
 
     statement: str
 
 
 @dataclass(frozen=True)
-class Dump:
+class DumpTask:
     """A dump of the definitions of all tables, without rows."""
 
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Create:
+class CreateTask:
     """One client creates tables, one statement and one commit at a time, with the server's default durability."""
 
     tables: int
 
 
-class Moment(StrEnum):
+class CrashMoment(StrEnum):
     """The moment at which a server is killed."""
 
     INSERTS = "inserts"
@@ -97,14 +97,14 @@ class Moment(StrEnum):
 class Crash:
     """A server is killed at a random moment, and the state after its recovery is checked."""
 
-    moment: Moment
+    moment: CrashMoment
     seed: int
     """Seed of all random choices, together with the server's version, the variant and the number of the repeat."""
     depth: int
     """Maximum number of times that a recovery is killed."""
 
 
-class Fault(StrEnum):
+class FileFault(StrEnum):
     """What is wrong with the files when a killed server is started again."""
 
     FULL_DISK = "full-disk"
@@ -120,14 +120,14 @@ class Fault(StrEnum):
 class Damage:
     """A server is killed under a load, and finds its files damaged, or its disk full, at the next start."""
 
-    fault: Fault
+    fault: FileFault
     written: bool
     """Whether the load wrote to the table of the damaged file, so that it has changes to recover. Otherwise nothing
     has changed that table."""
     seed: int
 
 
-Task = Load | Ask | Dump | Create | Crash | Damage
+Task = Load | StatementTask | DumpTask | CreateTask | Crash | Damage
 
 
 class Flavor(StrEnum):
@@ -276,7 +276,7 @@ def is_second_start(variant: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Work:
+class VariantSpec:
     """One way to measure a server: its task, and its value on each axis."""
 
     name: str
@@ -298,12 +298,12 @@ class Work:
     """Name of the figure that is measured, if it differs from that of the scenario."""
 
 
-def starts(caches: Iterable[Cache]) -> tuple[Work, ...]:
-    return tuple(Work(cache.value, cache) for cache in caches)
+def startup_specs(caches: Iterable[Cache]) -> tuple[VariantSpec, ...]:
+    return tuple(VariantSpec(cache.value, cache) for cache in caches)
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedSettings:
     """A configuration that is compared with others, and the user's name for it."""
 
     label: str
@@ -336,7 +336,7 @@ class Variant:
     """Name of the figure that is measured, if it differs from that of the scenario."""
 
 
-class Extra(StrEnum):
+class ExtraRun(StrEnum):
     """The purpose of an additional run of every variant. Collecting costs time, so such a run is never averaged with
     the others. Stacks and waits have separate runs: while waits were counted, 3 to 8 % of a profile's stacks were those
     of the counting (two CPUs, 5.7.22 and 8.0.31), and a thread that is often stopped to copy its stack holds its locks
@@ -356,7 +356,7 @@ class Trial:
     version: Version
     variant: Variant
     repeat: int
-    extra: Extra | None = None
+    extra: ExtraRun | None = None
     """None for a run that counts."""
 
 
@@ -388,7 +388,7 @@ def parse_version(text: str) -> Version:
 
 
 @dataclass(frozen=True)
-class _Span:
+class _VersionRanges:
     """The versions that have a capability, from the first (included) to the last (excluded) of a pair. A None inside a
     pair is an open end; None instead of a pair means no version. MySQL's numbers also apply to Percona."""
 
@@ -398,59 +398,59 @@ class _Span:
 
 _ALWAYS = (None, None)
 
-CAPABILITIES: dict[str, _Span] = {
+CAPABILITIES: dict[str, _VersionRanges] = {
     # initialising a data directory: by the server itself, or with the statements of MariaDB's or MySQL's install script
-    "initialize": _Span(((5, 7, 6), None), None),
-    "install_db": _Span(None, _ALWAYS),
-    "bootstrap_sql": _Span((None, (5, 7, 6)), None),
+    "initialize": _VersionRanges(((5, 7, 6), None), None),
+    "install_db": _VersionRanges(None, _ALWAYS),
+    "bootstrap_sql": _VersionRanges((None, (5, 7, 6)), None),
     # options, defaults and files that exist
-    "mysqlx": _Span(((8, 0, 11), None), None),
-    "binlog_on_by_default": _Span(((8, 0, 1), None), None),
-    "log_error_verbosity": _Span(((5, 7, 2), None), None),
-    "secure_file_priv_null": _Span(((5, 6, 34), None), None),
-    "partition_engine_check": _Span(((5, 7, 17), (8, 0, 0)), None),
-    "sync_frm": _Span((None, (8, 0, 0)), (None, (10, 7, 0))),
-    "frm_files": _Span((None, (8, 0, 0)), _ALWAYS),
-    "stats_persistent": _Span(((5, 6, 2), None), ((10, 0, 0), None)),
-    "buffer_pool_dump": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
-    "redo_log_capacity": _Span(((8, 0, 30), None), None),
-    "redo_resizes_itself": _Span(((5, 6, 8), None), ((10, 0, 0), None)),
-    "one_redo_file": _Span(None, ((10, 5, 0), None)),
-    "file_format": _Span((None, (8, 0, 0)), (None, (10, 3, 0))),
-    "lru_scan_depth": _Span(((5, 6, 3), None), ((10, 0, 0), None)),
-    "io_capacity_max": _Span(((5, 6, 6), None), ((10, 0, 0), None)),
-    "log_timestamps": _Span(((5, 7, 2), None), None),
-    "flush_method_nosync": _Span((None, (8, 0, 0)), _ALWAYS),
+    "mysqlx": _VersionRanges(((8, 0, 11), None), None),
+    "binlog_on_by_default": _VersionRanges(((8, 0, 1), None), None),
+    "log_error_verbosity": _VersionRanges(((5, 7, 2), None), None),
+    "secure_file_priv_null": _VersionRanges(((5, 6, 34), None), None),
+    "partition_engine_check": _VersionRanges(((5, 7, 17), (8, 0, 0)), None),
+    "sync_frm": _VersionRanges((None, (8, 0, 0)), (None, (10, 7, 0))),
+    "frm_files": _VersionRanges((None, (8, 0, 0)), _ALWAYS),
+    "stats_persistent": _VersionRanges(((5, 6, 2), None), ((10, 0, 0), None)),
+    "buffer_pool_dump": _VersionRanges(((5, 6, 3), None), ((10, 0, 0), None)),
+    "redo_log_capacity": _VersionRanges(((8, 0, 30), None), None),
+    "redo_resizes_itself": _VersionRanges(((5, 6, 8), None), ((10, 0, 0), None)),
+    "one_redo_file": _VersionRanges(None, ((10, 5, 0), None)),
+    "file_format": _VersionRanges((None, (8, 0, 0)), (None, (10, 3, 0))),
+    "lru_scan_depth": _VersionRanges(((5, 6, 3), None), ((10, 0, 0), None)),
+    "io_capacity_max": _VersionRanges(((5, 6, 6), None), ((10, 0, 0), None)),
+    "log_timestamps": _VersionRanges(((5, 7, 2), None), None),
+    "flush_method_nosync": _VersionRanges((None, (8, 0, 0)), _ALWAYS),
     # Only MariaDB has an option that disables TLS at startup. Since 11.4 it creates a key at each start without one.
-    "ssl_off": _Span(None, _ALWAYS),
+    "ssl_off": _VersionRanges(None, _ALWAYS),
     # what helps while a data directory is built
-    "disable_redo": _Span(((8, 0, 21), None), None),
-    "ddl_scales_with_connections": _Span(((8, 0, 0), None), ((10, 6, 0), None)),
+    "disable_redo": _VersionRanges(((8, 0, 21), None), None),
+    "ddl_scales_with_connections": _VersionRanges(((8, 0, 0), None), ((10, 6, 0), None)),
     # possible layouts of tables in files
-    "general_tablespaces": _Span(((5, 7, 6), None), None),
-    "keyring_file": _Span(((5, 7, 11), (8, 4, 0)), None),
-    "file_key_management": _Span(None, ((10, 1, 3), None)),
-    "par_files": _Span((None, (5, 7, 6)), _ALWAYS),
+    "general_tablespaces": _VersionRanges(((5, 7, 6), None), None),
+    "keyring_file": _VersionRanges(((5, 7, 11), (8, 4, 0)), None),
+    "file_key_management": _VersionRanges(None, ((10, 1, 3), None)),
+    "par_files": _VersionRanges((None, (5, 7, 6)), _ALWAYS),
     # files of compressed tables use less of the disk than their length
-    "sparse_files": _Span(((5, 7, 0), None), None),
+    "sparse_files": _VersionRanges(((5, 7, 0), None), None),
     # what can be changed under load
-    "redo_spinning": _Span(((8, 0, 11), None), None),
-    "lock_schedule": _Span(None, ((10, 2, 3), (10, 6, 0))),
+    "redo_spinning": _VersionRanges(((8, 0, 11), None), None),
+    "lock_schedule": _VersionRanges(None, ((10, 2, 3), (10, 6, 0))),
     # since when the table cache is divided by default, each part for some of the connections
-    "divided_table_cache": _Span(((5, 7, 8), None), None),
+    "divided_table_cache": _VersionRanges(((5, 7, 8), None), None),
     # SHOW STATUS is answered from tables
-    "status_tables": _Span(((5, 7, 6), None), None),
+    "status_tables": _VersionRanges(((5, 7, 6), None), None),
     # how definitions are changed, and where they are listed
-    "atomic_definitions": _Span(((8, 0, 11), None), ((10, 6, 1), None)),
-    "drops_all_or_none": _Span(((8, 0, 11), None), None),
-    "innodb_views_renamed": _Span(((8, 0, 3), None), None),
+    "atomic_definitions": _VersionRanges(((8, 0, 11), None), ((10, 6, 1), None)),
+    "drops_all_or_none": _VersionRanges(((8, 0, 11), None), None),
+    "innodb_views_renamed": _VersionRanges(((8, 0, 3), None), None),
     # the redo log names the modified files, so that no other has to be opened before it is applied (WL#7142)
-    "redo_names_files": _Span(((5, 7, 5), None), ((10, 2, 2), None)),
+    "redo_names_files": _VersionRanges(((5, 7, 5), None), ((10, 2, 2), None)),
     # format of the error log
-    "microsecond_stamps": _Span(((5, 7, 2), None), None),
+    "microsecond_stamps": _VersionRanges(((5, 7, 2), None), None),
 }
 # Withdrawn releases: they crash on a restart with more than 8,000 tables.
-DIES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})
+CRASHES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})
 
 
 def can(version: Version, capability: str) -> bool:
@@ -464,22 +464,22 @@ def can(version: Version, capability: str) -> bool:
     return (since is None or version.numbers >= since) and (until is None or version.numbers < until)
 
 
-def who_can(capability: str) -> str:
+def capability_versions(capability: str) -> str:
     """Returns the versions that have the capability, as text: `MySQL 8.0.11 or later`."""
     span = CAPABILITIES[capability]
     both = (("MySQL", span.mysql), ("MariaDB", span.mariadb))
-    return " or ".join(f"{name}{_words(*range_)}" for name, range_ in both if range_ is not None)
+    return " or ".join(f"{name}{_range_words(*range_)}" for name, range_ in both if range_ is not None)
 
 
-def _words(since: tuple[int, ...] | None, until: tuple[int, ...] | None) -> str:
+def _range_words(since: tuple[int, ...] | None, until: tuple[int, ...] | None) -> str:
     first, last = (".".join(map(str, numbers or ())) for numbers in (since, until))
     if not last:
         return f" {first} or later" if first else ""
     return f" {first} or later, before {last}" if first else f" before {last}"
 
 
-def dies_with(version: Version, tables: int) -> bool:
-    return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers in DIES_OVER_8000_TABLES
+def crashes_with_tables(version: Version, tables: int) -> bool:
+    return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers in CRASHES_OVER_8000_TABLES
 
 
 # --- Measurements: raw values, neither judged nor averaged
@@ -498,7 +498,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Chain:
+class CallChain:
     """A chain of calls that was seen in the stack traces of a start."""
 
     phase: str
@@ -516,7 +516,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Hot:
+class HotFunction:
     """A function that is frequent in the stack traces of a server."""
 
     function: str
@@ -530,14 +530,14 @@ class Hot:
 
 
 @dataclass(frozen=True)
-class Samples:
+class StackSamples:
     """The stack traces that were sampled during one start."""
 
     program: str
     """`eu-stack` or `perf`."""
     looks: int
     """Number of samples taken."""
-    chains: tuple[Chain, ...]
+    chains: tuple[CallChain, ...]
     """The most frequent chains of each phase."""
     folded: str
     """All stack traces, in the folded format that flame graph programs read."""
@@ -546,7 +546,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Usage:
+class ResourceUsage:
     """What a process and its storage did between two moments. None is a figure that could not be read."""
 
     read_bytes: int | None = None
@@ -564,7 +564,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Around:
+class HostActivity:
     """What else happened on the host during a timed start, from right after exec until the first answer. None is a
     figure that this host does not provide."""
 
@@ -613,7 +613,7 @@ class Startup:
     """Time until the first answered query."""
     crash_proof: str | None
     """The log line that proves a crash recovery; None if there was none."""
-    usage: Usage
+    usage: ResourceUsage
     log: Path
     ready_lag_s: float | None = None
     """Arrival of the ready line minus the server's own timestamp on it; None if the timestamp is too coarse."""
@@ -629,12 +629,12 @@ class Startup:
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed."""
     scan_threads: int | None = None
     """Number of threads that scanned the files, according to the server's log; None if the log does not say so."""
-    around: Around | None = None
+    around: HostActivity | None = None
     timeline: Timeline | None = None
 
 
 @dataclass(frozen=True)
-class Touched:
+class OpenedFiles:
     """The files of the tested tables that a traced start opened until its first answer."""
 
     opened: int
@@ -676,7 +676,7 @@ class WarmProof:
 
 
 @dataclass(frozen=True)
-class Floor:
+class ReadFloor:
     """The least time that the storage needs for the same files, cold and under the same limits."""
 
     version: str
@@ -708,7 +708,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Watched:
+class LoadTimeline:
     """Samples of a server under load, taken about every second: columns of equal length."""
 
     at_s: tuple[float, ...]
@@ -718,7 +718,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Wait:
+class ThreadWait:
     """What threads of a server under load waited for, from the beginning of the measurement to its end."""
 
     source: str
@@ -733,7 +733,7 @@ class Wait:
 
 # --- What is stored and reported: runs, their session, and tables of a report
 
-STARTUP = "startup_s"
+STARTUP_FIGURE = "startup_s"
 """The figure of a session that times starts."""
 
 
@@ -846,21 +846,21 @@ class Run:
     """The program that took the stack traces: `eu-stack` or `perf`; old sessions also have `gdb`."""
     samples: int | None = None
     """Number of samples taken."""
-    chains: tuple[Chain, ...] = ()
+    chains: tuple[CallChain, ...] = ()
     """The most frequent chains of calls, phase by phase."""
-    hottest: tuple[Hot, ...] = ()
+    hottest: tuple[HotFunction, ...] = ()
     """The functions most often on top of these stack traces."""
     stacks: str | None = None
     """File with all stack traces, folded, relative to the session's folder."""
-    around: Around | None = None
+    around: HostActivity | None = None
     """What else happened on the host during the run."""
     timeline: Timeline | None = None
     """The course of the start, sample by sample."""
     measures: dict[str, float] = field(default_factory=dict, hash=False)
     """Figures of a server under load by name, with units at the end of names: `qps`, `latency_p99_ms`, `elapsed_s`."""
-    watched: Watched | None = None
+    watched: LoadTimeline | None = None
     """The course of the load, sample by sample."""
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[ThreadWait, ...] = ()
     """What the server's threads waited for under load: the ten largest waits of each source."""
     raw: str | None = None
     """CSV file with all samples of a server under load, relative to the session's folder."""
@@ -933,7 +933,7 @@ class Session:
     """What a reader should know, as text."""
     runs: tuple[Run, ...] = ()
     """All finished runs, in their order."""
-    floors: tuple[Floor, ...] = ()
+    floors: tuple[ReadFloor, ...] = ()
     """One for each data directory, if floors were requested."""
     tool_version: str = ""
     """Version of the tool that measured."""
@@ -941,7 +941,7 @@ class Session:
     """What was timed, as text."""
     status: str = "running"
     """`running`, `finished`, `interrupted`, or `aborted` (with the reason in the notes)."""
-    figure: str = STARTUP
+    figure: str = STARTUP_FIGURE
     """The figure that is measured: `startup_s` of a run, or one of its `measures`."""
     axes: tuple[Axis, ...] = ()
     """The axes on which the variants differ, unless they differ only in the cache."""
@@ -975,25 +975,25 @@ class Session:
         return tuple(found)
 
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 """Maximum number of runs of a session. With more of them a report takes very long."""
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 """Maximum number of versions of a session."""
-MOST_CELLS = 2_000
+MAX_CELLS = 2_000
 """Maximum number of versions times variants of a session."""
 
 
-MOST_NAMES = 1_000
+MAX_NAMES = 1_000
 """Maximum number of names of phases and figures in a session."""
 
 
-def more_than_a_report_shows(*, runs: int, versions: int, variants: int, names: int = 0) -> str | None:
+def exceeded_limit(*, runs: int, versions: int, variants: int, names: int = 0) -> str | None:
     """Returns the first limit that a session exceeds, as text, or None if it exceeds none."""
     counts = (
-        (runs, MOST_RUNS, "runs"),
-        (versions, MOST_VERSIONS, "versions"),
-        (versions * variants, MOST_CELLS, "versions times variants"),
-        (names, MOST_NAMES, "names of phases and figures"),
+        (runs, MAX_RUNS, "runs"),
+        (versions, MAX_VERSIONS, "versions"),
+        (versions * variants, MAX_CELLS, "versions times variants"),
+        (names, MAX_NAMES, "names of phases and figures"),
     )
     return next((f"{count:,} {what} (the limit is {most:,})" for count, most, what in counts if count > most), None)
 
@@ -1015,7 +1015,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Metric:
     name: str
     title: str
     """Column heading."""
@@ -1027,90 +1027,90 @@ class Quantity:
     """Explanation to print below a table."""
 
 
-RECOVERY = "recovery_s"
+RECOVERY_FIGURE = "recovery_s"
 """The figure of a session that crashes servers at random moments."""
-QUANTITIES: dict[str, Quantity] = {
+METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
-        Quantity("startup_s", "seconds", "s", False, "until ready for connections"),
-        Quantity("elapsed_s", "seconds", "s", False, "until the last answer"),
-        Quantity(RECOVERY, "seconds", "s", False, "until ready again, after the last kill"),
-        Quantity("kills", "kills", "", None, "of the server, those during its recovery included"),
-        Quantity("cut_short", "cut short", "", None, "recoveries that were killed before they were over"),
-        Quantity("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
-        Quantity("acknowledged", "acknowledged", "", None, "transactions or statements, before the kill"),
-        Quantity("lost", "lost", "", False, "of those"),
-        Quantity("lost_window_s", "oldest lost, s", "s", False, "how long before the kill it had been acknowledged"),
-        Quantity("ghosts", "ghosts", "", False, "there, though rolled back or never committed"),
-        Quantity("torn", "torn", "", False, "transactions that are there in part"),
-        Quantity("holes", "holes", "", False, "lost before others of the same client that are there"),
-        Quantity("half_done", "half done", "", False, "definitions neither as before a statement nor as after it"),
-        Quantity("orphans", "orphans", "", False, "files that no table is made of"),
-        Quantity("missing", "missing", "", False, "files without which a table cannot be"),
-        Quantity("failing", "failing", "", False, "tables that CHECK TABLE finds fault with"),
-        Quantity("complaints", "complaints", "", False, "lines of the log that speak of damage"),
-        Quantity("qps", "queries/s", "/s", True, "statements the load's clients had answered, a second"),
-        Quantity("tps", "transactions/s", "/s", True, "that were committed"),
-        Quantity("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
-        Quantity("latency_p50_ms", "p50 ms", "ms", False),
-        Quantity("latency_p95_ms", "p95 ms", "ms", False),
-        Quantity("latency_p99_ms", "p99 ms", "ms", False),
-        Quantity("latency_p999_ms", "p99.9 ms", "ms", False),
-        Quantity("latency_max_ms", "max ms", "ms", False),
-        Quantity("client_errors", "errors", "", False, "that sysbench ignored: deadlocks, mostly"),
-        Quantity("errors_per_transaction", "errors/transaction", "", False, "deadlocks mostly, for each committed"),
-        Quantity("polls_per_s", "polls/s", "/s", None, "questions to information_schema that were answered"),
-        Quantity("poll_mean_ms", "poll ms", "ms", False),
-        Quantity("server_cpus", "server CPUs", "", None, "that the server kept busy on average"),
-        Quantity("client_cpus", "client CPUs", "", None, "the same of sysbench"),
-        Quantity("others_cpus", "other CPUs", "", None, "of neither server, clients nor this tool"),
-        Quantity("steal_cpus", "stolen CPUs", "", False, "that the hypervisor gave to others"),
-        Quantity("questions_per_s", "questions/s", "/s", None, "by the server's count, this tool's own included"),
-        Quantity("server_cpu_us_per_query", "us/query", "us", False, "CPU time of the server for each query"),
-        Quantity("read_bytes_per_s", "read/s", "B/s"),
-        Quantity("written_bytes_per_s", "written/s", "B/s"),
-        Quantity("device_reads_per_s", "reads/s", "/s", None, "that the device under the data completed"),
-        Quantity("device_reads_per_query", "reads/query", "", False, "reads of the device for each query"),
-        Quantity("device_writes_per_s", "writes/s", "/s", None, "that the device under the data completed"),
-        Quantity("redo_bytes_per_s", "redo/s", "B/s", None, "written to InnoDB's log, its padding included"),
-        Quantity("redo_bytes_per_commit", "redo/commit", "B", False, "written to InnoDB's log, its padding included"),
-        Quantity("fsyncs_per_s", "fsyncs/s", "/s", None, "of InnoDB's log and data"),
-        Quantity("fsyncs_per_commit", "fsyncs/commit", "", False, "of InnoDB's log and data"),
-        Quantity("pending_fsyncs", "pending fsyncs", "", False, "that InnoDB waited for"),
-        Quantity("rows_changed_per_s", "rows changed/s", "/s", None, "inserted, updated and deleted"),
-        Quantity("row_lock_waits_per_s", "row waits/s", "/s", False),
-        Quantity("row_lock_wait_ms", "row wait ms", "ms", False, "mean time of a wait for a row"),
-        Quantity("mutex_spin_rounds_per_query", "spins/query", "", False),
-        Quantity("mutex_os_waits_per_s", "mutex waits/s", "/s", False),
-        Quantity("rwlock_spin_rounds_per_query", "lock spins/query", "", False, "of InnoDB's read-write locks"),
-        Quantity("rwlock_os_waits_per_s", "lock waits/s", "/s", False, "for InnoDB's read-write locks, after spinning"),
-        Quantity("table_open_cache_hits_per_s", "hits/s", "/s"),
-        Quantity("table_open_cache_misses_per_s", "misses/s", "/s", False),
-        Quantity("table_open_cache_overflows_per_s", "overflows/s", "/s", False),
-        Quantity("table_open_cache_hit_share", "hit share", "", True, "of all looks into the table cache"),
-        Quantity("load_table_open_cache_hits_per_s", "load hits/s", "/s"),
-        Quantity(
+        Metric("startup_s", "seconds", "s", False, "until ready for connections"),
+        Metric("elapsed_s", "seconds", "s", False, "until the last answer"),
+        Metric(RECOVERY_FIGURE, "seconds", "s", False, "until ready again, after the last kill"),
+        Metric("kills", "kills", "", None, "of the server, those during its recovery included"),
+        Metric("cut_short", "cut short", "", None, "recoveries that were killed before they were over"),
+        Metric("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
+        Metric("acknowledged", "acknowledged", "", None, "transactions or statements, before the kill"),
+        Metric("lost", "lost", "", False, "of those"),
+        Metric("lost_window_s", "oldest lost, s", "s", False, "how long before the kill it had been acknowledged"),
+        Metric("ghosts", "ghosts", "", False, "there, though rolled back or never committed"),
+        Metric("torn", "torn", "", False, "transactions that are there in part"),
+        Metric("holes", "holes", "", False, "lost before others of the same client that are there"),
+        Metric("half_done", "half done", "", False, "definitions neither as before a statement nor as after it"),
+        Metric("orphans", "orphans", "", False, "files that no table is made of"),
+        Metric("missing", "missing", "", False, "files without which a table cannot be"),
+        Metric("failing", "failing", "", False, "tables that CHECK TABLE finds fault with"),
+        Metric("complaints", "complaints", "", False, "lines of the log that speak of damage"),
+        Metric("qps", "queries/s", "/s", True, "statements the load's clients had answered, a second"),
+        Metric("tps", "transactions/s", "/s", True, "that were committed"),
+        Metric("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
+        Metric("latency_p50_ms", "p50 ms", "ms", False),
+        Metric("latency_p95_ms", "p95 ms", "ms", False),
+        Metric("latency_p99_ms", "p99 ms", "ms", False),
+        Metric("latency_p999_ms", "p99.9 ms", "ms", False),
+        Metric("latency_max_ms", "max ms", "ms", False),
+        Metric("client_errors", "errors", "", False, "that sysbench ignored: deadlocks, mostly"),
+        Metric("errors_per_transaction", "errors/transaction", "", False, "deadlocks mostly, for each committed"),
+        Metric("polls_per_s", "polls/s", "/s", None, "questions to information_schema that were answered"),
+        Metric("poll_mean_ms", "poll ms", "ms", False),
+        Metric("server_cpus", "server CPUs", "", None, "that the server kept busy on average"),
+        Metric("client_cpus", "client CPUs", "", None, "the same of sysbench"),
+        Metric("others_cpus", "other CPUs", "", None, "of neither server, clients nor this tool"),
+        Metric("steal_cpus", "stolen CPUs", "", False, "that the hypervisor gave to others"),
+        Metric("questions_per_s", "questions/s", "/s", None, "by the server's count, this tool's own included"),
+        Metric("server_cpu_us_per_query", "us/query", "us", False, "CPU time of the server for each query"),
+        Metric("read_bytes_per_s", "read/s", "B/s"),
+        Metric("written_bytes_per_s", "written/s", "B/s"),
+        Metric("device_reads_per_s", "reads/s", "/s", None, "that the device under the data completed"),
+        Metric("device_reads_per_query", "reads/query", "", False, "reads of the device for each query"),
+        Metric("device_writes_per_s", "writes/s", "/s", None, "that the device under the data completed"),
+        Metric("redo_bytes_per_s", "redo/s", "B/s", None, "written to InnoDB's log, its padding included"),
+        Metric("redo_bytes_per_commit", "redo/commit", "B", False, "written to InnoDB's log, its padding included"),
+        Metric("fsyncs_per_s", "fsyncs/s", "/s", None, "of InnoDB's log and data"),
+        Metric("fsyncs_per_commit", "fsyncs/commit", "", False, "of InnoDB's log and data"),
+        Metric("pending_fsyncs", "pending fsyncs", "", False, "that InnoDB waited for"),
+        Metric("rows_changed_per_s", "rows changed/s", "/s", None, "inserted, updated and deleted"),
+        Metric("row_lock_waits_per_s", "row waits/s", "/s", False),
+        Metric("row_lock_wait_ms", "row wait ms", "ms", False, "mean time of a wait for a row"),
+        Metric("mutex_spin_rounds_per_query", "spins/query", "", False),
+        Metric("mutex_os_waits_per_s", "mutex waits/s", "/s", False),
+        Metric("rwlock_spin_rounds_per_query", "lock spins/query", "", False, "of InnoDB's read-write locks"),
+        Metric("rwlock_os_waits_per_s", "lock waits/s", "/s", False, "for InnoDB's read-write locks, after spinning"),
+        Metric("table_open_cache_hits_per_s", "hits/s", "/s"),
+        Metric("table_open_cache_misses_per_s", "misses/s", "/s", False),
+        Metric("table_open_cache_overflows_per_s", "overflows/s", "/s", False),
+        Metric("table_open_cache_hit_share", "hit share", "", True, "of all looks into the table cache"),
+        Metric("load_table_open_cache_hits_per_s", "load hits/s", "/s"),
+        Metric(
             "load_table_open_cache_misses_per_s", "load misses/s", "/s", False, "without those of who asked beside it"
         ),
-        Quantity("load_table_open_cache_hit_share", "load share", "", True, "of the load's own looks into it"),
-        Quantity(
+        Metric("load_table_open_cache_hit_share", "load share", "", True, "of the load's own looks into it"),
+        Metric(
             "table_open_cache_active_instances", "instances", "", None, "of the table cache, that MariaDB has in use"
         ),
-        Quantity("opened_tables_per_s", "opened/s", "/s", False),
-        Quantity("opened_table_definitions_per_s", "definitions/s", "/s", False),
-        Quantity("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),
-        Quantity("dirty_pages", "dirty pages", "", None, "in the buffer pool, not written yet"),
-        Quantity("checkpoint_age_bytes", "checkpoint age", "B", None, "redo since the last checkpoint"),
-        Quantity("history_list_length", "history", "", False, "old row versions that were not purged yet"),
-        Quantity("resident_bytes", "memory", "B", False, "of the server, as it lies in the host's"),
-        Quantity("dump_bytes", "dump size", "B"),
-        Quantity("rows", "rows", "", None, "of the answer"),
-        Quantity("read_bytes", "read", "B", None, "fetched from storage for the server"),
-        Quantity("read_requests", "requests", "", None, "reads that the device completed"),
-        Quantity("server_cpu_s", "server CPU s", "s", False),
-        Quantity("tables_per_s", "tables/s", "/s", True),
-        Quantity("tables_made", "tables", "", None, "that were made"),
-        Quantity(
+        Metric("opened_tables_per_s", "opened/s", "/s", False),
+        Metric("opened_table_definitions_per_s", "definitions/s", "/s", False),
+        Metric("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),
+        Metric("dirty_pages", "dirty pages", "", None, "in the buffer pool, not written yet"),
+        Metric("checkpoint_age_bytes", "checkpoint age", "B", None, "redo since the last checkpoint"),
+        Metric("history_list_length", "history", "", False, "old row versions that were not purged yet"),
+        Metric("resident_bytes", "memory", "B", False, "of the server, as it lies in the host's"),
+        Metric("dump_bytes", "dump size", "B"),
+        Metric("rows", "rows", "", None, "of the answer"),
+        Metric("read_bytes", "read", "B", None, "fetched from storage for the server"),
+        Metric("read_requests", "requests", "", None, "reads that the device completed"),
+        Metric("server_cpu_s", "server CPU s", "s", False),
+        Metric("tables_per_s", "tables/s", "/s", True),
+        Metric("tables_made", "tables", "", None, "that were made"),
+        Metric(
             "threads_running", "running", "", None, "threads at work by the server's own word, the asking one included"
         ),
     )
@@ -1121,8 +1121,8 @@ _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
 """Unit by the end of a figure's name."""
 
 
-def quantity(name: str) -> Quantity:
+def metric(name: str) -> Metric:
     """Returns the quantity of a figure. An unknown figure is titled by its name, and its unit is derived from the end
     of that name."""
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
-    return QUANTITIES.get(name) or Quantity(name, name.replace("_", " "), unit)
+    return METRICS.get(name) or Metric(name, name.replace("_", " "), unit)

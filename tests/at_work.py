@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from recovery.model import Around, Axis, Hot, Run, Series, Session, Verdict, Wait, Watched
+from recovery.model import Axis, HostActivity, HotFunction, LoadTimeline, Run, Series, Session, ThreadWait, Verdict
 
 OLD, NEW = "5.7.22", "8.0.31"
 Cell = dict[str, str]
@@ -26,7 +26,7 @@ def a_session(
     *,
     runs: int = 3,
     versions: Sequence[str] = (OLD, NEW),
-    watched: Callable[[str, Cell, Measures], Watched] | None = None,
+    watched: Callable[[str, Cell, Measures], LoadTimeline] | None = None,
     **about: str,
 ) -> Session:
     """`measured` gives the middle of each figure; None is a cell that this version does not have."""
@@ -66,7 +66,7 @@ def _run(
     key: tuple[str, str, int],
     middle: Measures,
     cell: Cell,
-    watched: Callable[[str, Cell, Measures], Watched] | None,
+    watched: Callable[[str, Cell, Measures], LoadTimeline] | None,
 ) -> Run:
     version, variant, repeat = key
     share = _SPREAD[(repeat - 1) % len(_SPREAD)]
@@ -75,7 +75,7 @@ def _run(
     return Run(
         number, version, "mysql", variant, repeat, Verdict.MEASURED,
         log=f"logs/{number:03d}.err",
-        around=Around(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
+        around=HostActivity(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
         measures=measures,
         watched=watched(version, cell, measures) if watched else None,
         raw=f"raw/{number:03d}.csv" if watched else None,
@@ -83,9 +83,9 @@ def _run(
     )  # fmt: skip
 
 
-def looks(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> Watched:
+def looks(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> LoadTimeline:
     at_s = tuple(float(second) for second in range(-warmup, seconds + 1))
-    return Watched(at_s, tuple(Series(name, tuple(values(at) for at in at_s)) for name, values in named.items()))
+    return LoadTimeline(at_s, tuple(Series(name, tuple(values(at) for at in at_s)) for name, values in named.items()))
 
 
 def _wavy(middle: float, share: float = 0.04) -> Callable[[float], float]:
@@ -114,7 +114,7 @@ def metadata(*, profiled: bool = False) -> Session:
             **({"dump_bytes": 9.5e6} if number > 2 else {"rows": 100.0}),
         }  # fmt: skip
 
-    def watched(_: str, __: Cell, found: Measures) -> Watched:
+    def watched(_: str, __: Cell, found: Measures) -> LoadTimeline:
         return looks({
             "server_cpus": _wavy(0.9), "device_reads_per_s": _wavy(180.0, 0.4), "opened_tables_per_s": _wavy(900.0),
             "fsyncs_per_s": lambda _: 0.0, "resident_bytes": _wavy(4e8),
@@ -130,7 +130,7 @@ def metadata(*, profiled: bool = False) -> Session:
 
 def _profiled(session: Session) -> Session:
     """With a sampled run of each dump, and with servers that know how their tables were made."""
-    hot = tuple(Hot(name, on_top, within, 480) for name, on_top, within in HOT)
+    hot = tuple(HotFunction(name, on_top, within, 480) for name, on_top, within in HOT)
     runs = [replace(run, clients=CLIENT) if "dump_bytes" in run.measures else run for run in session.runs]
     dumps = {(run.version, run.variant): run for run in runs if run.variant == "dump"}
     for run in dumps.values():
@@ -165,7 +165,7 @@ def interference(*, caches: Sequence[str] = ("400", "4000", "20000"), runs: int 
             "mutex_os_waits_per_s": 120.0, **({"polls_per_s": 210.0, "poll_mean_ms": 4.7} if on else {}),
         }  # fmt: skip
 
-    def watched(version: str, cell: Cell, found: Measures) -> Watched:
+    def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
         return looks({
             "qps": _wavy(found["qps"]), "table_open_cache_hits_per_s": _wavy(found["table_open_cache_hits_per_s"]),
             "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
@@ -213,7 +213,7 @@ def table_cache(*, small: bool = False) -> Session:
             "client_cpus": threads * 0.2,
         }  # fmt: skip
 
-    def watched(version: str, cell: Cell, found: Measures) -> Watched:
+    def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
         return looks({"qps": _wavy(found["qps"]), "server_cpus": _wavy(found["server_cpus"])}, seconds=60)
 
     cells = [dict(zip((axis.name for axis in axes), one, strict=True)) for one in product(*(a.values for a in axes))]
@@ -272,7 +272,7 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
             **({"client_errors": 0.0048 * qps, "elapsed_s": 60.0} if cell["question"] == "hot-rows" else {}),
         }  # fmt: skip
 
-    def watched(_: str, cell: Cell, found: Measures) -> Watched:
+    def watched(_: str, cell: Cell, found: Measures) -> LoadTimeline:
         writes = cell.get("workload") != "point-select"
         return looks({
             "qps": _wavy(found["qps"]), "server_cpus": _wavy(2.0), "client_cpus": _wavy(0.6),
@@ -292,12 +292,12 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
 
 def waited(session: Session) -> Session:
     """Where all go for a few rows; of all but the last of these cells with a run in which waits were counted."""
-    told = (Wait("innodb mutex", "rwlock: btr0sea.cc:202", 66), Wait("status", "row locks", 1800, 10.25))
+    told = (ThreadWait("innodb mutex", "rwlock: btr0sea.cc:202", 66), ThreadWait("status", "row locks", 1800, 10.25))
     all_of_them = (
-        Wait("innodb mutex", "SRV_SYS", 25670), *told[:1], Wait("innodb mutex", "LOG_WRITE", 19),
-        Wait("innodb mutex", "PURGE_SYS_PQ", 16),
-        Wait("performance schema", "wait/synch/mutex/innodb/srv_sys_mutex", 711_243, 5.654736),
-        Wait("performance schema", "wait/synch/mutex/innodb/trx_sys_mutex", 239_821, 0.070811), *told[1:],
+        ThreadWait("innodb mutex", "SRV_SYS", 25670), *told[:1], ThreadWait("innodb mutex", "LOG_WRITE", 19),
+        ThreadWait("innodb mutex", "PURGE_SYS_PQ", 16),
+        ThreadWait("performance schema", "wait/synch/mutex/innodb/srv_sys_mutex", 711_243, 5.654736),
+        ThreadWait("performance schema", "wait/synch/mutex/innodb/trx_sys_mutex", 239_821, 0.070811), *told[1:],
     )  # fmt: skip
     hot = [name for name in session.variants if name.startswith("hot-rows-8")]
     runs = [replace(run, waits=told) if run.variant in hot else run for run in session.runs]

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recovery.linux.signals import end_like_an_interrupt
+from recovery.linux.signals import raise_interrupt_on_signals
 
 _PR_SET_CHILD_SUBREAPER = 36
 SERVERS = ("mysqld", "mariadbd")
@@ -41,7 +41,7 @@ def pytest_configure() -> None:
     Ended by a time-out the tests clear up, too; and a server whose parent dies becomes our child."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    end_like_an_interrupt()
+    raise_interrupt_on_signals()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

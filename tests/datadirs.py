@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.model import Build
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.launcher import RunDirs
@@ -12,7 +12,7 @@ from recovery.mysqld.local import LocalLauncher
 
 
 def empty_datadir(version: str, folder: Path) -> tuple[Build, Path]:
-    build = resolve(version, Sources(), lambda _line: None)
+    build = resolve_server(version, Sources(), lambda _line: None)
     return build, made_by(build, folder)
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from recovery.analysis import phase_names
-from recovery.model import Around, Chain, Floor, Hot, Phase, Run, Session, Timeline, Verdict
+from recovery.model import CallChain, HostActivity, HotFunction, Phase, ReadFloor, Run, Session, Timeline, Verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -46,10 +46,10 @@ def everything() -> Session:
     runs.append(replace(a_run(90, ("5.7.22", "cold"), None), verdict=Verdict.FAILED, reason="it did not come back"))
     runs.append(replace(a_run(91, ("8.0.31", "warm"), None), verdict=Verdict.VOID, reason="somebody else killed it"))
     sampled = replace(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=100)
-    chain = Chain(phase_names.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
-    hot = (Hot("fil_ibd_open", 80, 90, 100), Hot("[mysqld]", 20, 100, 100))
+    chain = CallChain(phase_names.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
+    hot = (HotFunction("fil_ibd_open", 80, 90, 100), HotFunction("[mysqld]", 20, 100, 100))
     runs.append(replace(sampled, chains=(chain,), hottest=hot, stacks="stacks/092.folded"))
-    floors = tuple(Floor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
+    floors = tuple(ReadFloor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
     notes = ("io2, 5000 IOPS, as its owner says",)
     return a_session(tuple(runs), floors=floors, notes=notes, planned_runs=33)
 
@@ -83,7 +83,7 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
         warmups=None if cold else 2,
         rows_expected=100,
         rows_found=100,
-        around=Around(seconds, others_cpu_s=0.4),
+        around=HostActivity(seconds, others_cpu_s=0.4),
         timeline=_timeline(seconds),
     )
 
@@ -93,7 +93,7 @@ def _phases(seconds: float) -> tuple[Phase, ...]:
         (phase_names.PROCESS_START, 0.01),
         (phase_names.REDO_SCAN, 0.04),
         (phase_names.VALIDATION, 0.93),
-        (phase_names.REST, 1.0),
+        (phase_names.REST_TO_READY, 1.0),
     )
     found, start = [], 0.0
     for name, share in ends:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.linux import loop_device
-from recovery.linux.loop_device import LoopDisk, image_of
+from recovery.linux.loop_device import LoopDisk, image_path
 
 INODES = 1700
 """So few that using them up takes no time; a session of few tables needs some more than a thousand."""
@@ -24,7 +24,7 @@ class Disk:
 
     def __init__(self, place: Path, size_bytes: int) -> None:
         self.place = place
-        image = image_of(place)
+        image = image_path(place)
         with image.open("wb") as file:
             file.truncate(size_bytes)
         made = ("mkfs.ext4", "-q", "-F", "-m", "0", "-N", str(INODES), "-e", "remount-ro", str(image))
@@ -94,11 +94,11 @@ class Disk:
 @contextmanager
 def small_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
     """Yield a disk that only the caller and the processes it starts see."""
-    with loop_device.own_mounts():
+    with loop_device.private_mount_namespace():
         try:
             yield Disk(place, size_bytes)
         finally:
-            loop_device.remove(place)
+            loop_device.remove_loop_disk(place)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recovery.model import Build, parse_version
 from recovery.mysqld.launcher import Launch
-from recovery.mysqld.local import LocalLife
+from recovery.mysqld.local import LocalProcess
 
 READY_57 = "2026-01-01T00:00:00.000000Z 0 [Note] /opt/server/bin/mysqld: ready for connections.\n"
 READY_56 = "2026-01-01 00:00:00 77 [Note] /opt/server/bin/mysqld: ready for connections.\n"
@@ -53,7 +53,7 @@ class FakeLauncher:
     scripts: list[list[str | float]]
     launches: list[Launch] = field(default_factory=list)
 
-    def launch(self, launch: Launch) -> LocalLife:
+    def launch(self, launch: Launch) -> LocalProcess:
         script = self.scripts[min(len(self.launches), len(self.scripts) - 1)]
         self.launches.append(launch)
         launch.log.parent.mkdir(parents=True, exist_ok=True)
@@ -64,4 +64,4 @@ class FakeLauncher:
             process = subprocess.Popen([sys.executable, "-S", "-c", _PROGRAM, json.dumps(script)], stderr=log)
         finally:
             os.close(log)
-        return LocalLife(launch, process, started_at)
+        return LocalProcess(launch, process, started_at)

@@ -10,7 +10,7 @@ from everything import everything
 
 from recovery.cli.suite_report import Journey, Step, save, write
 from recovery.model import Session
-from recovery.report.stored_session import REPORT, to_json
+from recovery.report.stored_session import REPORT_FILE, to_json
 
 SESSIONS: dict[str, Callable[[], Session]] = {
     "crash-recovery": everything,
@@ -44,7 +44,7 @@ def stored(results: Path, *names: str, text: str = "") -> Path:
         session = made()
         folder = results / f"20261121T200000Z-{name}"
         folder.mkdir(parents=True)
-        (folder / REPORT).write_bytes(to_json(session))
+        (folder / REPORT_FILE).write_bytes(to_json(session))
         command, scale = f"recovery {name} --runs 3{text}", f"1,000 tables{text}"
         steps.append(Step(name=name, command=command, scale=scale, expected_s=300, took_s=280.5, session=folder.name))
     folder = results / "20261121T195900Z-experiments"

@@ -14,10 +14,10 @@ import pytest
 from waiting import BUILDING_S, until
 
 from recovery.errors import HostUnfitError
-from recovery.linux.cgroups import needed
-from recovery.linux.files import is_stopped
-from recovery.linux.loop_device import no_power_cut
-from recovery.linux.orphans import SERVERS
+from recovery.linux.cgroups import controller_settings
+from recovery.linux.loop_device import why_no_power_cut
+from recovery.linux.orphans import SERVER_NAMES
+from recovery.linux.process_marks import is_stopped
 from recovery.model import Limits
 
 
@@ -37,7 +37,7 @@ def servers_of(tool: int) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(tool).children(recursive=True):
         with suppress(psutil.Error):
-            if child.name() in SERVERS:
+            if child.name() in SERVER_NAMES:
                 found.append(child)
     return found
 
@@ -60,7 +60,7 @@ def stopped_at_a_start(tool: int) -> psutil.Process:
 def why_not_limited() -> str | None:
     """Of the disk that holds the tests; None where limits can be set."""
     try:
-        needed(Limits(read_iops=1, memory_bytes=1, cpus=0.1), Path(__file__).parent)
+        controller_settings(Limits(read_iops=1, memory_bytes=1, cpus=0.1), Path(__file__).parent)
     except HostUnfitError as error:
         return error.message
     return None
@@ -79,7 +79,7 @@ def need_limits() -> None:
 
 
 def need_disks() -> None:
-    if (why := no_power_cut()) is not None:
+    if (why := why_no_power_cut()) is not None:
         left_out(f"no filesystem in a file can be mounted here: {why}")
 
 

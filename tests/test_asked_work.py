@@ -12,11 +12,11 @@ from recovery.cli.commands import MeasuringCommand
 from recovery.cli.parse import make_request
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_scenario
-from recovery.model import NO_LIMITS, Build, Extra, parse_version
+from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.session.plan import make_plan
 from recovery.session.prepare import prepare
 from recovery.session.request import Request
-from recovery.session.store import session_of
+from recovery.session.store import session_from_request
 
 EVERY: dict[str, Any] = {
     **dict.fromkeys(
@@ -85,9 +85,9 @@ def test_what_is_given_is_taken() -> None:
 def test_stacks_and_waits_have_a_run_of_their_own_each(scenario: str) -> None:
     assert asked(scenario).extras == ()
     both = asked(scenario, profile=True, waits=True)
-    assert both.extras == (Extra.STACKS, Extra.WAITS)
+    assert both.extras == (ExtraRun.STACKS, ExtraRun.WAITS)
     assert both.command.endswith("--profile --waits")
-    assert asked(scenario, waits=True).extras == (Extra.WAITS,)
+    assert asked(scenario, waits=True).extras == (ExtraRun.WAITS,)
 
 
 def test_the_users_settings_win_over_the_experiments_own() -> None:
@@ -184,7 +184,7 @@ def test_the_baseline_is_one_that_is_measured() -> None:
     assert "the baseline 5.7.22 is measured at nothing: it cannot be asked redo-spinning" in error.message
     request = asked("write-scaling", versions=versions, baseline="8.0.31", **SPINNING)
     plan = make_plan([parse_version(one) for one in versions], request.measured, repeats=1, alternating=True)
-    session = session_of(
+    session = session_from_request(
         replace(request, unasked=("Nor is that.",)),
         find_scenario("write-scaling"),
         plan,

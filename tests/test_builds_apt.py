@@ -39,24 +39,24 @@ def program(folder: Path, name: str, body: str) -> None:
 )
 def test_the_mirror_of_the_main_archive(suite: str, mirror: str, bin_folder: Path) -> None:
     program(bin_folder, "apt-get", f"cat <<'E'\n{ROWS}\nE")
-    assert packages.mirror(suite) == mirror
+    assert packages.debian_mirror(suite) == mirror
 
 
 @pytest.mark.parametrize("body", ["exit 100", "true", "echo 'http://mirror.test/ubuntu\tnoble\tUbuntu\tmain'"])
 def test_a_host_that_names_none(body: str, bin_folder: Path) -> None:
     program(bin_folder, "apt-get", body)
-    assert packages.mirror("bookworm") is None
+    assert packages.debian_mirror("bookworm") is None
 
 
 def test_a_host_without_apt(monkeypatch: pytest.MonkeyPatch, bin_folder: Path) -> None:
     monkeypatch.setenv("PATH", str(bin_folder))
-    assert packages.mirror("bookworm") is None
-    assert packages.proxies() == {}
+    assert packages.debian_mirror("bookworm") is None
+    assert packages.apt_proxies() == {}
 
 
 def test_the_environment_s_proxy_goes_before_apt_s(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bin_folder, "apt-config", "case $2 in *::http::*) echo http://proxy.test:3128/;; *) echo DIRECT;; esac")
-    assert packages.proxies() == {"http_proxy": "http://proxy.test:3128/"}
+    assert packages.apt_proxies() == {"http_proxy": "http://proxy.test:3128/"}
     monkeypatch.setenv("HTTP_PROXY", "http://other.test:8080")
     monkeypatch.setenv("no_proxy", "localhost")
-    assert packages.proxies() == {"http_proxy": "http://other.test:8080", "no_proxy": "localhost"}
+    assert packages.apt_proxies() == {"http_proxy": "http://other.test:8080", "no_proxy": "localhost"}

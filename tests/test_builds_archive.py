@@ -2,7 +2,7 @@
 
 import pytest
 
-from recovery.builds.catalog import candidates, tarball_names
+from recovery.builds.catalog import tarball_names, tarball_urls
 from recovery.model import parse_version
 
 
@@ -39,15 +39,15 @@ def test_minimal_goes_before_full() -> None:
 
 
 def test_the_vendor_s_hosts() -> None:
-    urls = candidates(parse_version("8.4.6"), None, "x86_64")
+    urls = tarball_urls(parse_version("8.4.6"), None, "x86_64")
     assert urls[0].startswith("https://cdn.mysql.com/Downloads/MySQL-8.4/mysql-8.4.6-")
     assert urls[1].startswith("https://cdn.mysql.com/archives/mysql-8.4/")
     assert urls[2].startswith("https://downloads.mysql.com/archives/get/p/23/file/")
-    assert "/archives/" in candidates(parse_version("5.7.9"), None, "x86_64")[0]
+    assert "/archives/" in tarball_urls(parse_version("5.7.9"), None, "x86_64")[0]
 
 
 def test_a_mirror_replaces_them() -> None:
-    urls = candidates(parse_version("5.7.9"), "http://mirror.test/m/", "x86_64")
+    urls = tarball_urls(parse_version("5.7.9"), "http://mirror.test/m/", "x86_64")
     name = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"
     assert urls[:2] == (f"http://mirror.test/m/{name}", f"http://mirror.test/m/mysql-5.7/{name}")
     assert all(url.startswith("http://mirror.test/m/") for url in urls)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import download as download_module
-from recovery.builds.download import UnreachableError, download, exists, small_text
+from recovery.builds.download import UnreachableError, download_file, fetch_text, url_exists
 from recovery.errors import HostUnfitError, RecoveryError
 
 
@@ -61,47 +61,47 @@ def base() -> Iterator[str]:
     [("/file", True), ("/nohead", True), ("/html", False), ("/status/404", False), ("/status/403", False)],
 )
 def test_what_is_there(base: str, path: str, there: bool) -> None:
-    assert exists(base + path) is there
+    assert url_exists(base + path) is there
 
 
 @pytest.mark.parametrize("path", ["/status/500", "/status/503", "/away"])
 def test_a_server_that_fails(base: str, path: str) -> None:
     with pytest.raises(UnreachableError) as caught:
-        exists(base + path)
+        url_exists(base + path)
     assert "\n" not in caught.value.message
 
 
 def test_a_small_text(base: str) -> None:
-    assert small_text(base + "/file", limit_bytes=8) == "texttext"
-    assert small_text(base + "/status/404") is None
+    assert fetch_text(base + "/file", limit_bytes=8) == "texttext"
+    assert fetch_text(base + "/status/404") is None
 
 
 def test_a_download(base: str, tmp_path: Path) -> None:
-    download(base + "/file", tmp_path / "file", lambda _: None)
+    download_file(base + "/file", tmp_path / "file", lambda _: None)
     assert (tmp_path / "file").read_bytes() == b"text" * 100
 
 
 def test_a_download_of_what_is_not_there(base: str, tmp_path: Path) -> None:
     with pytest.raises(HostUnfitError, match=r"nothing to be had at .*/status/404: 404") as caught:
-        download(base + "/status/404", tmp_path / "file", lambda _: None)
+        download_file(base + "/status/404", tmp_path / "file", lambda _: None)
     assert caught.value.hint == "check the address"
     assert not (tmp_path / "file").exists()
 
 
 def test_a_download_that_breaks_off(base: str, tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match="400 of 800 bytes"):
-        download(base + "/short", tmp_path / "file", lambda _: None)
+        download_file(base + "/short", tmp_path / "file", lambda _: None)
     assert not (tmp_path / "file").exists()
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9 cannot be reached"):
-        download("http://127.0.0.1:9/x", tmp_path / "file", lambda _: None)
+        download_file("http://127.0.0.1:9/x", tmp_path / "file", lambda _: None)
 
 
 def test_no_way_leads_from_https_to_http() -> None:
     """What comes over http anybody on the way may change."""
-    redirects, headers = download_module._Redirects(), http.client.HTTPMessage()
+    redirects, headers = download_module._SafeRedirectHandler(), http.client.HTTPMessage()
     for start, end, goes in (("https", "http", False), ("https", "https", True), ("http", "http", True)):
         request = urllib.request.Request(f"{start}://a.test/x")  # noqa: S310 - of the web, and never opened
         arguments = (request, io.BytesIO(), 302, "Found", headers, f"{end}://b.test/x")

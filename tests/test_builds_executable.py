@@ -11,15 +11,15 @@ import pytest
 
 from recovery.builds import download, executable
 from recovery.builds.executable import (
-    ask_options,
-    ask_version,
     basedir_of,
     check_elf,
     find_mysqld,
-    options_said,
-    version_said,
+    parse_option_names,
+    parse_version_output,
+    query_options,
+    query_version,
 )
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build, Flavor, parse_version
 
@@ -31,7 +31,7 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _own(path: Path, version: str | None = None) -> RecoveryError:
     with pytest.raises(RecoveryError) as caught:
-        resolve(version, Sources(mysqld=str(path)), lambda _: None)
+        resolve_server(version, Sources(mysqld=str(path)), lambda _: None)
     assert "\n" not in caught.value.message
     assert caught.value.hint
     return caught.value
@@ -91,7 +91,7 @@ def test_nothing_there_and_nothing_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mysqld", ["", "  ", "ftp://host.test/mysql.tar.gz", "file:///etc/passwd", "http://"])
 def test_no_address(mysqld: str) -> None:
     with pytest.raises(UsageError):
-        resolve(None, Sources(mysqld=mysqld), lambda _: None)
+        resolve_server(None, Sources(mysqld=mysqld), lambda _: None)
 
 
 @pytest.mark.parametrize("place", ["bin/mysqld", "sbin/mysqld", "libexec/mysqld", "bin/mariadbd", "server/mysqld"])
@@ -119,14 +119,14 @@ def test_the_basedir_is_where_the_messages_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_server_says_of_itself(said: str, flavor: Flavor, numbers: tuple[int, int, int]) -> None:
-    version = version_said(said)
+    version = parse_version_output(said)
     assert version is not None
     assert (version.flavor, version.numbers) == (flavor, numbers)
 
 
 @pytest.mark.parametrize("said", ["", "mysql  Ver 14.14 Distrib 5.7.22, for Linux", "ls (GNU coreutils) 9.1"])
 def test_what_no_server_says(said: str) -> None:
-    assert version_said(said) is None
+    assert parse_version_output(said) is None
 
 
 def _script(path: Path, body: str) -> Path:
@@ -138,21 +138,21 @@ def _script(path: Path, body: str) -> Path:
 def test_a_version_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
     mysqld = _script(tmp_path / "mysqld", f"echo $$ >{tmp_path}/pid; exec yes 'mysqld  Ver 8.0.31'")
     with pytest.raises(UsageError, match="it prints more than 64 KiB"):
-        ask_version(mysqld, ())
+        query_version(mysqld, ())
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_who_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_ANSWER_LIMIT_S", 0.2, raising=False)
+    monkeypatch.setattr(download, "_OUTPUT_TIMEOUT_S", 0.2, raising=False)
     mysqld = _script(tmp_path / "mysqld", "sleep 60 & wait")
     with pytest.raises(UsageError, match=r"it does not answer within 0\.2 s"):
-        ask_version(mysqld, ())
+        query_version(mysqld, ())
 
 
 def test_a_child_that_holds_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
     said = "mysqld  Ver 8.0.31 for Linux on x86_64 (MySQL Community Server - GPL)"
     mysqld = _script(tmp_path / "mysqld", f"sleep 60 & echo $! >{tmp_path}/pid; echo '{said}'")
-    assert ask_version(mysqld, ()).numbers == (8, 0, 31)
+    assert query_version(mysqld, ()).numbers == (8, 0, 31)
     # The tests' own process inherits it (conftest.py).
     _, status = os.waitpid(int((tmp_path / "pid").read_text()), 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
@@ -162,7 +162,7 @@ def test_libraries_without_end_are_not_read_to_the_end(tmp_path: Path, monkeypat
     _script(tmp_path / "ldd", "exec yes 'libaio.so.1 => not found'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(HostUnfitError, match="it prints more than 64 KiB"):
-        executable.lacking(tmp_path / "mysqld", ())
+        executable.missing_libraries(tmp_path / "mysqld", ())
 
 
 HELP = """mysqld  Ver 5.6.24 for Linux
@@ -183,15 +183,15 @@ version-comment                   Source
 
 
 def test_the_options_that_a_server_lists() -> None:
-    assert options_said(HELP) == {"abort_slave_event_count", "ansi", "debug", "skip_name_resolve"}
-    assert options_said(HELP.partition("-----")[0]) == frozenset(), "it is cut off"
+    assert parse_option_names(HELP) == {"abort_slave_event_count", "ansi", "debug", "skip_name_resolve"}
+    assert parse_option_names(HELP.partition("-----")[0]) == frozenset(), "it is cut off"
 
 
 @pytest.mark.parametrize("program", ["exec yes", "exec sleep 600", "exit 1", None])
 def test_a_server_that_does_not_list_them(program: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a server is ended: conftest sees to it that none is left."""
-    monkeypatch.setattr(download, "_ANSWER_LIMIT_S", 0.2 if program == "exec sleep 600" else 600)
+    monkeypatch.setattr(download, "_OUTPUT_TIMEOUT_S", 0.2 if program == "exec sleep 600" else 600)
     path = tmp_path / "mysqld"
     if program is not None:
         _program(path, f"#!/bin/sh\n{program}\n".encode())
-    assert ask_options(Build(parse_version("5.6.24"), path, tmp_path, "f", "own")) == frozenset()
+    assert query_options(Build(parse_version("5.6.24"), path, tmp_path, "f", "own")) == frozenset()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import catalog, install
-from recovery.builds.download import reason, remembered
-from recovery.builds.install import Installed, Job, Origin, obtain
-from recovery.builds.resolve import Sources, offers, resolve
+from recovery.builds.download import cached_sha256, failure_reason
+from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
+from recovery.builds.resolve import Sources, available_servers, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import servers_dir
 
@@ -32,10 +32,10 @@ def _mvn(folder: Path, body: str) -> str:
 
 def _refused(version: str, sources: Sources = Sources()) -> RecoveryError:  # noqa: B008  # frozen
     with pytest.raises(RecoveryError) as caught:
-        resolve(version, sources, lambda _: None)
+        resolve_server(version, sources, lambda _: None)
     assert "\n" not in caught.value.message
     assert caught.value.hint
-    assert install.every() == ()
+    assert install.installed_servers() == ()
     if servers_dir().is_dir():
         assert [path.name for path in servers_dir().iterdir() if not path.name.startswith(".lock")] == []
     return caught.value
@@ -63,7 +63,7 @@ def test_a_wrong_checksum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     body = 'for a; do case $a in -DoutputDirectory=*) echo wrong >"${a#*=}/server.jar";; esac; done'
     monkeypatch.setenv("PATH", _mvn(tmp_path / "bin", body))
     error = _refused("5.7.22")
-    row = next(row for row in catalog.rows() if str(row.version) == "5.7.22")
+    row = next(row for row in catalog.pinned_servers() if str(row.version) == "5.7.22")
     assert row.sha256 in error.message
     assert hashlib.sha256(b"wrong\n").hexdigest() in error.message
 
@@ -96,7 +96,7 @@ def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     (tmp_path / "file").touch()
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "file"))
     with pytest.raises(HostUnfitError, match="could not be put in place"):
-        resolve("5.7.22", Sources(), lambda _: None)
+        resolve_server("5.7.22", Sources(), lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     ],
 )
 def test_the_reason_of_a_client(output: str, expected: str) -> None:
-    assert reason(output) == expected
+    assert failure_reason(output) == expected
 
 
 def test_the_catalog_is_pinned() -> None:
-    assert catalog.DEFAULT_VERSION in {str(row.version) for row in catalog.rows()}
-    assert all(len(row.sha256) == 64 and row.bytes > 1_000_000 for row in catalog.rows())
-    assert [offer.version for offer in offers()] == [str(row.version) for row in catalog.rows()]
-    assert not any(offer.cached for offer in offers())
+    assert catalog.DEFAULT_VERSION in {str(row.version) for row in catalog.pinned_servers()}
+    assert all(len(row.sha256) == 64 and row.bytes > 1_000_000 for row in catalog.pinned_servers())
+    assert [offer.version for offer in available_servers()] == [str(row.version) for row in catalog.pinned_servers()]
+    assert not any(offer.cached for offer in available_servers())
 
 
 def _origin(part: Path) -> Origin:
@@ -137,7 +137,7 @@ def test_two_at_once_fill_once() -> None:
 
     def work() -> None:
         gate.wait()
-        obtain(Job("x", lambda origin: origin.where == "x", fill), lambda _: None)
+        ensure_installed(InstallJob("x", lambda origin: origin.where == "x", fill), lambda _: None)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -145,7 +145,7 @@ def test_two_at_once_fill_once() -> None:
     for thread in threads:
         thread.join()
     assert len(fills) == 1
-    assert len(install.every()) == 1
+    assert len(install.installed_servers()) == 1
 
 
 def test_what_a_killed_process_left_is_no_server() -> None:
@@ -153,12 +153,12 @@ def test_what_a_killed_process_left_is_no_server() -> None:
     _origin(half)
     (servers_dir() / "file-abababab/tree/bin").mkdir(parents=True)
     (servers_dir() / "file-abababab/tree/bin/mysqld").touch()
-    assert install.every() == ()
-    server = obtain(Job("x", lambda origin: origin.where == "x", _origin), lambda _: None)
+    assert install.installed_servers() == ()
+    server = ensure_installed(InstallJob("x", lambda origin: origin.where == "x", _origin), lambda _: None)
     assert server.mysqld.read_text() == "x"
     assert not half.exists()
     (server.folder / "server.json").write_text("{")
-    assert install.every() == ()
+    assert install.installed_servers() == ()
 
 
 def _tree(part: Path) -> Origin:
@@ -170,7 +170,7 @@ def _tree(part: Path) -> Origin:
 
 def _pinned(part: Path) -> Origin:
     _tree(part)
-    row = next(row for row in catalog.rows() if str(row.version) == "5.7.22")
+    row = next(row for row in catalog.pinned_servers() if str(row.version) == "5.7.22")
     return Origin("catalog", "5.7.22", row.source, row.artifact, row.sha256, row.bytes, "bin/mysqld")
 
 
@@ -208,29 +208,29 @@ changes = pytest.mark.parametrize("change", [_cut_short, _same_size_and_time, _r
 @changes
 def test_a_server_that_was_changed_is_fetched_again(change: Callable[[Path], None]) -> None:
     said: list[str] = []
-    job = Job("x", lambda origin: origin.where == "x", _tree)
-    server = obtain(job, said.append)
-    assert obtain(job, said.append) == server
+    job = InstallJob("x", lambda origin: origin.where == "x", _tree)
+    server = ensure_installed(job, said.append)
+    assert ensure_installed(job, said.append) == server
     assert said == []
     change(server.folder / "tree")
-    assert install.every() == ()
-    assert obtain(job, said.append) == server
+    assert install.installed_servers() == ()
+    assert ensure_installed(job, said.append) == server
     assert said == [f"{server.folder} is not used: its files were changed after it was installed"]
     assert server.mysqld.read_text() == "x"
-    assert install.every() == (server,)
+    assert install.installed_servers() == (server,)
 
 
 def test_a_server_that_was_changed_is_not_run_offline() -> None:
-    server = obtain(Job("x", lambda _: True, _pinned), lambda _: None)
+    server = ensure_installed(InstallJob("x", lambda _: True, _pinned), lambda _: None)
     _cut_short(server.folder / "tree")
-    assert not next(offer.cached for offer in offers() if offer.version == "5.7.22")
+    assert not next(offer.cached for offer in available_servers() if offer.version == "5.7.22")
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 was changed in the cache") as caught:
-        resolve("5.7.22", Sources(offline=True), lambda _: None)
+        resolve_server("5.7.22", Sources(offline=True), lambda _: None)
     assert "--offline" in caught.value.hint
     assert str(server.folder) in caught.value.message
 
 
-def _forget_sum(server: Installed) -> None:
+def _forget_sum(server: InstalledServer) -> None:
     """As an earlier version of the tool wrote the record."""
     record = server.folder / "server.json"
     told = json.loads(record.read_text())
@@ -240,24 +240,24 @@ def _forget_sum(server: Installed) -> None:
 
 @changes
 def test_a_server_of_an_earlier_version_must_not_change_any_more(change: Callable[[Path], None]) -> None:
-    server = obtain(Job("x", lambda _: True, _tree), lambda _: None)
+    server = ensure_installed(InstallJob("x", lambda _: True, _tree), lambda _: None)
     _forget_sum(server)
-    assert install.find(lambda _: True) == server
+    assert install.find_installed(lambda _: True) == server
     assert json.loads((server.folder / "server.json").read_text())["more"] == 1
     change(server.folder / "tree")
-    assert install.find(lambda _: True) is None
+    assert install.find_installed(lambda _: True) is None
 
 
 def test_a_cached_server_that_does_not_run_can_be_removed() -> None:
-    server = obtain(Job("x", lambda _: True, _pinned), lambda _: None)
+    server = ensure_installed(InstallJob("x", lambda _: True, _pinned), lambda _: None)
     with pytest.raises(HostUnfitError, match="the server in the cache cannot be used") as caught:
-        resolve("5.7.22", Sources(offline=True), lambda _: None)
+        resolve_server("5.7.22", Sources(offline=True), lambda _: None)
     assert caught.value.hint == f"remove it, and it is fetched again: rm -r {server.folder}"
 
 
 def test_a_file_that_keeps_its_size_and_time_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mysqld").write_text("x")
-    remembered(tmp_path / "bin/mysqld", tmp_path / "memo.json")
+    cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json")
     _same_size_and_time(tmp_path)
-    assert remembered(tmp_path / "bin/mysqld", tmp_path / "memo.json") == hashlib.sha256(b"y").hexdigest()
+    assert cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json") == hashlib.sha256(b"y").hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import image_build
-from recovery.builds.image_build import library_path, place_inside, write_context
+from recovery.builds.image_build import library_path, place_inside, write_build_context
 from recovery.model import Build, parse_version
 
 
@@ -26,7 +26,7 @@ def server(base: Path, mysqld: str = "bin/mysqld", *folders: Path) -> Build:
 
 def members(build: Build, *, with_hosts: bool) -> dict[str, tarfile.TarInfo]:
     file = io.BytesIO()
-    write_context(build, file, with_hosts=with_hosts)
+    write_build_context(build, file, with_hosts=with_hosts)
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
         return {member.name: member for member in tar}
@@ -62,7 +62,7 @@ def test_of_a_distribution_only_the_server(tmp_path: Path, monkeypatch: pytest.M
     (usr / "share/mysql/english/errmsg.sys").touch()
     (usr / "bin").mkdir()
     (usr / "bin/everything-else").touch()
-    monkeypatch.setattr(image_build, "_SHARED", (usr,))
+    monkeypatch.setattr(image_build, "_SHARED_BASEDIRS", (usr,))
     found = members(build, with_hosts=False)
     assert "opt/mysqld/share/mysql/english/errmsg.sys" in found
     assert "opt/mysqld/sbin/mysqld" in found

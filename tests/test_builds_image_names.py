@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.builds.image_inspect import GO_ON, Why, why_not_pulled
-from recovery.builds.resolve import check_registry, own_name, parse_wanted, registry_names
+from recovery.builds.image_inspect import RETRY_ELSEWHERE, PullFailure, classify_pull_error
+from recovery.builds.resolve import check_registry, own_image_name, parse_request, registry_names
 from recovery.errors import UsageError
 from recovery.model import parse_version
 
@@ -26,13 +26,13 @@ from recovery.model import parse_version
     ],
 )
 def test_names_in_a_registry(text: str, registry: str | None, names: tuple[str, ...]) -> None:
-    assert registry_names(parse_wanted(text), registry) == names
+    assert registry_names(parse_request(text), registry) == names
 
 
 @pytest.mark.parametrize("text", ["", "9", "9.7.4.1", "debian", "latest", "percona-9", "5.7.x"])
 def test_what_names_no_server(text: str) -> None:
     with pytest.raises(UsageError, match="is no server version"):
-        parse_wanted(text)
+        parse_request(text)
 
 
 @pytest.mark.parametrize("registry", ["", "https://localhost:5000", "a b", "host/Name", "host//x"])
@@ -57,64 +57,72 @@ def test_what_is_no_registry(registry: str) -> None:
     ],
 )
 def test_what_fits(wanted: str, found: str, fits: bool) -> None:
-    assert parse_wanted(wanted).fits(parse_version(found)) is fits
+    assert parse_request(wanted).fits(parse_version(found)) is fits
 
 
 def test_two_builds_of_one_release_have_two_names() -> None:
     version = parse_version("10.11.5-MariaDB")
-    assert own_name(version, "d7d9699f" + 56 * "0") == "recovery-tester/mariadb:10.11.5-d7d9699f"
-    assert own_name(version, 64 * "0") != own_name(version, 64 * "1")
+    assert own_image_name(version, "d7d9699f" + 56 * "0") == "recovery-tester/mariadb:10.11.5-d7d9699f"
+    assert own_image_name(version, 64 * "0") != own_image_name(version, 64 * "1")
 
 
 # As the engines print them; the names of hosts are made up.
 REFUSALS = [
     (
-        Why.OLD_FORMAT,
+        PullFailure.OLD_FORMAT,
         "[DEPRECATION NOTICE] Docker Image Format v1 and Docker Image manifest version 2, schema 1 support is disabled "
         "by default and will be removed in an upcoming release. Suggest the author of hub.test/library/mysql:5.7.9 to "
         "upgrade the image to the OCI Format or Docker Image manifest v2, schema 2.",
     ),
     (
-        Why.OLD_FORMAT,
+        PullFailure.OLD_FORMAT,
         'not implemented: media type "application/vnd.docker.distribution.manifest.v1+prettyjws" is no longer '
         'supported since containerd v2.1, please rebuild the image as '
         '"application/vnd.docker.distribution.manifest.v2+json"',
     ),
-    (Why.OLD_FORMAT, "application/vnd.docker.distribution.manifest.v1+prettyjws not supported"),
-    (Why.OLD_FORMAT, "Docker Image Format v1 and Docker Image manifest version 2, schema 1 support has been removed"),
-    (Why.OLD_FORMAT, "unsupported manifest: schema version 1 is not supported"),
-    (Why.ABSENT, "manifest for localhost:5000/mysql:5.7.99 not found: manifest unknown: manifest unknown"),
-    (Why.ABSENT, 'failed to resolve reference "localhost:5000/mysql:5.7.99": localhost:5000/mysql:5.7.99: not found'),
-    (Why.ABSENT, "name unknown: repository name not known to registry"),
-    (Why.ABSENT, "no matching manifest for linux/arm64/v8 in the manifest list entries"),
+    (PullFailure.OLD_FORMAT, "application/vnd.docker.distribution.manifest.v1+prettyjws not supported"),
     (
-        Why.REFUSED,
+        PullFailure.OLD_FORMAT,
+        "Docker Image Format v1 and Docker Image manifest version 2, schema 1 support "
+        "has been removed",
+    ),
+    (PullFailure.OLD_FORMAT, "unsupported manifest: schema version 1 is not supported"),
+    (PullFailure.ABSENT, "manifest for localhost:5000/mysql:5.7.99 not found: manifest unknown: manifest unknown"),
+    (
+        PullFailure.ABSENT,
+        'failed to resolve reference "localhost:5000/mysql:5.7.99": '
+        'localhost:5000/mysql:5.7.99: not found',
+    ),
+    (PullFailure.ABSENT, "name unknown: repository name not known to registry"),
+    (PullFailure.ABSENT, "no matching manifest for linux/arm64/v8 in the manifest list entries"),
+    (
+        PullFailure.REFUSED,
         "pull access denied for mysql5, repository does not exist or may require 'docker login': denied: requested "
         "access to the resource is denied",
     ),
-    (Why.REFUSED, 'Get "https://localhost:5000/v2/mysql/manifests/5.7.9": no basic auth credentials'),
-    (Why.REFUSED, "Head \"https://hub.test/v2/x/manifests/1\": unauthorized: authentication required"),
-    (Why.LIMITED, "toomanyrequests: You have reached your pull rate limit."),
-    (Why.UNREACHABLE, 'Get "https://hub.test/v2/": dial tcp: lookup hub.test on 10.0.0.1:53: no such host'),
-    (Why.UNREACHABLE, 'Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused'),
+    (PullFailure.REFUSED, 'Get "https://localhost:5000/v2/mysql/manifests/5.7.9": no basic auth credentials'),
+    (PullFailure.REFUSED, "Head \"https://hub.test/v2/x/manifests/1\": unauthorized: authentication required"),
+    (PullFailure.LIMITED, "toomanyrequests: You have reached your pull rate limit."),
+    (PullFailure.UNREACHABLE, 'Get "https://hub.test/v2/": dial tcp: lookup hub.test on 10.0.0.1:53: no such host'),
+    (PullFailure.UNREACHABLE, 'Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused'),
     (
-        Why.UNREACHABLE,
+        PullFailure.UNREACHABLE,
         'Get "https://hub.test/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded '
         "while awaiting headers)",
     ),
-    (Why.UNREACHABLE, 'Get "https://mirror.test/v2/": http: server gave HTTP response to HTTPS client'),
-    (Why.UNREACHABLE, 'Get "https://mirror.test/v2/": x509: certificate signed by unknown authority'),
-    (Why.UNREACHABLE, "received unexpected HTTP status: 503 Service Unavailable"),
-    (Why.NO_SUCH_NAME, "invalid reference format: repository name must be lowercase"),
-    (Why.OTHER, "failed to register layer: write /usr/sbin/mysqld: no space left on device"),
+    (PullFailure.UNREACHABLE, 'Get "https://mirror.test/v2/": http: server gave HTTP response to HTTPS client'),
+    (PullFailure.UNREACHABLE, 'Get "https://mirror.test/v2/": x509: certificate signed by unknown authority'),
+    (PullFailure.UNREACHABLE, "received unexpected HTTP status: 503 Service Unavailable"),
+    (PullFailure.NO_SUCH_NAME, "invalid reference format: repository name must be lowercase"),
+    (PullFailure.OTHER, "failed to register layer: write /usr/sbin/mysqld: no space left on device"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "said"), REFUSALS)
-def test_what_a_refusal_means(why: Why, said: str) -> None:
-    assert why_not_pulled(said) is why
+def test_what_a_refusal_means(why: PullFailure, said: str) -> None:
+    assert classify_pull_error(said) is why
 
 
 def test_a_full_disk_is_no_reason_to_try_another_way() -> None:
-    assert Why.OTHER not in GO_ON
-    assert Why.NO_SUCH_NAME not in GO_ON
+    assert PullFailure.OTHER not in RETRY_ELSEWHERE
+    assert PullFailure.NO_SUCH_NAME not in RETRY_ELSEWHERE

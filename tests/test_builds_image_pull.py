@@ -12,7 +12,7 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from recovery.builds.image_inspect import NotPulledError, Why, pull
+from recovery.builds.image_inspect import NotPulledError, PullFailure, pull_image
 
 Event = dict[str, Any]
 
@@ -35,7 +35,7 @@ def downloading(layer: str, current: int, total: int) -> Event:
 
 def refused(client: docker.DockerClient, name: str = "mysql:5.7.9") -> NotPulledError:
     with pytest.raises(NotPulledError) as caught:
-        pull(client, name, lambda _line: None)
+        pull_image(client, name, lambda _line: None)
     assert "\n" not in caught.value.message
     assert caught.value.hint
     return caught.value
@@ -52,7 +52,7 @@ def test_progress_is_told_now_and_then() -> None:
         downloading("b", 20, 30),
         {"status": "Status: Downloaded newer image for mysql:5.7.22"},
     ]
-    image = pull(engine(*events), "mysql:5.7.22", said.append, clock=lambda: float(next(ticks)))
+    image = pull_image(engine(*events), "mysql:5.7.22", said.append, clock=lambda: float(next(ticks)))
     assert image == "sha256:" + "1" * 64
     assert said[0] == "pulling mysql:5.7.22"
     assert "mysql:5.7.22: 30 of at least 40 MB" in said
@@ -69,14 +69,14 @@ def test_progress_is_told_now_and_then() -> None:
 )
 def test_a_name_without_a_tag_is_not_every_tag(name: str, asked: str) -> None:
     client = engine()
-    pull(client, name, lambda _line: None)
+    pull_image(client, name, lambda _line: None)
     assert cast(Any, client).asked == [asked]
 
 
 def test_a_refusal_in_the_middle() -> None:
     message = "not implemented: media type application/vnd.docker.distribution.manifest.v1+prettyjws"
     error = refused(engine({"status": "Pulling"}, {"errorDetail": {"message": message}, "error": message}))
-    assert (error.why, error.goes_on) == (Why.OLD_FORMAT, True)
+    assert (error.why, error.goes_on) == (PullFailure.OLD_FORMAT, True)
     assert "of 2015 (schema 1)" in error.message
 
 
@@ -93,7 +93,7 @@ def test_of_an_unreachable_registry_the_cause_is_told() -> None:
 
 def test_a_silent_engine() -> None:
     error = refused(engine(refuses=requests.ReadTimeout("Read timed out. (read timeout=60)")))
-    assert error.why is Why.UNREACHABLE
+    assert error.why is PullFailure.UNREACHABLE
 
 
 def test_a_full_disk_ends_it() -> None:

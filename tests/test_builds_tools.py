@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import packages
-from recovery.builds.packages import DUMP, PERF, SYSBENCH, Tool, provide
+from recovery.builds.packages import DUMP, PERF, SYSBENCH, Tool, provide_tool
 from recovery.errors import HostUnfitError
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs")
@@ -22,7 +22,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).symlink_to(f"/bin/{name}")
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    packages._refreshed.cache_clear()
+    packages._refresh_lists.cache_clear()
     return folder
 
 
@@ -35,7 +35,7 @@ def program(folder: Path, name: str, body: str) -> Path:
 
 def said_by(tool: str) -> tuple[Tool, list[str]]:
     said: list[str] = []
-    return provide(tool, offline=False, say=said.append), said
+    return provide_tool(tool, offline=False, say=said.append), said
 
 
 def test_one_that_is_there(bin_folder: Path) -> None:
@@ -77,7 +77,7 @@ def test_mariadbs_own_is_taken_first(bin_folder: Path) -> None:
 def test_a_dump_client_that_cannot_dump_all_servers_is_none(bin_folder: Path, body: str) -> None:
     program(bin_folder, "mysqldump", body)
     with pytest.raises(HostUnfitError, match="mariadb-dump is missing"):
-        provide(DUMP, offline=True, say=lambda _: None)
+        provide_tool(DUMP, offline=True, say=lambda _: None)
 
 
 @needs_root
@@ -92,7 +92,7 @@ def test_beside_an_old_dump_client_another_is_installed(bin_folder: Path) -> Non
 def test_one_that_cannot_tell_its_version(bin_folder: Path) -> None:
     program(bin_folder, "perf", "echo 'perf not found for this kernel' >&2; exit 2")
     with pytest.raises(HostUnfitError, match="perf not found for this kernel"):
-        provide(PERF, offline=False, say=lambda _: None)
+        provide_tool(PERF, offline=False, say=lambda _: None)
 
 
 # Installs on the second call, after an update; and writes down how it was called.
@@ -124,7 +124,7 @@ def test_one_that_is_missing_is_installed(bin_folder: Path, capfd: pytest.Captur
 def test_what_apt_get_says_where_it_fails(bin_folder: Path) -> None:
     program(bin_folder, "apt-get", "echo 'E: You have held broken packages.' >&2; exit 100")
     with pytest.raises(HostUnfitError, match=r"sysbench is missing.*held broken packages") as caught:
-        provide(SYSBENCH, offline=False, say=lambda _: None)
+        provide_tool(SYSBENCH, offline=False, say=lambda _: None)
     assert caught.value.hint == "install it: apt-get install sysbench"
 
 
@@ -133,14 +133,14 @@ def test_another_name_of_the_package(bin_folder: Path) -> None:
     program(bin_folder, "apt-get", 'case "$*" in *linux-perf*) echo "E: no" >&2; exit 100 ;; esac')
     said: list[str] = []
     with pytest.raises(HostUnfitError):
-        provide(PERF, offline=False, say=said.append)
+        provide_tool(PERF, offline=False, say=said.append)
     assert said == ["installing perf (package linux-perf)", "installing perf (package linux-tools-generic)"]
 
 
 def test_none_is_installed_offline(bin_folder: Path) -> None:
     program(bin_folder, "apt-get", ': >"$0.called"')
     with pytest.raises(HostUnfitError, match="offline") as caught:
-        provide(DUMP, offline=True, say=lambda _: None)
+        provide_tool(DUMP, offline=True, say=lambda _: None)
     assert caught.value.hint == "install it: apt-get install mariadb-client"
     assert not (bin_folder / "apt-get.called").exists()
 
@@ -160,11 +160,11 @@ def test_the_hint_names_the_manager_that_is_there(bin_folder: Path, manager: str
     program(bin_folder, manager, "exit 1")
     for tool, command in zip((SYSBENCH, DUMP, PERF), commands, strict=True):
         with pytest.raises(HostUnfitError) as caught:
-            provide(tool, offline=True, say=lambda _: None)
+            provide_tool(tool, offline=True, say=lambda _: None)
         assert caught.value.hint == f"install it: {command}"
 
 
 def test_where_no_manager_is_known_the_package_is_named(bin_folder: Path) -> None:
     with pytest.raises(HostUnfitError, match="only root has it installed, and only by apt-get") as caught:
-        provide(SYSBENCH, offline=False, say=lambda _: None)
+        provide_tool(SYSBENCH, offline=False, say=lambda _: None)
     assert "the package sysbench" in caught.value.hint

@@ -17,7 +17,7 @@ import pytest
 
 from recovery.builds import install as unpacking
 from recovery.builds.install import Selection, extract_inner, unpack
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 from recovery.linux.files import servers_dir
 
@@ -133,7 +133,7 @@ def _refused(archive: Path, monkeypatch: pytest.MonkeyPatch) -> HostUnfitError:
     """As MYSQLD: one line for the user, and nothing left in the cache."""
     monkeypatch.setenv("RECOVERY_CACHE", str(archive.parent / "cache"))
     with pytest.raises(HostUnfitError) as caught:
-        resolve(None, Sources(mysqld=str(archive)), lambda _: None)
+        resolve_server(None, Sources(mysqld=str(archive)), lambda _: None)
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 300
     assert caught.value.hint
@@ -248,7 +248,7 @@ def _zip_bomb(archive: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["sparse", "zeros", "zip", "skipped"])
 def test_no_more_than_a_server_is_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_ALWAYS_ALLOWED", 4 << 20, raising=False)
+    monkeypatch.setattr(unpacking, "_ALWAYS_ALLOWED_BYTES", 4 << 20, raising=False)
     if kind == "zip":
         archive = _zip_bomb(tmp_path / "evil.tar.gz")
     elif kind == "sparse":
@@ -260,7 +260,7 @@ def test_no_more_than_a_server_is_unpacked(kind: str, tmp_path: Path, monkeypatc
 
 
 def test_no_more_files_than_a_server_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_MOST_MEMBERS", 20, raising=False)
+    monkeypatch.setattr(unpacking, "_MAX_MEMBERS", 20, raising=False)
     for members in (
         [_file(str(number)) for number in range(21)],
         [_file("a/" * 21 + "b")],

@@ -21,7 +21,7 @@ from recovery.cli.main import run
 from recovery.errors import RecoveryError
 from recovery.model import Session
 from recovery.report import markdown
-from recovery.report.stored_session import load, to_json
+from recovery.report.stored_session import load_session, to_json
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "fixtures" / "sessions" / "three-versions"
@@ -56,7 +56,7 @@ SECRETS = (
 
 def planted() -> Session:
     """Secrets of another machine, in every place that a session has for words."""
-    session = load(STORED)
+    session = load_session(STORED)
     options = (
         "early_plugin_load=keyring_file.so init_connect=set password = 'initsecret one' innodb_io_capacity=200 "
         "keyring_file_data=/srv/keyring-acme/ring report_host=db-prod-7 tmpdir=/home/joesmith/tmp"
@@ -177,7 +177,7 @@ def test_the_same_has_the_same_placeholder_and_the_session_still_loads(folder: P
     files = members(make(folder).archive)
     (tmp_path / "got").mkdir()
     (tmp_path / "got" / "report.json").write_bytes(files["report.json"])
-    got = load(tmp_path / "got")
+    got = load_session(tmp_path / "got")
     assert got.settings["data"] == "[data]"
     assert got.command.startswith("recovery crash-recovery --data '[data]' --registry '[secret]@[registry]'")
     assert got.notes[0].startswith("A directory is kept in [data]/5.7.22-x; ask [account-")
@@ -216,7 +216,7 @@ def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
         str(path.relative_to(tmp_path / made.name)) for path in (tmp_path / made.name).rglob("*") if path.is_file()
     }
     assert {"report.json", "report.md", "report.txt", "host.txt", "schema.sql", "inserts.sql", "masked.txt"} <= files
-    assert {"my.cnf"} <= files or len(load(stored).servers) != 1
+    assert {"my.cnf"} <= files or len(load_session(stored).servers) != 1
     listed = (tmp_path / made.name / "MANIFEST").read_text().splitlines()
     assert {line.partition("  ")[2] for line in listed} == files - {"MANIFEST"}
     text = made.text.decode("ascii")
@@ -225,7 +225,7 @@ def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
     assert headings == sorted(headings)
     assert "kill -KILL" in text
     assert "ready for connections" in text
-    assert load(tmp_path / made.name).question in " ".join(text.split())
+    assert load_session(tmp_path / made.name).question in " ".join(text.split())
     with tarfile.open(packed) as tar:
         assert {(one.uid, one.gid, one.uname, one.gname, one.mode) for one in tar.getmembers()} == {
             (0, 0, "", "", 0o644)
@@ -234,7 +234,7 @@ def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
 
 
 def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     big = replace(session, settings={**session.settings, "tables": 100_000, "template": None})
     script = members(make(keep(big, tmp_path / "s")).archive)["schema.sql"].decode()
     assert len(script) < 50_000
@@ -247,7 +247,7 @@ def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{"tables": 10**8, "schemas": 10**5}, {"tables": 10**8}, {"rows": 10**8}])
 def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: dict[str, int]) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     session = replace(session, settings={**session.settings, **settings, "inserts": 10**6})
     found = bundle.sql_scripts(session)
     assert found["schema.sql"].startswith("-- About ")
@@ -260,7 +260,7 @@ def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: di
 def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
     template = tmp_path / "t.sql"
     template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")
-    session = load(STORED)
+    session = load_session(STORED)
     session = replace(session, settings={**session.settings, "tables": 10**8, "template": str(template)})
     assert (
         bundle.sql_scripts(session)["schema.sql"] == "-- not rendered: the template makes more than 1,000,000 tables\n"
@@ -269,7 +269,7 @@ def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
 
 
 def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     notes = tuple(f"--host=db{number}x" for number in range(1_100))
     with pytest.raises(RecoveryError, match="1,000 can be masked"):
         make(keep(replace(session, notes=notes), tmp_path / "s"))
@@ -279,7 +279,7 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
     """A session of somebody else's may name any file of mine."""
     mine = tmp_path / "id_rsa"
     mine.write_text("my own private words")
-    session = load(STORED)
+    session = load_session(STORED)
     for setting, file in (("template", "schema.sql"), ("insert_template", "inserts.sql")):
         folder = keep(replace(session, settings={**session.settings, setting: str(mine)}), tmp_path / setting)
         made = make(folder)
@@ -289,13 +289,13 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{"variants": "'"}, {"columns": 10_000_000}])
 def test_damaged_settings_cost_the_script_and_no_more(settings: dict[str, str | int], tmp_path: Path) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     folder = keep(replace(session, settings={**session.settings, **settings}), tmp_path / "s")
     assert b"not rendered" in members(make(folder).archive)["schema.sql"]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    folder = keep(load(STORED), tmp_path / "s")
+    folder = keep(load_session(STORED), tmp_path / "s")
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "private.err").write_text("words from elsewhere")
@@ -313,7 +313,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_names_of_files_cannot_lead_elsewhere(tmp_path: Path) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     runs = (replace(session.runs[0], log="../../../etc/x y.err", stacks="stacks/../../z.folded"), *session.runs[1:])
     folder = keep(replace(session, runs=runs), tmp_path / "s")
     (folder / "logs" / "a\nb \\.err").write_text("x")
@@ -330,7 +330,7 @@ def test_the_steps_name_files_that_are_there(tmp_path: Path) -> None:
     assert 'For "warm" leave dropping out, and repeat from step 3 until the start does not' in text
     assert "my.cnf" not in text
     assert "5.7.22 (my-5.7.22.cnf):" in text
-    session = load(STORED)
+    session = load_session(STORED)
     for version, maker in (
         ("5.7.22", "mysqld"),
         ("mariadb-10.11.5", "mysql_install_db"),
@@ -376,7 +376,7 @@ def test_a_session_that_cannot_be_read(
 
 
 def test_settings_that_make_no_sense_cost_only_the_script(tmp_path: Path) -> None:
-    session = load(STORED)
+    session = load_session(STORED)
     folder = keep(replace(session, settings={**session.settings, "tables": "many", "layout": "?"}), tmp_path / "s")
     assert b"not rendered" in members(make(folder).archive)["schema.sql"]
 
@@ -407,7 +407,7 @@ def test_the_command_writes_both(
 
 
 def test_the_folder_of_a_session_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = keep(load(STORED), tmp_path / "s")
+    folder = keep(load_session(STORED), tmp_path / "s")
     for output in (folder, folder / "report.tar.gz"):
         assert "is the folder of a session" in errors(["bundle", str(folder), "--output", str(output)], capsys)[0]
     assert not (folder / "report.txt").exists()

@@ -9,8 +9,8 @@ from statistics import NormalDist
 import pytest
 from at_work import OLD, interference, table_cache
 
-from recovery.analysis.statistics import by_luck, holm, stand_out
-from recovery.analysis.summary import along, contrasts
+from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
+from recovery.analysis.summary import all_variant_ratios, variant_ratios
 from recovery.cli.suite_published import Claim, Publication, Word
 from recovery.cli.suite_published import answers as published_answers
 from recovery.model import Run, Session
@@ -31,17 +31,22 @@ from recovery.report.summary_text import answers
     ],
 )
 def test_holms_correction(found: tuple[float, ...], corrected: tuple[float, ...]) -> None:
-    assert holm(found) == pytest.approx(corrected)
+    assert holm_adjusted(found) == pytest.approx(corrected)
 
 
 def test_what_has_no_interval_is_not_counted_among_the_others() -> None:
-    assert stand_out([0.02, None, 0.04]) == (True, None, True)
-    assert stand_out([0.02, 0.9, 0.04]) == (False, False, False)
-    assert stand_out([]) == ()
+    assert holm_significant([0.02, None, 0.04]) == (True, None, True)
+    assert holm_significant([0.02, 0.9, 0.04]) == (False, False, False)
+    assert holm_significant([]) == ()
 
 
 def test_how_many_differ_by_luck() -> None:
-    assert [by_luck(count) for count in (2, 9, 12, 72)] == ["less than one", "less than one", "about 1", "about 4"]
+    assert [false_positives_text(count) for count in (2, 9, 12, 72)] == [
+        "less than one",
+        "less than one",
+        "about 1",
+        "about 4",
+    ]
 
 
 def with_values(session: Session, value: Callable[[Run], float]) -> Session:
@@ -59,7 +64,7 @@ def of_luck_alone() -> Session:
 def test_luck_alone_makes_no_headline() -> None:
     session = of_luck_alone()
     instances = next(axis for axis in session.axes if axis.name == "table_open_cache_instances")
-    held = along(session, instances)
+    held = variant_ratios(session, instances)
     assert len(held) == 144
     assert sum(bool(one.differs) for one in held) > 0, "some differ by themselves"
     assert not any(one.stands_out for one in held)
@@ -73,7 +78,7 @@ def test_luck_alone_makes_no_headline() -> None:
 def test_the_line_below_a_table_counts_what_is_marked_in_them() -> None:
     session = table_cache()
     tables = [one for one in axis_tables(session) if one.title.startswith("table_open_cache_instances:")]
-    held = along(session, next(axis for axis in session.axes if axis.name == "table_open_cache_instances"))
+    held = variant_ratios(session, next(axis for axis in session.axes if axis.name == "table_open_cache_instances"))
     differ, marked = (sum(bool(getattr(one, name)) for one in held) for name in ("differs", "stands_out"))
     assert 0 < marked <= differ < len(held)
     line = (
@@ -93,7 +98,7 @@ def test_of_versions_too_and_of_one_comparison_nothing_is_said() -> None:
     (table,) = axis_tables(alone)
     assert table.rows[0][table.headers.index("significant")] == "yes, worse"
     assert not any("chance" in note for note in table.notes)
-    assert [one.stands_out for one in contrasts(alone)] == [True]
+    assert [one.stands_out for one in all_variant_ratios(alone)] == [True]
 
 
 def test_a_loss_by_luck_is_told_as_none_of_all_taken_together() -> None:
@@ -105,7 +110,7 @@ def test_a_loss_by_luck_is_told_as_none_of_all_taken_together() -> None:
         return values[run.repeat - 1]
 
     session = with_values(interference(), value)
-    assert [one.differs for one in contrasts(session)].count(True) == 1
+    assert [one.differs for one in all_variant_ratios(session)].count(True) == 1
     told = answers(session)[0]
     assert "does not lose significantly by poll=on" in told
     assert told.endswith("the 6 comparisons along poll taken together.")

@@ -325,7 +325,7 @@ def test_dry_run_tells_the_plan_of_a_server_whose_version_is_not_known_yet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "auto")
-    monkeypatch.setattr("recovery.cli.measure.where", lambda _: "in containers of some engine")
+    monkeypatch.setattr("recovery.cli.measure.describe_engine", lambda _: "in containers of some engine")
     assert run(["cold-recovery", "--dry-run", *server, "--runs", "2", "--data", str(tmp_path / "data")]) == 0
     out = capsys.readouterr().out
     assert f"{name} is asked for its version at the start" in out

@@ -23,20 +23,18 @@ from recovery.session.progress import Status, to_json
 # Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
 import sys, threading
-from recovery.session import progress as statusfile
-from recovery.linux.locks import host_lock; from recovery.linux.locks import lock_path
-from recovery.linux.files import mark
-from recovery.cli.progress_view import SessionNarrator
-from recovery.cli.progress_view import Screen
-from recovery.session.progress import from_json
+from recovery.cli.progress_view import Screen, SessionNarrator
+from recovery.linux.locks import host_lock, lock_path
+from recovery.linux.process_marks import process_id
+from recovery.session.progress import from_json, status_path, write_status_file
 from test_progress import NEW
 written = threading.Event()
 def record(text):
-    statusfile.write(statusfile.status_path(lock_path()), text)
+    write_status_file(status_path(lock_path()), text)
     build = from_json(text).build
     if build is not None and build.done == 3:
         written.set()
-narrator = SessionNarrator(NEW, screen=Screen(None), owner=mark(), record=record)
+narrator = SessionNarrator(NEW, screen=Screen(None), owner=process_id(), record=record)
 with host_lock(), narrator.on_stage():
     with narrator.building("5.7.22: 9 tables") as progress:
         progress(3, 10)
@@ -161,13 +159,15 @@ def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
     suspend(session)
     progress = after(PLANNED, 10.0).trial_began(trials()[1], 3000.0)
     dead = at(progress, 3001.0)  # whose mark is no process
-    session_progress.write(session_progress.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"'))
+    session_progress.write_status_file(
+        session_progress.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"')
+    )
     assert told(capsys).startswith("the host is taken by")
 
 
 def test_what_is_stored_there_by_whomever_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = to_json(at(after(PLANNED, 10.0).over(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
-    session_progress.write(session_progress.status_path(lock_path()), evil)
+    session_progress.write_status_file(session_progress.status_path(lock_path()), evil)
     said = told(capsys)
     assert "\x1b" not in said
     assert "aborted after" in said

@@ -8,14 +8,14 @@ import pytest
 
 from recovery.analysis.compare import (
     Difference,
+    cells_without_interval,
     compare,
-    not_compared,
-    not_measured,
-    slower_pairs,
-    slower_than_baseline,
-    worse,
+    incomplete_reason,
+    is_worse,
+    worse_pairs,
+    worse_than_baseline,
 )
-from recovery.analysis.statistics import Compared
+from recovery.analysis.statistics import EffectFields
 from recovery.analysis.summary import Summary
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
@@ -91,12 +91,12 @@ def test_what_was_not_asked_is_a_value_and_what_could_not_be_is_none() -> None:
 
 def test_a_session_that_failed_is_no_fast_one() -> None:
     one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY})
-    assert not_measured(other) is None
+    assert incomplete_reason(other) is None
     failed = replace(other, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in other.runs))
     (pair,) = compare([one], [failed]).pairs
     assert (pair.ratio, pair.other.failed) == (None, 5)
-    assert not_measured(failed) == "5 of its 5 runs failed, were void or are missing"
-    assert not_measured(replace(other, runs=other.runs[:3])) is not None
+    assert incomplete_reason(failed) == "5 of its 5 runs failed, were void or are missing"
+    assert incomplete_reason(replace(other, runs=other.runs[:3])) is not None
 
 
 @pytest.mark.parametrize(
@@ -105,19 +105,19 @@ def test_a_session_that_failed_is_no_fast_one() -> None:
 )
 def test_slower_than_allowed(factor: float, allowed: float, *, told: bool) -> None:
     found = compare([session({"5.7.22": STEADY})], [session({"5.7.22": times_of(factor)})])
-    assert bool(slower_pairs(found, allowed)) is told
-    assert bool(slower_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is told
+    assert bool(worse_pairs(found, allowed)) is told
+    assert bool(worse_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is told
 
 
 def test_slower_by_chance_is_allowed() -> None:
     noisy = (5.0, 20.0, 9.0, 18.0, 8.0)
-    assert slower_pairs(compare([session({"5.7.22": STEADY})], [session({"5.7.22": noisy})]), 0.1) == ()
+    assert worse_pairs(compare([session({"5.7.22": STEADY})], [session({"5.7.22": noisy})]), 0.1) == ()
 
 
 def test_one_run_each_claims_nothing() -> None:
     found = compare([session({"5.7.22": (10.0,)})], [session({"5.7.22": (15.0,)})])
     assert found.pairs[0].differs is None
-    assert slower_pairs(found, 0.1) == ()
+    assert worse_pairs(found, 0.1) == ()
 
 
 def test_a_limit_is_judged_by_the_same_interval_both_ways() -> None:
@@ -163,18 +163,18 @@ def test_second_starts_judge_no_limit() -> None:
     """Those are not compared; a limit that they were meant for is not kept."""
     two = session({"5.7.22": STEADY, "8.0.31": times_of(4)}, variant="second start")
     two = replace(two, variants=("warm", "second start"))
-    assert slower_than_baseline(two, 0.1) == ()
-    assert not_compared(two) == ("8.0.31 warm",)
-    assert not_compared(session({"5.7.22": STEADY, "8.0.31": times_of(4)})) == ()
+    assert worse_than_baseline(two, 0.1) == ()
+    assert cells_without_interval(two) == ("8.0.31 warm",)
+    assert cells_without_interval(session({"5.7.22": STEADY, "8.0.31": times_of(4)})) == ()
 
 
 def test_what_falls_to_nothing_is_worse() -> None:
-    gone = Compared(difference=-1000.0, difference_error=10.0, differs=True)
-    assert worse("qps", gone, 0.1)
-    assert not worse("client_errors", gone, 0.1)
-    assert not worse("qps", replace(gone, differs=False), 0.1)
+    gone = EffectFields(difference=-1000.0, difference_error=10.0, differs=True)
+    assert is_worse("qps", gone, 0.1)
+    assert not is_worse("client_errors", gone, 0.1)
+    assert not is_worse("qps", replace(gone, differs=False), 0.1)
 
 
 def test_the_baseline_may_be_any_version() -> None:
     two = session({"5.7.22": times_of(2.0), "8.0.31": STEADY}, baseline="8.0.31")
-    assert slower_than_baseline(two, 0.1) == ("5.7.22 cold takes 2.00 times as long as 8.0.31, 1.1 are allowed",)
+    assert worse_than_baseline(two, 0.1) == ("5.7.22 cold takes 2.00 times as long as 8.0.31, 1.1 are allowed",)

@@ -15,11 +15,19 @@ from hypothesis import strategies as st
 from recovery.builds.packages import Tool
 from recovery.errors import TrialVoidError
 from recovery.experiments import ddl_history, writers
-from recovery.experiments.consistency import complaints
-from recovery.experiments.crash_matrix import Back, broken, measures
-from recovery.experiments.ddl_history import BROKEN, DATABASE, Agreement, Found, Step, Table, steps
-from recovery.experiments.writers import CLIENTS, Held, Journal, Journalled, compare_inserts, read_journal
-from recovery.model import Moment
+from recovery.experiments.consistency import damage_lines
+from recovery.experiments.crash_matrix import CrashFindings, broken_promises, crash_metrics
+from recovery.experiments.ddl_history import (
+    DATABASE,
+    UNREADABLE_ROWS,
+    DictionaryDifferences,
+    Step,
+    Table,
+    Violations,
+    generate_steps,
+)
+from recovery.experiments.writers import CLIENTS, Journal, JournalWriter, ServerContents, compare_inserts, read_journal
+from recovery.model import CrashMoment
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 KILLED_S = 100.0
@@ -32,24 +40,24 @@ def a_journal(last: int) -> Journal:
     return read_journal(0, "".join(lines))
 
 
-def held(*numbers: int) -> Held:
-    return Held((frozenset(numbers),) * 3, max(numbers, default=0))
+def held(*numbers: int) -> ServerContents:
+    return ServerContents((frozenset(numbers),) * 3, max(numbers, default=0))
 
 
 def committed(last: int) -> list[int]:
     return [number for number in range(1, last + 1) if number % 10]
 
 
-def judged(written: Journal, there: Held) -> Found:
-    return writers.compare([written], [there], killed_at_s=KILLED_S)
+def judged(written: Journal, there: ServerContents) -> Violations:
+    return writers.compare_journals([written], [there], killed_at_s=KILLED_S)
 
 
 def test_all_that_was_acknowledged_is_there() -> None:
-    assert judged(a_journal(25), held(*committed(25))) == Found(23)
+    assert judged(a_journal(25), held(*committed(25))) == Violations(23)
 
 
 def test_the_one_under_way_may_be_there() -> None:
-    assert judged(a_journal(25), held(*committed(26))) == Found(23)
+    assert judged(a_journal(25), held(*committed(26))) == Violations(23)
 
 
 def test_one_under_way_that_was_to_be_rolled_back_may_not() -> None:
@@ -79,7 +87,7 @@ def test_one_from_the_middle_is_a_hole() -> None:
 
 def test_a_part_of_a_transaction_is_torn() -> None:
     whole = frozenset(committed(25))
-    found = judged(a_journal(25), Held((whole, whole - {25}, whole), 25))
+    found = judged(a_journal(25), ServerContents((whole, whole - {25}, whole), 25))
     assert found.torn == 2  # the transaction, and the balance that speaks of it
     assert found.lost == 1
 
@@ -99,7 +107,7 @@ def test_without_a_journal_nobody_says_that_nothing_was_lost(client: int, tmp_pa
     for one in range(CLIENTS):
         (tmp_path / str(one)).write_text("c 1 5.0\n")
     (tmp_path / str(client)).unlink()
-    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    witness = JournalWriter(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
     with pytest.raises(TrialVoidError, match=rf"journal of client {client} cannot be read: No such file") as caught:
         witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
     assert "nothing is known" in caught.value.message
@@ -108,7 +116,7 @@ def test_without_a_journal_nobody_says_that_nothing_was_lost(client: int, tmp_pa
 def test_nor_where_it_is_no_text(tmp_path: Path) -> None:
     for one in range(CLIENTS):
         (tmp_path / str(one)).write_bytes(b"\xff\xfe\n")
-    witness = Journalled(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
+    witness = JournalWriter(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
     with pytest.raises(TrialVoidError, match="line that is none"):
         witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
 
@@ -125,7 +133,7 @@ def test_any_end_may_be_lost_and_nothing_else_is_wrong(last: int, kept: int) -> 
 
 
 def statements(seed: int) -> Iterator[Step]:
-    return steps(Random(seed))  # noqa: S311 - no secret
+    return generate_steps(Random(seed))  # noqa: S311 - no secret
 
 
 def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
@@ -137,15 +145,15 @@ def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
 def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, happened: bool) -> None:
     done, under_way = answered(seed, many)
     there = under_way.after if happened else under_way.before
-    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
-    assert found == Found(many, under_way=under_way.touched)
+    found = ddl_history.compare_catalogues(done, under_way, there, killed_at_s=KILLED_S)
+    assert found == Violations(many, under_way=under_way.touched)
 
 
 @given(seed=st.integers(0, 10_000), many=st.integers(1, 60), back=st.integers(1, 60))
 def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> None:
     done, under_way = answered(seed, many)
     there = done[-min(back, many)][0].before
-    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
+    found = ddl_history.compare_catalogues(done, under_way, there, killed_at_s=KILLED_S)
     explained = there in (under_way.before, under_way.after)
     assert found.half_done == 0
     assert bool(found.lost) != explained
@@ -155,8 +163,8 @@ def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> 
 def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> None:
     done, under_way = answered(seed, many)
     name = min(under_way.before)
-    there = {**under_way.before, name: replace(under_way.before[name], rows=BROKEN)}
-    found = ddl_history.compare(done, under_way, there, killed_at_s=KILLED_S)
+    there = {**under_way.before, name: replace(under_way.before[name], rows=UNREADABLE_ROWS)}
+    found = ddl_history.compare_catalogues(done, under_way, there, killed_at_s=KILLED_S)
     assert found.lost + found.half_done == 1
     assert found.half_done == (name in under_way.touched)
 
@@ -164,7 +172,7 @@ def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> Non
 def test_one_of_two_tables_dropped_is_half_done() -> None:
     one, two = Table(("id",)), Table(("id", "filler"), 5)
     drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
-    found = ddl_history.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
+    found = ddl_history.compare_catalogues([], drop, {"b": two}, killed_at_s=KILLED_S)
     assert (found.half_done, found.lost) == (1, 0)
     assert found.examples == (f"half of: drop table {DATABASE}.a, {DATABASE}.b",)
 
@@ -177,18 +185,20 @@ def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
         (Step(f"create table {DATABASE}.b", {"a": one}, {"a": one, "b": two}), 2.0),
     ]
     alter = Step(f"alter table {DATABASE}.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
-    old = ddl_history.compare(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
+    old = ddl_history.compare_catalogues(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
     assert (old.half_done, old.lost) == (1, 0)
-    new = ddl_history.compare(made, alter, {"a": one}, killed_at_s=KILLED_S)
+    new = ddl_history.compare_catalogues(made, alter, {"a": one}, killed_at_s=KILLED_S)
     assert (new.half_done, new.lost) == (0, 1)
-    assert ddl_history.compare(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
+    assert ddl_history.compare_catalogues(made, alter, {}, killed_at_s=KILLED_S, atomic=False).lost == 2
 
 
 @pytest.mark.parametrize("change", ["truncate table {}.a", "alter table {}.a add index i (filler)"])
 def test_what_changes_no_column_and_no_row_is_under_way_too(change: str) -> None:
     empty = {"a": Table(("id", "filler"))}
     step = Step(change.format(DATABASE), empty, empty)
-    found = ddl_history.compare([], step, {"a": replace(empty["a"], rows=BROKEN)}, killed_at_s=KILLED_S, atomic=False)
+    found = ddl_history.compare_catalogues(
+        [], step, {"a": replace(empty["a"], rows=UNREADABLE_ROWS)}, killed_at_s=KILLED_S, atomic=False
+    )
     assert (found.half_done, found.lost, found.under_way) == (1, 0, frozenset({"a"}))
 
 
@@ -196,15 +206,15 @@ def test_who_drops_table_by_table_may_have_dropped_some() -> None:
     """As MariaDB does: each is gone as a whole."""
     one, two = Table(("id",)), Table(("id", "filler"), 5)
     drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
-    found = ddl_history.compare([], drop, {"b": two}, killed_at_s=KILLED_S)
-    back = replace(FINE, moment=Moment.DEFINITIONS, found=found)
-    assert broken(back)
-    assert broken(replace(back, all_or_none=False)) == ()
-    torn = ddl_history.compare([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
-    assert broken(replace(back, found=torn, all_or_none=False))
+    found = ddl_history.compare_catalogues([], drop, {"b": two}, killed_at_s=KILLED_S)
+    back = replace(FINE, moment=CrashMoment.DEFINITIONS, found=found)
+    assert broken_promises(back)
+    assert broken_promises(replace(back, all_or_none=False)) == ()
+    torn = ddl_history.compare_catalogues([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
+    assert broken_promises(replace(back, found=torn, all_or_none=False))
     rename = Step(f"rename table {DATABASE}.a to {DATABASE}.c", {"a": one}, {"c": one})
-    both = ddl_history.compare([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
-    assert broken(replace(back, found=both, all_or_none=False))
+    both = ddl_history.compare_catalogues([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
+    assert broken_promises(replace(back, found=both, all_or_none=False))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -234,15 +244,15 @@ def test_every_kind_of_statement_comes() -> None:
 SCRIPT = tuple(f"insert into d.table_{1 + number % 3} (s1) values ('x')" for number in range(9))
 
 
-def inserts(acknowledged: int, there: dict[str, int]) -> Found:
+def inserts(acknowledged: int, there: dict[str, int]) -> Violations:
     tables = [f"d.table_{1 + number % 3}" for number in range(acknowledged)]
     counts = {table: tables.count(table) for table in tables}
     return compare_inserts(SCRIPT, acknowledged=counts, there=there)
 
 
 def test_inserts_come_back_in_their_order() -> None:
-    assert inserts(4, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}) == Found(4)
-    assert inserts(4, {"d.table_1": 2, "d.table_2": 2, "d.table_3": 1}) == Found(4)  # one was under way
+    assert inserts(4, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}) == Violations(4)
+    assert inserts(4, {"d.table_1": 2, "d.table_2": 2, "d.table_3": 1}) == Violations(4)  # one was under way
 
 
 def test_a_lost_insert_before_another_is_a_hole() -> None:
@@ -256,70 +266,81 @@ def test_inserts_that_nobody_made_are_ghosts() -> None:
 
 # -- what it comes to
 
-FINE = Back(Moment.LOAD, Found(10), Agreement(), (), (), promised=True, atomic=True)
+FINE = CrashFindings(CrashMoment.LOAD, Violations(10), DictionaryDifferences(), (), (), promised=True, atomic=True)
 
 
 def test_nothing_broken() -> None:
-    assert broken(FINE) == ()
-    assert measures(FINE)["acknowledged"] == 10.0
+    assert broken_promises(FINE) == ()
+    assert crash_metrics(FINE)["acknowledged"] == 10.0
 
 
 def test_what_was_not_promised_may_be_lost() -> None:
-    lost = replace(FINE, found=Found(10, lost=3, lost_window_s=0.5))
-    assert broken(lost)
-    assert broken(replace(lost, promised=False)) == ()
-    assert measures(lost)["lost_window_s"] == 0.5
+    lost = replace(FINE, found=Violations(10, lost=3, lost_window_s=0.5))
+    assert broken_promises(lost)
+    assert broken_promises(replace(lost, promised=False)) == ()
+    assert crash_metrics(lost)["lost_window_s"] == 0.5
 
 
-@pytest.mark.parametrize("found", [Found(10, ghosts=1), Found(10, torn=1), Found(10, holes=1)])
-def test_what_is_always_promised(found: Found) -> None:
-    assert broken(replace(FINE, found=found, promised=False, atomic=False))
+@pytest.mark.parametrize("found", [Violations(10, ghosts=1), Violations(10, torn=1), Violations(10, holes=1)])
+def test_what_is_always_promised(found: Violations) -> None:
+    assert broken_promises(replace(FINE, found=found, promised=False, atomic=False))
 
 
 def test_the_old_disease_is_counted_and_new_servers_are_cured() -> None:
-    found = Found(10, half_done=1, under_way=frozenset({"a", "b"}))
-    files = Agreement((f"{DATABASE}/a.ibd", f"{DATABASE}.#sql-9"), (f"{DATABASE}/b.frm",))
+    found = Violations(10, half_done=1, under_way=frozenset({"a", "b"}))
+    files = DictionaryDifferences((f"{DATABASE}/a.ibd", f"{DATABASE}.#sql-9"), (f"{DATABASE}/b.frm",))
     ill = replace(
-        FINE, moment=Moment.DEFINITIONS, found=found, agreement=files, failing=(f"{DATABASE}.b: Table is not there",)
+        FINE,
+        moment=CrashMoment.DEFINITIONS,
+        found=found,
+        agreement=files,
+        failing=(f"{DATABASE}.b: Table is not there",),
     )
-    assert len(broken(ill)) == 4
-    assert broken(replace(ill, atomic=False)) == ()
-    assert measures(ill)["orphans"] == 2.0
+    assert len(broken_promises(ill)) == 4
+    assert broken_promises(replace(ill, atomic=False)) == ()
+    assert crash_metrics(ill)["orphans"] == 2.0
 
 
 @pytest.mark.parametrize("schema", ["discovery", DATABASE])
 def test_what_nobody_was_changing_has_no_disease(schema: str) -> None:
     """Nor does a table of the same name in another schema."""
     settled = "a" if schema == "discovery" else "c"
-    fine = replace(FINE, moment=Moment.DEFINITIONS, found=Found(10, under_way=frozenset({"a"})), atomic=False)
-    for files in (Agreement(orphans=(f"{schema}/{settled}.ibd",)), Agreement(missing=(f"{schema}/{settled}.frm",))):
-        assert broken(replace(fine, agreement=files))
-    assert broken(replace(fine, failing=(f"{schema}.{settled}: Corrupt",)))
+    fine = replace(FINE, moment=CrashMoment.DEFINITIONS, found=Violations(10, under_way=frozenset({"a"})), atomic=False)
+    for files in (
+        DictionaryDifferences(orphans=(f"{schema}/{settled}.ibd",)),
+        DictionaryDifferences(missing=(f"{schema}/{settled}.frm",)),
+    ):
+        assert broken_promises(replace(fine, agreement=files))
+    assert broken_promises(replace(fine, failing=(f"{schema}.{settled}: Corrupt",)))
     unflushed = replace(fine, failing=(f"{schema}.{settled}: Corrupt",), promised=False)
-    assert bool(broken(unflushed)) == (schema == "discovery"), "where nothing is flushed all of a schema may be old"
+    assert bool(broken_promises(unflushed)) == (schema == "discovery"), (
+        "where nothing is flushed all of a schema may be old"
+    )
 
 
 OF_HALF_A_TABLE = f"[ERROR] InnoDB: Datafile './{DATABASE}/table_11.ibd' is corrupted. Cannot determine the space ID"
 
 
 def test_an_old_server_may_complain_of_what_it_had_half_made() -> None:
-    ill = replace(FINE, moment=Moment.DEFINITIONS, atomic=False, complaints=(OF_HALF_A_TABLE,))
-    made = replace(ill, found=Found(10, half_done=1, under_way=frozenset({"table_11"})))
-    assert broken(made) == ()
-    assert broken(replace(made, atomic=True))
-    assert broken(replace(made, found=Found(10, under_way=frozenset({"table_1"}))))
+    ill = replace(FINE, moment=CrashMoment.DEFINITIONS, atomic=False, complaints=(OF_HALF_A_TABLE,))
+    made = replace(ill, found=Violations(10, half_done=1, under_way=frozenset({"table_11"})))
+    assert broken_promises(made) == ()
+    assert broken_promises(replace(made, atomic=True))
+    assert broken_promises(replace(made, found=Violations(10, under_way=frozenset({"table_1"}))))
     quoted = f'InnoDB: table "{DATABASE}"."table_11"is corrupted. Please drop the table and recreate'
-    assert broken(replace(made, complaints=(quoted,))) == ()
-    assert broken(replace(made, complaints=(f"[ERROR] InnoDB: './{DATABASE}/#sql-ib12.ibd' is corrupted",))) == ()
+    assert broken_promises(replace(made, complaints=(quoted,))) == ()
+    assert (
+        broken_promises(replace(made, complaints=(f"[ERROR] InnoDB: './{DATABASE}/#sql-ib12.ibd' is corrupted",))) == ()
+    )
 
 
 def test_other_moments_leave_no_orphans_in_old_servers_either() -> None:
-    assert broken(replace(FINE, agreement=Agreement(orphans=("d/a.ibd",)), atomic=False))
+    assert broken_promises(replace(FINE, agreement=DictionaryDifferences(orphans=("d/a.ibd",)), atomic=False))
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
 def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
-    assert complaints(log.read_text(encoding="utf-8", errors="replace").splitlines()) == ()
+    assert damage_lines(log.read_text(encoding="utf-8", errors="replace").splitlines()) == ()
 
 
 @pytest.mark.parametrize(
@@ -337,4 +358,4 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
     ],
 )
 def test_damage_is_heard(line: str) -> None:
-    assert complaints([line]) == (line,)
+    assert damage_lines([line]) == (line,)

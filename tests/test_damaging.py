@@ -12,8 +12,8 @@ import pytest
 
 from recovery.errors import ServerFailedError
 from recovery.experiments import damage
-from recovery.experiments.consistency import first_told
-from recovery.model import Fault
+from recovery.experiments.consistency import first_damage_message
+from recovery.model import FileFault
 from recovery.mysqld.datadir import Copy
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
@@ -35,14 +35,14 @@ def test_a_bit_is_flipped_in_a_page_of_an_index(page_bytes: int, seed: int, tmp_
     file = a_file(tmp_path, page_bytes)
     before = file.read_bytes()
     chance = Random(seed)  # noqa: S311 - no secret
-    assert damage._damage(Fault.FLIPPED, Copy(tmp_path), file, chance, page_bytes=page_bytes) is None
+    assert damage._apply_fault(FileFault.FLIPPED, Copy(tmp_path), file, chance, page_bytes=page_bytes) is None
     changed = [at for at, (one, other) in enumerate(zip(before, file.read_bytes(), strict=True)) if one != other]
     assert [at // page_bytes for at in changed] == [7]
 
 
 def test_half_of_the_pages_are_cut_off(tmp_path: Path) -> None:
     file = a_file(tmp_path, 4 << 10)
-    damage._damage(Fault.TRUNCATED, Copy(tmp_path), file, Random(1), page_bytes=4 << 10)  # noqa: S311 - no secret
+    damage._apply_fault(FileFault.TRUNCATED, Copy(tmp_path), file, Random(1), page_bytes=4 << 10)  # noqa: S311 - no secret
     assert file.stat().st_size == 5 * (4 << 10)
 
 
@@ -60,7 +60,7 @@ def asked_of_a_server(error: Exception, *, exited: str | None = None) -> str:
     def question(_: pymysql.Connection) -> str:
         raise error
 
-    told = damage._asked(cast("Any", SimpleNamespace(server=server)), question)
+    told = damage._query_or_error(cast("Any", SimpleNamespace(server=server)), question)
     assert timeouts == [7.0], "as long as the user lets a server stand still"
     return told
 
@@ -134,9 +134,9 @@ def test_an_answer_that_does_not_come() -> None:
     ],
 )  # fmt: skip
 def test_what_is_told_of_a_damage(lines: str, told: str | None) -> None:
-    assert first_told(lines.split("\n")) == told
+    assert first_damage_message(lines.split("\n")) == told
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
 def test_of_a_start_that_goes_well_nothing_is_told(log: Path) -> None:
-    assert first_told(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None
+    assert first_damage_message(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None

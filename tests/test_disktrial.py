@@ -20,7 +20,7 @@ from waiting import until
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import files, loop_device
-from recovery.linux.loop_device import attached_images, no_disk, no_power_cut
+from recovery.linux.loop_device import attached_images, why_no_loop_disk, why_no_power_cut
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
 real = [as_root, pytest.mark.real]
@@ -34,9 +34,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.setenv("TMPDIR", str(folder))
-    loop_device._tried.cache_clear()
+    loop_device._probe.cache_clear()
     yield folder
-    loop_device._tried.cache_clear()
+    loop_device._probe.cache_clear()
     assert list(folder.iterdir()) == []
     assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
     until(lambda: not any(image.is_relative_to(folder) for image in attached_images()), "the end of its loop devices")
@@ -91,7 +91,7 @@ def test_a_mount_that_did_nothing_costs_the_host_nothing(tmp_path: Path, monkeyp
     """What it says is believed by nobody who takes the power of what lies there."""
     _mount_is("exit 0", tmp_path, monkeypatch)
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("it would have been the host's power"))
-    assert "tried.image is not mounted at" in str(no_power_cut())
+    assert "tried.image is not mounted at" in str(why_no_power_cut())
 
 
 @as_root
@@ -115,20 +115,20 @@ def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: 
 
 def test_nobody_but_root_tries(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert no_disk() == no_power_cut() == "only root may mount"
+    assert why_no_loop_disk() == why_no_power_cut() == "only root may mount"
     assert called.read_text() == ""
 
 
 @as_root
 def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert no_disk() == "there is no mkfs.ext4"
+    assert why_no_loop_disk() == "there is no mkfs.ext4"
 
 
 def test_without_room_for_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "nowhere"))
-    assert no_disk() == "no temporary folder can be made: No such file or directory"
+    assert why_no_loop_disk() == "no temporary folder can be made: No such file or directory"
 
 
 class TestReal:
@@ -136,14 +136,14 @@ class TestReal:
 
     @pytest.fixture(autouse=True)
     def disks(self) -> None:
-        if (why := no_power_cut()) is not None:
+        if (why := why_no_power_cut()) is not None:
             left_out(why)
-        loop_device._tried.cache_clear()
+        loop_device._probe.cache_clear()
 
     def test_it_is_done_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert no_disk() is None
+        assert why_no_loop_disk() is None
         monkeypatch.setenv("PATH", "/nowhere")
-        assert no_power_cut() is None
+        assert why_no_power_cut() is None
 
     def test_it_is_asked_where_it_can_be(self) -> None:
         for scenario, name in KILLED_OR_FULL:
@@ -157,7 +157,7 @@ class TestReal:
             raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
 
         monkeypatch.setattr(fcntl, "ioctl", ioctl)
-        assert no_disk() is None
+        assert why_no_loop_disk() is None
         (told,) = asked("crash-matrix").unasked
         assert "the power of a filesystem cannot be cut here: Inappropriate ioctl" in told
         assert asked("damage").unasked == ()
@@ -168,14 +168,14 @@ class TestReal:
         both = (interrupt, mount) if when == "before" else (mount, interrupt)
         _mount_is("\n".join(both), tmp_path, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
-            no_disk()
+            why_no_loop_disk()
 
     def test_of_one_that_was_killed_the_next_session_leaves_nothing(
         self, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _mount_is('PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"\nkill -KILL $PPID', tmp_path, monkeypatch)
-        tried = [sys.executable, "-c", "from recovery.linux.loop_device import no_disk; no_disk()"]
+        tried = [sys.executable, "-c", "from recovery.linux.loop_device import why_no_loop_disk; why_no_loop_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = temporary.iterdir()
-        files.sweep_all()
+        files.sweep_temp_folders()
         assert not left.exists()

@@ -35,7 +35,7 @@ def engine(name: str, found: Build | RecoveryError) -> Engine:
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch) -> Engine:
     made = engine(LOCAL, BUILD)
-    monkeypatch.setattr(session_engine, "_local", lambda *_: made)
+    monkeypatch.setattr(session_engine, "_local_engine", lambda *_: made)
     return made
 
 
@@ -60,7 +60,9 @@ def test_a_version_that_does_not_exist_is_refused_as_it_is(local: Engine) -> Non
 
 
 def test_where_neither_has_the_server_the_engine_s_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_engine, "_local", lambda *_: engine(LOCAL, UsageError("only containers know it", "")))
+    monkeypatch.setattr(
+        session_engine, "_local_engine", lambda *_: engine(LOCAL, UsageError("only containers know it", ""))
+    )
     with pytest.raises(HostUnfitError, match="no registry answers"):
         resolve_builds(request(versions=("9.7",)), engine(DOCKER, NO_IMAGE), lambda _: None)
 

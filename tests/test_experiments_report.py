@@ -15,7 +15,7 @@ from test_report_page import Read
 from recovery.cli.main import run
 from recovery.cli.suite_published import Answer, Word, publications
 from recovery.cli.suite_report import STORED, SUITE_PAGE, Factors, ratio_bars, read, save, write
-from recovery.report.stored_session import REPORT
+from recovery.report.stored_session import REPORT_FILE
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.Cap
     assert run(["experiments", "--report", str(folder)]) == 0
     assert (folder / SUITE_PAGE).read_text() == before
     assert "E3 Questions to information_schema under load: of 10 published effects" in capsys.readouterr().out
-    (tmp_path / "20261121T200000Z-interference" / REPORT).unlink()
+    (tmp_path / "20261121T200000Z-interference" / REPORT_FILE).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
     assert "there is no session in" in (folder / "report.txt").read_text().replace("\n", " ")
 

@@ -29,10 +29,10 @@ from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_run import Asked, asked_versions, chosen, parse_budget, refuse_nothing
 from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Host
-from recovery.linux.storage import Need
+from recovery.experiments.experiment import HostCapacity
+from recovery.linux.storage import DiskSpace
 
-SMALL, LARGE = Host(2, 4 << 30), Host(96, 512 << 30)
+SMALL, LARGE = HostCapacity(2, 4 << 30), HostCapacity(96, 512 << 30)
 VERSIONS = ("5.7.22", "8.0.31")
 every_one = pytest.mark.parametrize("name", publication_names())
 
@@ -85,7 +85,7 @@ def test_it_is_never_more_than_there_is(seconds: list[list[float]], budget: floa
 
 @every_one
 @pytest.mark.parametrize("host", [SMALL, LARGE], ids=["small", "large"])
-def test_the_second_scale_has_runs_for_an_interval(name: str, host: Host) -> None:
+def test_the_second_scale_has_runs_for_an_interval(name: str, host: HostCapacity) -> None:
     first, second, *more = rungs(name, host, Caps())
     assert first.runs == 1
     assert second.runs == 3
@@ -110,7 +110,7 @@ def test_the_smallest_is_the_smallest() -> None:
 
 
 def test_clients_follow_the_cpus_up_to_what_was_published() -> None:
-    assert [most_threads(Host(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
+    assert [most_threads(HostCapacity(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
 
 
 def asked(budget_s: float, tmp_path: Path, **more: object) -> Asked:
@@ -127,13 +127,13 @@ def test_the_plan_fits_its_budget(budget_s: float, tmp_path: Path) -> None:
 
 
 def test_half_an_hour_is_enough_for_three_runs_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
+    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**12, 10**9))
     found = chosen(asked(1800, tmp_path))
     assert [one.request.runs >= 3 if one.request else None for one in found] == [True] * 5
 
 
 def test_ten_minutes_are_enough_for_a_first_look_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
+    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**12, 10**9))
     assert all(one.request for one in chosen(asked(600, tmp_path)))
 
 
@@ -171,7 +171,7 @@ def test_a_budget_for_nothing_says_which_would_do(tmp_path: Path) -> None:
 
 
 def test_a_disk_for_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_run, "free", lambda _: Need(10**6, 10))
+    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**6, 10))
     with pytest.raises(HostUnfitError, match="no experiment fits the disk") as refused:
         refuse_nothing(asked(3600, tmp_path), chosen(asked(3600, tmp_path)))
     assert "DATA=" in refused.value.hint

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from at_work import interference
 
-from recovery.builds.resolve import known_wanted
+from recovery.builds.resolve import parse_request_or_list
 from recovery.cli import suite_run
 from recovery.cli.suite_budget import Caps, price
 from recovery.cli.suite_published import publication_names
 from recovery.cli.suite_report import Journey, read
 from recovery.cli.suite_run import Asked, Travel, begun, chosen
 from recovery.errors import RecoveryError
-from recovery.linux.storage import Need
+from recovery.linux.storage import DiskSpace
 from recovery.model import Session, Verdict
-from recovery.report.stored_session import REPORT, to_json
+from recovery.report.stored_session import REPORT_FILE, to_json
 from recovery.session.request import Request
 
-VERSIONS = tuple(known_wanted(text).like for text in ("5.7.22", "8.0.31"))
+VERSIONS = tuple(parse_request_or_list(text).like for text in ("5.7.22", "8.0.31"))
 
 
 class Slow:
@@ -35,7 +35,7 @@ class Slow:
         self.said: list[str] = []
         monkeypatch.setattr(suite_run, "run_and_show", self.session)
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(suite_run, "free", lambda _: Need(10**12, 10**9))
+        monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**12, 10**9))
 
     def session(self, request: Request, *, quiet: bool) -> Session:
         assert quiet
@@ -50,7 +50,7 @@ class Slow:
             made = replace(made, runs=(replace(made.runs[0], verdict=Verdict.VOID), *made.runs[1:]))
         folder = request.results / f"20261121T2000{len(self.began):02}Z-{name}"
         folder.mkdir(parents=True)
-        (folder / REPORT).write_bytes(to_json(made))
+        (folder / REPORT_FILE).write_bytes(to_json(made))
         return made
 
     def travel(self) -> tuple[int, Journey, Path]:

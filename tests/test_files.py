@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux.files import copy_atomically, draft_of, name_folder, sweep_drafts
+from recovery.linux.files import copy_atomically, draft_path, rename_to_free_name, sweep_drafts
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_two_of_one_name_get_numbers(tmp_path: Path) -> None:
     for expected in ("session", "session-2", "session-3"):
-        draft = draft_of(tmp_path / "session")
+        draft = draft_path(tmp_path / "session")
         draft.mkdir()
         (draft / "inside").touch()
-        assert name_folder(draft, "session") == tmp_path / expected
+        assert rename_to_free_name(draft, "session") == tmp_path / expected
         assert not draft.exists()

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.analysis.warnings import _trend, findings
-from recovery.model import Around, Finding, Phase, Run, Session, Timeline, Verdict
-from recovery.report.stored_session import load
+from recovery.analysis.warnings import _kendall_deviations, findings
+from recovery.model import Finding, HostActivity, Phase, Run, Session, Timeline, Verdict
+from recovery.report.stored_session import load_session
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -26,7 +26,7 @@ def runs_of(times: Sequence[float], *, variant: str = "cold", version: str = "5.
         Run(
             number, version, "mysql", variant, repeat, Verdict.MEASURED, startup_s=seconds, first_query_s=seconds,
             read_bytes=5 * GB if variant == "cold" else 10**6, reads_per_s=5000.0,
-            phases=(Phase("validation", 0.0, seconds),), around=Around(seconds=seconds, others_cpu_s=0.01),
+            phases=(Phase("validation", 0.0, seconds),), around=HostActivity(seconds=seconds, others_cpu_s=0.01),
             cold_means="drop_caches" if variant == "cold" else None,
             resident_before_bytes=0 if variant == "cold" else None,
         )
@@ -90,7 +90,7 @@ def test_a_drift_over_the_order_of_runs(times: tuple[float, ...], *, drifts: boo
 def test_a_trend_counts_each_pair(times: list[float]) -> None:
     rising = sum((later > earlier) - (later < earlier) for earlier, later in combinations(times, 2))
     count = len(times)
-    assert _trend(times) == abs(rising) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    assert _kendall_deviations(times) == abs(rising) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
 
 
 def test_a_trend_of_many_runs_compares_few_of_them() -> None:
@@ -108,7 +108,7 @@ def test_a_trend_of_many_runs_compares_few_of_them() -> None:
 
         __gt__ = __lt__
 
-    _trend([Seconds(number * 7 % 5003) for number in range(5000)])
+    _kendall_deviations([Seconds(number * 7 % 5003) for number in range(5000)])
     assert compared < 500_000
 
 
@@ -187,14 +187,14 @@ def test_more_data_than_memory() -> None:
     ],
 )
 def test_what_else_went_on(figures: dict[str, float], kind: str) -> None:
-    around = Around(seconds=10.0, **figures)  # type: ignore[arg-type]
+    around = HostActivity(seconds=10.0, **figures)  # type: ignore[arg-type]
     found = session(changed(COLD, 3, around=around))
     assert kinds(found) == [kind]
     assert "run 4" in one(found, kind).text
 
 
 def test_a_few_ticks_are_no_load() -> None:
-    short = Around(seconds=0.3, others_cpu_s=0.05, steal_s=0.01, throttled_s=0.02)
+    short = HostActivity(seconds=0.3, others_cpu_s=0.05, steal_s=0.01, throttled_s=0.02)
     assert findings(session([replace(run, around=short) for run in COLD])) == ()
 
 
@@ -210,12 +210,12 @@ def test_root_is_not_told_to_become_root() -> None:
 
 
 def test_who_asked_for_less_cpu_is_held_back_as_asked() -> None:
-    around = Around(seconds=10.0, throttled_s=5.0)
+    around = HostActivity(seconds=10.0, throttled_s=5.0)
     assert findings(session(changed(COLD, 3, around=around), cpus=1)) == ()
 
 
 def test_who_traces_is_told_to_leave_that_out() -> None:
-    busy = changed(COLD, 0, around=Around(seconds=10.0, tool_cpu_s=8.0))
+    busy = changed(COLD, 0, around=HostActivity(seconds=10.0, tool_cpu_s=8.0))
     assert "--trace" in one(session(busy, trace=True), "busy-client").hint
     assert "--trace" not in one(session(busy, trace=False), "busy-client").hint
 
@@ -294,14 +294,14 @@ def test_a_log_that_was_told_to_be_quiet() -> None:
 
 def test_of_the_stored_sessions() -> None:
     """What is known of them: two slow first runs."""
-    seven = [(found.kind, found.about) for found in findings(load(RESULTS / "2026-11-21-seven-versions"))]
+    seven = [(found.kind, found.about) for found in findings(load_session(RESULTS / "2026-11-21-seven-versions"))]
     assert ("slow-first-run", "5.7.22 cold") in seven
     assert ("slow-first-run", "8.0.31 cold") in seven
 
 
 def test_a_largest_point_that_the_smaller_ones_do_not_predict() -> None:
-    growth = load(RESULTS / "2026-11-21-scale")
+    growth = load_session(RESULTS / "2026-11-21-scale")
     (bent,) = [found for found in findings(growth) if found.kind == "no-line"]
     assert bent.about == "8.0.31 cold", "of 5.7.22 it is predicted to 6 %, piecewise"
     assert bent.text == "The smaller points predict 89.2 s for 200,000 tables, 125.7 s were measured."
-    assert "no-line" not in kinds(load(RESULTS / "2026-11-21-scale-mariadb"))
+    assert "no-line" not in kinds(load_session(RESULTS / "2026-11-21-scale-mariadb"))

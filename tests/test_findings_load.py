@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from at_work import FORMS, interference, metadata, write_scaling
 
-from recovery.analysis.summary import contrasts
+from recovery.analysis.summary import all_variant_ratios
 from recovery.analysis.warnings import findings
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Asked, Host
-from recovery.model import Around, Finding, Run, Schema, Series, Session, Watched, parse_version
+from recovery.experiments.experiment import ExperimentRequest, HostCapacity
+from recovery.model import Finding, HostActivity, LoadTimeline, Run, Schema, Series, Session, parse_version
 from recovery.session.plan import make_plan
 from recovery.session.request import Request
-from recovery.session.store import session_of, with_cpus_shared
+from recovery.session.store import session_from_request, without_dedicated_cpus
 
 
 def kinds(session: Session) -> list[str]:
@@ -65,7 +65,7 @@ def test_clients_without_a_cpu_left() -> None:
     two = changed(SMALL, measured(client_cpus=1.9, server_cpus=1.0), numbers=(1, 5, 9))
     two = replace(two, settings={**SMALL.settings, "threads": 8, "client_cpus": 2})
     assert kinds(two) == ["client-was-the-bottleneck"]
-    assert kinds(with_cpus_shared(two)) == [], "the host did not put them there, and a CPU was idle"
+    assert kinds(without_dedicated_cpus(two)) == [], "the host did not put them there, and a CPU was idle"
     shared = changed(SMALL, measured(client_cpus=1.5, server_cpus=2.4), numbers=(1, 5, 9))
     assert "share the CPUs" in one(shared, "client-was-the-bottleneck").text
     starved = changed(SMALL, measured(client_cpus=0.6, server_cpus=0.1, others_cpus=3.2), numbers=(1, 5, 9))
@@ -78,7 +78,7 @@ def test_clients_without_a_cpu_left() -> None:
 def test_a_load_that_never_warmed_up(last: float, *, told: bool) -> None:
     at_s = tuple(float(second) for second in range(-10, 31))
     values = tuple(5.0 if at <= 0 else 100.0 if at <= 20 else last for at in at_s)
-    watched = Watched(at_s, (Series("qps", values),))
+    watched = LoadTimeline(at_s, (Series("qps", values),))
     session = changed(SMALL, lambda run: replace(run, watched=watched))
     assert ("never-warmed-up" in kinds(session)) is told
     if told:
@@ -89,7 +89,7 @@ def ages(values: Sequence[float | None], *, warmup: Sequence[float] = ()) -> Cal
     """One a second, the first of them a second after the warm-up."""
     at_s = tuple(float(second) for second in range(-len(warmup), len(values) + 1))
     series = Series("checkpoint_age_bytes", (*warmup, 0.0, *values))
-    return lambda run: replace(run, watched=Watched(at_s, (series,)))
+    return lambda run: replace(run, watched=LoadTimeline(at_s, (series,)))
 
 
 def filling(seconds: int, *, since: int = 0) -> list[float | None]:
@@ -163,14 +163,14 @@ def test_a_short_load_and_few_runs() -> None:
 def test_others_at_work() -> None:
     found = one(changed(SMALL, measured(others_cpus=0.7)), "other-cpu-load")
     assert (found.about, "0.7 CPUs" in found.text) == ("5.7.22 poll=off", True)
-    alone = changed(metadata(), lambda run: replace(run, around=Around(10.0, others_cpu_s=5.0)))
+    alone = changed(metadata(), lambda run: replace(run, around=HostActivity(10.0, others_cpu_s=5.0)))
     assert "other-cpu-load" in kinds(alone), "where the sampler did not tell"
-    reading = Around(60.0, others_read_bytes=500_000_000)
+    reading = HostActivity(60.0, others_read_bytes=500_000_000)
     assert "500 MB" in one(changed(SMALL, lambda run: replace(run, around=reading)), "other-disk-load").text
-    journal = Around(60.0, others_written_bytes=500_000_000)
+    journal = HostActivity(60.0, others_written_bytes=500_000_000)
     own = measured(written_bytes_per_s=2e7)
     assert "other-disk-load" not in kinds(changed(SMALL, lambda run: own(replace(run, around=journal))))
-    stolen = Around(60.0, steal_s=6.0)
+    stolen = HostActivity(60.0, steal_s=6.0)
     found = one(changed(SMALL, lambda run: replace(run, around=stolen)), "steal")
     assert (found.about, "10%" in found.text) == ("5.7.22 poll=off", True)
 
@@ -230,8 +230,11 @@ def test_two_cells_with_the_same_in_effect_are_not_held_against_each_other() -> 
     told = [each.text for each in findings(session) if each.kind == "option-not-in-effect"]
     assert len(told) == 2
     assert all("one experiment, and no effect is told" in text for text in told)
-    assert {held.axis for held in contrasts(session) if held.version == "5.7.22"} == {"poll"}
-    assert {held.axis for held in contrasts(session) if held.version == "8.0.31"} == {"poll", "table_open_cache"}
+    assert {held.axis for held in all_variant_ratios(session) if held.version == "5.7.22"} == {"poll"}
+    assert {held.axis for held in all_variant_ratios(session) if held.version == "8.0.31"} == {
+        "poll",
+        "table_open_cache",
+    }
 
 
 def test_a_load_that_reads_what_was_to_be_in_memory() -> None:
@@ -275,11 +278,11 @@ def test_a_dump_is_one_thread() -> None:
 
 @pytest.mark.parametrize(("name", "stored"), [("table-cache", "3,7"), ("metadata", None)])
 def test_only_who_is_pinned_is_stored_as_that(name: str, stored: str | None, tmp_path: Path) -> None:
-    scenario, work = find_scenario(name), Asked(threads=(1,), client_cpus="3,7")
+    scenario, work = find_scenario(name), ExperimentRequest(threads=(1,), client_cpus="3,7")
     assert scenario.experiment is not None
     schema = Schema(10, rows=10)
-    works = scenario.experiment.works(work, schema, Host(12, 8 << 30))
+    works = scenario.experiment.works(work, schema, HostCapacity(12, 8 << 30))
     request = Request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, work=work)
     plan = make_plan([parse_version("5.7.22")], request.measured, repeats=1, alternating=True)
-    session = session_of(request, scenario, plan, environment={}, engine="local", tool_version="1")
+    session = session_from_request(request, scenario, plan, environment={}, engine="local", tool_version="1")
     assert session.settings["client_cpus"] == stored

@@ -9,15 +9,15 @@ from statistics import fmean
 import pytest
 from scipy import linalg, stats
 
-from recovery.analysis.growth import curves
-from recovery.analysis.statistics import LINE, PIECEWISE, f_tail, fit
-from recovery.report.stored_session import load
+from recovery.analysis.growth import growth_curves
+from recovery.analysis.statistics import LINE, PIECEWISE, f_upper_tail_p, fit_line
+from recovery.report.stored_session import load_session
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 KEPT = {
     curve.version: curve
     for name in ("2026-11-21-scale", "2026-11-21-scale-mariadb")
-    for curve in curves(load(RESULTS / name))
+    for curve in growth_curves(load_session(RESULTS / name))
 }
 POINTS = (1_000, 10_000, 50_000, 200_000)
 
@@ -29,7 +29,7 @@ def runs(*, noise: float, seed: int = 1, fixed_s: float = 2.0, per_table_s: floa
 
 
 def test_a_line_without_noise_is_found() -> None:
-    found = fit(runs(noise=0))
+    found = fit_line(runs(noise=0))
     assert found is not None
     assert found.fixed_s == pytest.approx(2.0)
     assert found.per_table_s == pytest.approx(0.0003)
@@ -44,7 +44,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     """Of many sets of runs some 95 % have the true line, and the next run, within their intervals."""
     fixed = slope = next_run = tries = 0
     for seed in range(420):
-        found = fit(runs(noise=0.05, seed=seed))
+        found = fit_line(runs(noise=0.05, seed=seed))
         assert found is not None
         if found.form != LINE:
             continue
@@ -62,7 +62,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 def test_a_start_of_a_second_says_as_much_as_one_of_a_minute() -> None:
     """Weighed alike, what small numbers of tables show of the fixed part would drown in the noise of the large."""
-    found = fit([*((1_000, s) for s in (2.2, 2.3, 2.4)), *((200_000, s) for s in (55.0, 62.0, 69.0))])
+    found = fit_line([*((1_000, s) for s in (2.2, 2.3, 2.4)), *((200_000, s) for s in (55.0, 62.0, 69.0))])
     assert found is not None
     assert found.fixed_s == pytest.approx(2.0, abs=0.1)
     assert found.fixed_error_s < 0.5
@@ -72,18 +72,18 @@ def test_a_start_of_a_second_says_as_much_as_one_of_a_minute() -> None:
     "few", [[], [(1000, 2.0)] * 9, [(1000, 2.0), (2000, 3.0)], [(1000, 2.0), (1000, 2.1), (2000, 3.0)]]
 )
 def test_too_few_to_tell(few: list[tuple[int, float]]) -> None:
-    assert fit(few) is None
+    assert fit_line(few) is None
 
 
 def test_no_line_goes_through_starts_of_no_time() -> None:
-    assert fit([(1000, 0.0), (1000, 0.0), (2000, 3.0), (2000, 3.1)]) is None
+    assert fit_line([(1000, 0.0), (1000, 0.0), (2000, 3.0), (2000, 3.1)]) is None
 
 
 @pytest.mark.parametrize("over", [1, 2, 3, 8, 500])
 @pytest.mark.parametrize("under", [1, 2, 3.7, 16, 500, 9_990])
 def test_the_f_distribution_is_that_of_scipy(over: float, under: float) -> None:
     for value in (0.0, 1e-6, 0.3, 1.0, 1.1, 4.0, 30.0, 1e4):
-        assert f_tail(value, over, under) == pytest.approx(stats.f.sf(value, over, under), rel=1e-8, abs=1e-300)
+        assert f_upper_tail_p(value, over, under) == pytest.approx(stats.f.sf(value, over, under), rel=1e-8, abs=1e-300)
 
 
 @pytest.mark.parametrize("version", KEPT)
@@ -101,7 +101,7 @@ def test_lack_of_fit_is_that_of_a_weighted_regression(version: str) -> None:
 
 
 def test_a_true_line_is_rejected_as_seldom_as_the_test_says() -> None:
-    found = [fit(runs(noise=0.05, seed=seed)) for seed in range(600)]
+    found = [fit_line(runs(noise=0.05, seed=seed)) for seed in range(600)]
     assert 0.03 <= sum(one is not None and one.form == PIECEWISE for one in found) / len(found) <= 0.07
 
 
@@ -134,7 +134,7 @@ def test_a_prediction_is_judged_by_its_error_at_the_largest_point() -> None:
 
 
 def test_piecewise_goes_through_the_means_and_on_with_the_last_slope() -> None:
-    found = fit([(n, share * s) for n, s in ((1_000, 1.0), (2_000, 4.0), (4_000, 6.0)) for share in (0.99, 1.01)])
+    found = fit_line([(n, share * s) for n, s in ((1_000, 1.0), (2_000, 4.0), (4_000, 6.0)) for share in (0.99, 1.01)])
     assert found is not None
     assert found.form == PIECEWISE
     assert [found.at(n) for n in (1_000, 1_500, 2_000, 3_000, 6_000)] == pytest.approx([1.0, 2.5, 4.0, 5.0, 8.0])
@@ -143,13 +143,13 @@ def test_piecewise_goes_through_the_means_and_on_with_the_last_slope() -> None:
 
 
 def test_a_bend_without_any_noise_is_no_line() -> None:
-    found = fit([(1_000, 1.0), (1_000, 1.0), (2_000, 4.0), (4_000, 6.0)])
+    found = fit_line([(1_000, 1.0), (1_000, 1.0), (2_000, 4.0), (4_000, 6.0)])
     assert found is not None
     assert (found.lack_of_fit_p, found.form) == (0.0, PIECEWISE)
 
 
 @pytest.mark.parametrize("untested", [[(1_000, 1.0)] * 2 + [(2_000, 9.0)] * 2, [(n, float(n)) for n in range(1, 6)]])
 def test_two_points_or_single_runs_cannot_tell_a_bend(untested: list[tuple[int, float]]) -> None:
-    found = fit(untested)
+    found = fit_line(untested)
     assert found is not None
     assert (found.lack_of_fit_p, found.form) == (None, LINE)

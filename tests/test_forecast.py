@@ -7,51 +7,53 @@ from types import SimpleNamespace
 from typing import cast
 
 from recovery.experiments.load import POOL
-from recovery.model import Build, Cache, Load, Schema, Variant, Work, parse_version, starts
-from recovery.session.datadirs import Stage
-from recovery.session.estimate import ahead_of, build_seconds, seconds_for, trial_seconds
-from recovery.session.plan import Place, Plan, make_plan, place_of, variants_of
+from recovery.model import Build, Cache, Load, Schema, Variant, VariantSpec, parse_version, startup_specs
+from recovery.session.datadirs import DatadirRequirement
+from recovery.session.estimate import build_seconds, estimate_session, trial_seconds, version_seconds
+from recovery.session.plan import DatadirSpec, Plan, build_variants, datadir_spec, make_plan
 from recovery.session.request import Request
 
 VERSION = parse_version("5.7.22")
 ASKED = Schema(1000)
 REQUEST = Request(
-    "crash-recovery", starts((Cache.COLD, Cache.WARM)), ("5.7.22",), ASKED, 2, Path("/data"), Path("/results")
+    "crash-recovery", startup_specs((Cache.COLD, Cache.WARM)), ("5.7.22",), ASKED, 2, Path("/data"), Path("/results")
 )
 
 
-def stage(place: Place, *, whole: bool = False) -> Stage:
+def stage(place: DatadirSpec, *, whole: bool = False) -> DatadirRequirement:
     build = cast(Build, SimpleNamespace(version=VERSION))
     nothing = cast("object", None)
-    return Stage(place, build, place.schema(ASKED), {}, "key", whole=whole, size=nothing, need=nothing)  # type: ignore[arg-type]
+    return DatadirRequirement(place, build, place.schema(ASKED), {}, "key", whole=whole, size=nothing, need=nothing)  # type: ignore[arg-type]
 
 
 def plan_of(*points: int) -> Plan:
-    return make_plan([VERSION], variants_of(starts((Cache.COLD, Cache.WARM)), (), points), repeats=2, alternating=False)
+    return make_plan(
+        [VERSION], build_variants(startup_specs((Cache.COLD, Cache.WARM)), (), points), repeats=2, alternating=False
+    )
 
 
 def test_every_trial_and_every_build_that_is_not_there() -> None:
     plan = plan_of()
-    place = place_of(VERSION, plan.trials[0].variant)
-    ahead = ahead_of(REQUEST, plan, [stage(place)])
+    place = datadir_spec(VERSION, plan.trials[0].variant)
+    ahead = estimate_session(REQUEST, plan, [stage(place)])
     assert ahead.trials == plan.trials
     assert ahead.builds == (("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED)),)
     assert ahead.trial_s["5.7.22", "cold"] > ahead.trial_s["5.7.22", "warm"]
     whole_s = sum(seconds for _, seconds in ahead.builds) + 2 * sum(ahead.trial_s.values())
-    assert whole_s == seconds_for(VERSION, ASKED, runs=2, variants=REQUEST.measured), "as --dry-run says"
-    assert ahead_of(REQUEST, plan, [stage(place, whole=True)]).builds == ()
+    assert whole_s == version_seconds(VERSION, ASKED, runs=2, variants=REQUEST.measured), "as --dry-run says"
+    assert estimate_session(REQUEST, plan, [stage(place, whole=True)]).builds == ()
 
 
 def test_a_resumed_session_needs_no_directory_of_finished_trials() -> None:
     plan = plan_of(100, 1000)
-    ahead = ahead_of(REQUEST, plan, [stage(plan.places[-1])])
+    ahead = estimate_session(REQUEST, plan, [stage(plan.places[-1])])
     assert ahead.trials == plan.trials
     assert [title for title, _ in ahead.builds] == ["5.7.22: 1,000 tables"]
 
 
 def test_what_grows_has_only_the_rest_to_be_built() -> None:
     plan = plan_of(100, 1000)
-    ahead = ahead_of(REQUEST, plan, [stage(place) for place in plan.places])
+    ahead = estimate_session(REQUEST, plan, [stage(place) for place in plan.places])
     (small, small_s), (large, large_s) = ahead.builds
     assert (small, large) == ("5.7.22: 100 tables", "5.7.22: 1,000 tables")
     assert small_s + large_s == build_seconds(VERSION, ASKED)
@@ -72,7 +74,7 @@ def test_the_reading_of_tables_before_each_load_is_foreseen() -> None:
     spent_s = trial_seconds(VERSION, large, loaded())
     nothing_read_s = trial_seconds(VERSION, small, loaded(rows=100))
     assert 5 < spent_s - nothing_read_s < 60
-    assert seconds_for(VERSION, large, runs=3, variants=[loaded()]) == build_seconds(VERSION, large) + 3 * spent_s
+    assert version_seconds(VERSION, large, runs=3, variants=[loaded()]) == build_seconds(VERSION, large) + 3 * spent_s
     part_s = trial_seconds(VERSION, large, loaded(tables=1))
     assert nothing_read_s < part_s < spent_s, "of the tables that it uses"
     held, beyond = {POOL: str(4 << 30)}, {POOL: str(1 << 30)}
@@ -85,13 +87,13 @@ def test_the_reading_of_tables_before_each_load_is_foreseen() -> None:
 
 def test_a_session_of_loads_is_foreseen_with_its_own_pool(tmp_path: Path) -> None:
     variant, schema = loaded(), Schema(8, rows=1_000_000)
-    works = (Work("load", Cache.WARM, variant.task, (), ()),)
+    works = (VariantSpec("load", Cache.WARM, variant.task, (), ()),)
     ahead_s = []
     for pool in (4 << 30, 1 << 30):
         request = Request(
             "table-cache", works, ("5.7.22",), schema, 1, tmp_path, tmp_path, own_settings=((POOL, str(pool)),)
         )
         plan = make_plan([VERSION], request.measured, repeats=1, alternating=False)
-        ahead = ahead_of(request, plan, [stage(plan.places[0])])
+        ahead = estimate_session(request, plan, [stage(plan.places[0])])
         ahead_s.append(next(iter(ahead.trial_s.values())))
     assert ahead_s[0] > ahead_s[1] + 5

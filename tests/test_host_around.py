@@ -14,9 +14,17 @@ import pytest
 from waiting import until
 
 from recovery.linux import cgroups
-from recovery.linux.procfs import Cpus, cpus
-from recovery.linux.storage import Device, device_of, moved_bytes
-from recovery.mysqld.startup import EVERY_S, MOST, Look, Looks, Onlooker, Surroundings, others_cpu_s
+from recovery.linux.procfs import HostCpuTime, host_cpu_time
+from recovery.linux.storage import Device, device_io_bytes, device_of
+from recovery.mysqld.startup import (
+    MAX_SAMPLES,
+    SAMPLE_INTERVAL_S,
+    BackgroundLoadMeter,
+    DownsampledSeries,
+    StartupSample,
+    StartupSampler,
+    others_cpu_s,
+)
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 NO_DEVICE = Device()
@@ -33,38 +41,38 @@ def idle() -> Iterator[int]:
 def test_busy_is_all_that_is_not_idle_waiting_or_stolen(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu  100 20 300 9999 777 4 5 600 50 10\ncpu0 1 2 3\n")
-    assert cpus(stat) == Cpus(busy_s=429 / TICKS_PER_S, steal_s=600 / TICKS_PER_S)
+    assert host_cpu_time(stat) == HostCpuTime(busy_s=429 / TICKS_PER_S, steal_s=600 / TICKS_PER_S)
     stat.write_text("cpu  1 2 3\n")
-    assert cpus(stat) is None
-    assert cpus(tmp_path / "missing") is None
+    assert host_cpu_time(stat) is None
+    assert host_cpu_time(tmp_path / "missing") is None
 
 
 def test_the_rest_is_of_others() -> None:
-    assert others_cpu_s(Cpus(10, 0), Cpus(15, 1), 2.0, 0.5) == 2.5
-    assert others_cpu_s(Cpus(10, 0), Cpus(10.01, 0), 0.02, 0.0) == 0.0, "ticks are coarse"
-    assert others_cpu_s(None, Cpus(15, 1), 2.0, 0.5) is None
-    assert others_cpu_s(Cpus(10, 0), Cpus(15, 1), None, 0.5) is None
+    assert others_cpu_s(HostCpuTime(10, 0), HostCpuTime(15, 1), 2.0, 0.5) == 2.5
+    assert others_cpu_s(HostCpuTime(10, 0), HostCpuTime(10.01, 0), 0.02, 0.0) == 0.0, "ticks are coarse"
+    assert others_cpu_s(None, HostCpuTime(15, 1), 2.0, 0.5) is None
+    assert others_cpu_s(HostCpuTime(10, 0), HostCpuTime(15, 1), None, 0.5) is None
 
 
 def test_the_device_counts_sectors_of_512_bytes(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text(" 7 0 16 1 5 0 24 2 0 1 1 0 0 0 0 0 0\n")
-    assert moved_bytes(Device(stat_path=tmp_path / "stat")) == (8192, 12288)
-    assert moved_bytes(NO_DEVICE) is None
+    assert device_io_bytes(Device(stat_path=tmp_path / "stat")) == (8192, 12288)
+    assert device_io_bytes(NO_DEVICE) is None
 
 
 def test_what_cannot_be_told_is_none_and_no_error(idle: int) -> None:
-    surroundings = Surroundings(idle, NO_DEVICE)
+    surroundings = BackgroundLoadMeter(idle, NO_DEVICE)
     found = surroundings.read()
     assert (found.others_read_bytes, found.others_written_bytes) == (None, None)
     assert found.others_cpu_s is not None
     assert found.tool_cpu_s is not None
-    gone = Surroundings(2**22 + 1, NO_DEVICE).read()
+    gone = BackgroundLoadMeter(2**22 + 1, NO_DEVICE).read()
     assert gone.others_cpu_s is None
     assert gone.throttled_s is None
 
 
 def test_work_of_this_tool_is_its_own(idle: int) -> None:
-    surroundings = Surroundings(idle, NO_DEVICE)
+    surroundings = BackgroundLoadMeter(idle, NO_DEVICE)
     until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
@@ -74,18 +82,18 @@ def test_work_of_this_tool_is_its_own(idle: int) -> None:
 
 
 def test_halving_keeps_what_is_evenly_spread() -> None:
-    looks = Looks()
+    looks = DownsampledSeries()
     at_s = 0.0
     for _ in range(3600 * 4):
         if at_s + looks.every_s > 3600:
             break
         at_s += looks.every_s
-        looks.add(Look(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
-        assert len(looks.kept) < MOST
+        looks.add(StartupSample(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
+        assert len(looks.kept) < MAX_SAMPLES
     timeline = looks.timeline()
     assert timeline is not None
     assert looks.every_s == 16.0, "an hour in fewer than 240"
-    assert len(timeline.at_s) + 20 >= MOST / 2
+    assert len(timeline.at_s) + 20 >= MAX_SAMPLES / 2
     assert {round(b - a, 6) for a, b in zip(timeline.at_s, timeline.at_s[1:], strict=False)} == {16.0}
     assert timeline.read_bytes == tuple(map(int, timeline.at_s))
     assert timeline.cpu_s == tuple(at / 2 for at in timeline.at_s)
@@ -93,20 +101,20 @@ def test_halving_keeps_what_is_evenly_spread() -> None:
 
 
 def test_a_column_with_a_hole_is_empty() -> None:
-    looks = Looks()
+    looks = DownsampledSeries()
     assert looks.timeline() is None
-    assert looks.every_s == EVERY_S
-    looks.add(Look(0.25, read_bytes=1, cpu_s=0.1))
-    looks.add(Look(0.5, cpu_s=0.2))
+    assert looks.every_s == SAMPLE_INTERVAL_S
+    looks.add(StartupSample(0.25, read_bytes=1, cpu_s=0.1))
+    looks.add(StartupSample(0.5, cpu_s=0.2))
     timeline = looks.timeline()
     assert timeline is not None
     assert (timeline.at_s, timeline.read_bytes, timeline.cpu_s) == ((0.25, 0.5), (), (0.1, 0.2))
 
 
 def test_what_others_used_never_shrinks() -> None:
-    looks = Looks()
+    looks = DownsampledSeries()
     for at_s, used_s in ((0.25, 0.02), (0.5, 0.01), (0.75, 0.05)):
-        looks.add(Look(at_s, others_cpu_s=used_s))
+        looks.add(StartupSample(at_s, others_cpu_s=used_s))
     timeline = looks.timeline()
     assert timeline is not None
     assert timeline.others_cpu_s == (0.02, 0.02, 0.05)
@@ -119,14 +127,16 @@ def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", WORK], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        with Onlooker(child.pid, device_of(tmp_path), since_s=time.monotonic()) as onlooker:
+        with StartupSampler(child.pid, device_of(tmp_path), since_s=time.monotonic()) as onlooker:
             kept = onlooker._looks.kept
             until(lambda: len(kept) >= 4 and (kept[-1].cpu_s or 0) > 0.2, "four looks, and its CPU time")
         child.kill()
     timeline = onlooker.timeline
     assert timeline is not None
     assert timeline.at_s == tuple(sorted(timeline.at_s))
-    assert all(at_s >= EVERY_S * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), "never too early"
+    assert all(at_s >= SAMPLE_INTERVAL_S * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), (
+        "never too early"
+    )
     assert len(timeline.cpu_s) == len(timeline.at_s) >= 5
     assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
     assert timeline.cpu_s[-1] > 0.2
@@ -135,7 +145,7 @@ def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
 
 @pytest.mark.on_demand("bench")
 def test_a_look_costs_next_to_nothing(idle: int, tmp_path: Path) -> None:
-    onlooker = Onlooker(idle, device_of(tmp_path), since_s=time.monotonic())
+    onlooker = StartupSampler(idle, device_of(tmp_path), since_s=time.monotonic())
     began = time.thread_time()
     for _ in range(200):
         onlooker.look()
@@ -143,7 +153,7 @@ def test_a_look_costs_next_to_nothing(idle: int, tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_gone_leaves_holes_and_no_error() -> None:
-    with Onlooker(2**22 + 1, NO_DEVICE, since_s=time.monotonic()) as onlooker:
+    with StartupSampler(2**22 + 1, NO_DEVICE, since_s=time.monotonic()) as onlooker:
         pass
     assert onlooker.timeline is not None
     assert onlooker.timeline.cpu_s == ()

@@ -7,17 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux.procfs import Core, as_list, cores_of, of_list, own_cores, own_cpus, read_cores, split
+from recovery.linux.procfs import (
+    Core,
+    format_cpu_list,
+    group_into_cores,
+    own_cores,
+    own_cpus,
+    parse_cpu_list,
+    read_cores,
+    split_cores,
+)
 
 
 def host(cores: Iterable[str], *, nodes: Iterable[str] = (), may: str | None = None) -> tuple[Core, ...]:
     """By the lists of CPUs that share a core, and of those that share a node."""
-    together = [of_list(core) for core in cores]
+    together = [parse_cpu_list(core) for core in cores]
     every = frozenset().union(*together)
-    return cores_of(
-        every if may is None else of_list(may),
+    return group_into_cores(
+        every if may is None else parse_cpu_list(may),
         {cpu: core for core in together for cpu in core},
-        {cpu: number for number, node in enumerate(nodes) for cpu in of_list(node)},
+        {cpu: number for number, node in enumerate(nodes) for cpu in parse_cpu_list(node)},
     )
 
 
@@ -68,9 +77,9 @@ TWO_SOCKETS = [*(f"{cpu},{cpu + 8}" for cpu in range(4)), *(f"{cpu},{cpu + 8}" f
 def test_whole_cores_go_to_the_clients_from_the_end_of_one_node(
     cores: tuple[Core, ...], server: str, clients: str
 ) -> None:
-    found = split(cores)
+    found = split_cores(cores)
     assert found is not None
-    assert (as_list(found.server), as_list(found.clients)) == (server, clients)
+    assert (format_cpu_list(found.server), format_cpu_list(found.clients)) == (server, clients)
     apart = {core.cpus <= found.clients or core.cpus <= found.server for core in cores}
     assert apart == {True}, "no core is shared"
 
@@ -80,20 +89,20 @@ def test_whole_cores_go_to_the_clients_from_the_end_of_one_node(
 )
 def test_too_few_cores_are_not_divided(cores: tuple[Core, ...]) -> None:
     """Four CPUs that are two cores are shared: of one core each, the clients' would be half idle."""
-    assert split(cores) is None
+    assert split_cores(cores) is None
 
 
 def test_a_cpu_of_which_nothing_is_known_is_a_core() -> None:
-    assert cores_of({5, 1}, {}, {}) == (Core(frozenset({1})), Core(frozenset({5})))
-    assert cores_of({5, 1}, {5: set()}, {5: 1}) == (Core(frozenset({1})), Core(frozenset({5}), 1))
+    assert group_into_cores({5, 1}, {}, {}) == (Core(frozenset({1})), Core(frozenset({5})))
+    assert group_into_cores({5, 1}, {5: set()}, {5: 1}) == (Core(frozenset({1})), Core(frozenset({5}), 1))
 
 
 def test_lists_are_read_and_written_as_the_kernel_does() -> None:
-    assert of_list("0-2,4-6,9\n") == {0, 1, 2, 4, 5, 6, 9}
-    assert as_list(of_list("9,4-6,0-2")) == "0-2,4-6,9"
-    assert of_list("") == frozenset()
+    assert parse_cpu_list("0-2,4-6,9\n") == {0, 1, 2, 4, 5, 6, 9}
+    assert format_cpu_list(parse_cpu_list("9,4-6,0-2")) == "0-2,4-6,9"
+    assert parse_cpu_list("") == frozenset()
     with pytest.raises(ValueError, match="ff"):
-        of_list("ff")
+        parse_cpu_list("ff")
 
 
 def tell(folder: Path, cpu: int, siblings: str, *, name: str = "core_cpus_list", node: int | None = None) -> None:
@@ -109,7 +118,7 @@ def test_cores_are_read_from_the_kernels_files(name: str, tmp_path: Path) -> Non
     for cpu in range(8):
         tell(tmp_path, cpu, f"{cpu % 4},{cpu % 4 + 4}", name=name, node=cpu % 4 // 2)
     found = read_cores(frozenset(range(8)), tmp_path)
-    assert [as_list(core.cpus) for core in found] == ["0,4", "1,5", "2,6", "3,7"]
+    assert [format_cpu_list(core.cpus) for core in found] == ["0,4", "1,5", "2,6", "3,7"]
     assert [core.node for core in found] == [0, 0, 1, 1]
 
 
@@ -118,7 +127,7 @@ def test_what_cannot_be_read_is_a_core_of_its_own(tmp_path: Path) -> None:
     for cpu, siblings in enumerate(("0,8", "1", "2-3", "2-3", "4-5", "4-5")):
         tell(tmp_path, cpu, siblings)
     tell(tmp_path, 6, "nonsense")
-    assert [as_list(core.cpus) for core in read_cores(frozenset(range(8)), tmp_path)] == [
+    assert [format_cpu_list(core.cpus) for core in read_cores(frozenset(range(8)), tmp_path)] == [
         "0",
         "1",
         "2-3",

@@ -16,7 +16,7 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import allocated_bytes
 from recovery.model import Build, Flavor, Layout, Schema, Version
-from recovery.mysqld.datadir import DataDir, DataDirs, State, copied, prove_intact
+from recovery.mysqld.datadir import DataDir, DataDirs, State, disposable_copy, prove_intact
 
 KEY = "5.7.22-discovery-3-0123abcd"
 BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")
@@ -85,7 +85,7 @@ def test_of_a_copy_only_the_copy_is_set_aside(
         dd.save(WHOLE)
         (dd.path / "keys").mkdir()
         (dd.path / "keys" / "keyring").touch()
-        with copied(dd.mysql, dd.path) as copy:
+        with disposable_copy(dd.mysql, dd.path) as copy:
             (copy.mysql / "ibdata1").write_bytes(b"broken")
             kept = dirs.set_aside(dd, "20261123T010203Z", copy=copy.mysql)
         assert kept is not None
@@ -100,7 +100,7 @@ def test_half_of_a_copy_is_not_set_aside(dirs: DataDirs, monkeypatch: pytest.Mon
     def full(_: Path, __: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("recovery.mysqld.datadir.move_out", full)
+    monkeypatch.setattr("recovery.mysqld.datadir.move_copy_out", full)
     with dirs.acquire(KEY) as dd:
         dd.save(WHOLE)
         with pytest.raises(HostUnfitError, match="cannot keep a copy: No space left"):
@@ -348,8 +348,8 @@ def test_what_the_dead_left_half_made_beside_directories_goes(dirs: DataDirs) ->
 
 def test_the_lock_of_who_is_about_to_make_a_directory_stays(dirs: DataDirs) -> None:
     script = (
-        "import sys; from pathlib import Path; from recovery.linux import locks as flock\n"
-        "lock = flock.take(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from recovery.linux.locks import take_lock\n"
+        "lock = take_lock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     dirs.check()
     path = dirs.root / f"{KEY}.lock"

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from waiting import DEADLINE_S
 
-from recovery.linux.host_facts import Instance, instance, looks_like_ec2, on_xen
+from recovery.linux.host_facts import Ec2Instance, ec2_instance, is_xen_guest, looks_like_ec2
 
 TOKEN = "t0ken=="  # noqa: S105  # of nobody
 
@@ -66,14 +66,14 @@ def amazon(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(address: str, dmi: Path, limit_s: float = DEADLINE_S) -> Instance:
-    return instance(address, limit_s=limit_s, dmi=dmi, hypervisor=dmi / "none")
+def ask(address: str, dmi: Path, limit_s: float = DEADLINE_S) -> Ec2Instance:
+    return ec2_instance(address, limit_s=limit_s, dmi=dmi, hypervisor=dmi / "none")
 
 
 def test_type_and_zone_by_a_token(amazon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with served(Service) as address:
-        assert ask(address, amazon) == Instance("m5.large", "eu-west-1a")
+        assert ask(address, amazon) == Ec2Instance("m5.large", "eu-west-1a")
 
 
 def test_what_is_no_name_of_a_type_is_none(amazon: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_is_no_name_of_a_type_is_none(amazon: Path) -> None:
         told: ClassVar = dict.fromkeys(Service.told, "<h1>log in</h1>")
 
     with served(Odd) as address:
-        assert ask(address, amazon) == Instance()
+        assert ask(address, amazon) == Ec2Instance()
 
 
 def test_a_service_that_refuses(amazon: Path) -> None:
@@ -90,13 +90,13 @@ def test_a_service_that_refuses(amazon: Path) -> None:
             self.answer(403, "no")
 
     with served(Refusing) as address:
-        assert ask(address, amazon) == Instance()
+        assert ask(address, amazon) == Ec2Instance()
 
 
 def test_nobody_there(amazon: Path) -> None:
     with socket.socket() as silent:  # bound, but it does not listen
         silent.bind(("127.0.0.1", 0))
-        assert ask(f"http://127.0.0.1:{silent.getsockname()[1]}", amazon) == Instance()
+        assert ask(f"http://127.0.0.1:{silent.getsockname()[1]}", amazon) == Ec2Instance()
 
 
 @pytest.mark.parametrize("every_s", [60.0, 0.1])
@@ -114,7 +114,7 @@ def test_one_that_hangs_or_drips_is_given_up(amazon: Path, every_s: float) -> No
 
     with served(Slow) as address:
         try:
-            assert ask(address, amazon, limit_s=0.3) == Instance()
+            assert ask(address, amazon, limit_s=0.3) == Ec2Instance()
         finally:
             over.set()
 
@@ -122,7 +122,7 @@ def test_one_that_hangs_or_drips_is_given_up(amazon: Path, every_s: float) -> No
 def test_elsewhere_nobody_is_asked(tmp_path: Path) -> None:
     Service.asked.clear()
     with served(Service) as address:
-        assert ask(address, tmp_path) == Instance()
+        assert ask(address, tmp_path) == Ec2Instance()
     assert Service.asked == []
 
 
@@ -144,6 +144,6 @@ def test_what_an_ec2_host_looks_like(file: str, text: str, amazons: bool, tmp_pa
 
 
 def test_xen_says_so(tmp_path: Path) -> None:
-    assert not on_xen(tmp_path)
+    assert not is_xen_guest(tmp_path)
     (tmp_path / "type").write_text("xen\n")
-    assert on_xen(tmp_path)
+    assert is_xen_guest(tmp_path)

@@ -20,9 +20,17 @@ from recovery.cli.doctor import Check, examine
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import cgroups, procfs, storage
-from recovery.linux.host_facts import environment, public_options
-from recovery.linux.read_benchmark import LEFT_OUT, SHORT, ReadProbe, Speed
-from recovery.linux.storage import Device, Need, check_space, completed_reads, device_of, free, need_for
+from recovery.linux.host_facts import collect_host_facts, public_mount_options
+from recovery.linux.read_benchmark import NOT_PROBED, SHORT_EFFORT, ReadProbe, ReadSpeed
+from recovery.linux.storage import (
+    Device,
+    DiskSpace,
+    check_space,
+    completed_reads,
+    device_of,
+    estimate_space,
+    free_space,
+)
 from recovery.model import Layout, Schema, parse_version
 
 
@@ -56,7 +64,7 @@ def test_a_partition_has_the_queue_of_its_disk(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         (disk / name).parent.mkdir(exist_ok=True)
         (disk / name).write_text(text)
-    device = storage._block(disk / "nvme0n1p1")
+    device = storage._block_device(disk / "nvme0n1p1")
     assert (device.device, device.scheduler, device.read_ahead_kb) == ("/dev/nvme0n1p1", "mq-deadline", 128)
     assert device.rotational is False
     assert completed_reads(device) == 42
@@ -92,7 +100,7 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        meter, before = cgroups.Meter(child.pid, device), cgroups.activity(child.pid)
+        meter, before = cgroups.UsageMeter(child.pid, device), cgroups.process_activity(child.pid)
         child.stdin.write("\n")
         child.stdin.flush()
         child.stdout.readline()
@@ -106,12 +114,12 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert found.cache_grown_bytes is not None
         waits = psutil.Process(child.pid)
         until(lambda: waits.status() == psutil.STATUS_SLEEPING, "its next read")
-        after = cgroups.activity(child.pid)
+        after = cgroups.process_activity(child.pid)
         assert after is not None
         assert after != before
-        assert after == cgroups.activity(child.pid)
+        assert after == cgroups.process_activity(child.pid)
         child.stdin.write("\n")
-    assert cgroups.activity(child.pid) is None
+    assert cgroups.process_activity(child.pid) is None
     gone = meter.read()
     assert (gone.read_bytes, gone.cpu_s) == (None, None)
 
@@ -128,7 +136,7 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
     ],
 )
 def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -> None:
-    need = need_for(parse_version(version), Schema(200_000))
+    need = estimate_space(parse_version(version), Schema(200_000))
     assert need.bytes / 1e9 == pytest.approx(gigabytes, abs=0.1)
     assert need.inodes == inodes
 
@@ -147,7 +155,7 @@ def test_needs_are_those_measured(version: str, gigabytes: float, inodes: int) -
 def test_what_each_table_takes_where_it_lies_otherwise(
     version: str, layout: Layout, kilobytes: float, inodes: int
 ) -> None:
-    few, many = (need_for(parse_version(version), Schema(tables, layout=layout)) for tables in (1000, 2000))
+    few, many = (estimate_space(parse_version(version), Schema(tables, layout=layout)) for tables in (1000, 2000))
     assert (many - few).bytes / 1e6 == pytest.approx(kilobytes, abs=0.1)
     assert (many - few).inodes == 1000 * inodes
 
@@ -156,7 +164,7 @@ def each_kib(
     version: str, page: str, *, layout: Layout = Layout.FILES, indexes: int = 0, block_bytes: int | None = None
 ) -> float:
     few, many = (
-        need_for(
+        estimate_space(
             parse_version(version),
             Schema(tables, layout=layout),
             {"innodb_page_size": page},
@@ -212,24 +220,26 @@ def test_a_million_tables_with_small_pages() -> None:
     """112 GB were asked for, and 37 are needed."""
     version, schema = parse_version("5.7.22"), Schema(1_000_000)
     for settings in ({"innodb_page_size": "4096"}, {"loose_innodb_page_size": "4K"}):
-        assert need_for(version, schema, settings).bytes / 1e9 == pytest.approx(38.4, abs=0.1)
-    assert need_for(version, schema).bytes == need_for(version, schema, {"innodb_page_size": "nonsense"}).bytes
+        assert estimate_space(version, schema, settings).bytes / 1e9 == pytest.approx(38.4, abs=0.1)
+    assert (
+        estimate_space(version, schema).bytes == estimate_space(version, schema, {"innodb_page_size": "nonsense"}).bytes
+    )
 
 
 def test_space_is_refused_with_figures(tmp_path: Path) -> None:
-    there = free(tmp_path / "not/there")
+    there = free_space(tmp_path / "not/there")
     assert there.bytes > 0
-    check_space(tmp_path / "not/there", Need(there.bytes // 2, there.inodes // 2))
+    check_space(tmp_path / "not/there", DiskSpace(there.bytes // 2, there.inodes // 2))
     with pytest.raises(HostUnfitError, match=r"1000000000\.0 GB") as caught:
-        check_space(tmp_path, Need(10**18, 1))
+        check_space(tmp_path, DiskSpace(10**18, 1))
     assert "TABLES=" in caught.value.hint
     if there.inodes < sys.maxsize:
         with pytest.raises(HostUnfitError, match="inodes"):
-            check_space(tmp_path, Need(1, there.inodes + 10**9))
+            check_space(tmp_path, DiskSpace(1, there.inodes + 10**9))
 
 
 def test_the_environment_is_scalars_and_keeps_secrets(tmp_path: Path) -> None:
-    facts = environment(tmp_path)
+    facts = collect_host_facts(tmp_path)
     assert all(name == name.lower() and isinstance(value, str | int | float | None) for name, value in facts.items())
     assert facts["kernel"] == platform.release()
     assert facts["memory_bytes"] == pytest.approx(1024 * meminfo("MemTotal"), rel=0.01)
@@ -248,7 +258,7 @@ def meminfo(name: str) -> int:
 
 def test_mount_options_lose_folders_users_and_addresses() -> None:
     options = "rw,lowerdir=/home/ann/a:/b,username=ann,addr=10.0.0.1,size=5k,vers=4.2"
-    assert public_options(Device(mount_options=options)) == "rw,size=5k,vers=4.2"
+    assert public_mount_options(Device(mount_options=options)) == "rw,size=5k,vers=4.2"
 
 
 def checks(data: Path) -> dict[str, Check]:
@@ -271,12 +281,12 @@ def test_the_doctor_finds_what_ails() -> None:
 
 
 def test_the_doctor_tells_what_it_is_given(tmp_path: Path) -> None:
-    tried = ReadProbe(SHORT, {"4k_16": Speed(52_666, 0.3, 1.03)})
+    tried = ReadProbe(SHORT_EFFORT, {"4k_16": ReadSpeed(52_666, 0.3, 1.03)})
     found = examine(tmp_path, stackers={"eu-stack": "not there", "perf": None}, tried=tried)
     told = {check.name: check for checks in found.values() for check in checks}
     assert told["4 KiB reads, 16 at once"].detail == "52,666 a second; mean 0.30 ms, p99 1.03 ms"
     assert (told["eu-stack"].ok, told["eu-stack"].hint, told["perf"].ok) == (None, "", True)
-    none = examine(tmp_path, stackers={"eu-stack": "not there"}, tried=LEFT_OUT)
+    none = examine(tmp_path, stackers={"eu-stack": "not there"}, tried=NOT_PROBED)
     assert none["Programs that take stacks"][0].hint
     assert "left out" in next(check.detail for check in none["Storage"] if check.name == "reads")
 

@@ -9,8 +9,7 @@ from typing import cast
 import pytest
 
 from recovery.errors import RecoveryError
-from recovery.experiments.bench import Bench
-from recovery.experiments.bench import floor as floor_of
+from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.linux.files import TableFiles
 from recovery.mysqld import read_floor
 
@@ -33,9 +32,9 @@ def test_each_file_once(threads: int, page_bytes: int, folders: tuple[Path, ...]
 
 def test_cold_before_each_of_the_three(folders: tuple[Path, ...]) -> None:
     times_cold = []
-    found = read_floor.measure(TableFiles(folders), 16384, lambda: times_cold.append(1), None)
+    found = read_floor.measure_read_floor(TableFiles(folders), 16384, lambda: times_cold.append(1), None)
     assert len(times_cold) == 6, "each twice"
-    assert (found.files, found.threads) == (200, read_floor.MANY)
+    assert (found.files, found.threads) == (200, read_floor.MANY_THREADS)
     assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
 
 
@@ -46,21 +45,21 @@ def test_as_much_of_each_as_a_page_of_the_server(
     """Which its system tablespace tells, be it MySQL's or MariaDB's."""
     (tmp_path / "ibdata1").write_bytes(bytes(54) + flags.to_bytes(4) + bytes(6))
     asked: list[int] = []
-    monkeypatch.setattr("recovery.experiments.bench.measure_floor", lambda _, size, *__: asked.append(size))
+    monkeypatch.setattr("recovery.experiments.bench.measure_read_floor", lambda _, size, *__: asked.append(size))
     bench = SimpleNamespace(
         at_rest=True, disturbed=lambda: None, files="its", datadir=SimpleNamespace(mysql=tmp_path),
         server=SimpleNamespace(group=None),
     )  # fmt: skip
-    floor_of(cast(Bench, bench))
+    measure_storage_floor(cast(Bench, bench))
     assert asked == [page_bytes]
 
 
 def test_the_only_file_of_all_tables(folders: tuple[Path, ...]) -> None:
     """In the process that reads as well."""
-    found = read_floor.measure(TableFiles(folders[:1], "table_7.ibd"), 16384, lambda: None, None)
+    found = read_floor.measure_read_floor(TableFiles(folders[:1], "table_7.ibd"), 16384, lambda: None, None)
     assert found.files == 1
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: .*/nobody: No such file"):
-        read_floor.measure(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)
+        read_floor.measure_read_floor(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)

@@ -11,8 +11,8 @@ import pytest
 from recovery.cli import doctor
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux import cgroups, orphans
-from recovery.linux.cgroups import Group, hierarchies, limited, needed
-from recovery.linux.files import own_name
+from recovery.linux.cgroups import LimitGroup, controller_settings, hierarchies, server_limits
+from recovery.linux.process_marks import name_with_process_id
 from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits
 
@@ -55,8 +55,8 @@ def lie_on(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "device_of", lambda _: device)
 
 
-def made(where: Path, tree: Path, asked: Limits = ALL) -> Group:
-    group = Group(asked, "g", needed(asked, where, mounts=tree))
+def made(where: Path, tree: Path, asked: Limits = ALL) -> LimitGroup:
+    group = LimitGroup(asked, "g", controller_settings(asked, where, mounts=tree))
     group.make()
     return group
 
@@ -97,15 +97,23 @@ def test_what_a_group_counts(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
-    assert cgroups.read_requests(old, "254:0") is cgroups.memory_bytes(old) is cgroups.oom_kills(old) is None
+    assert cgroups.read_requests(old, "254:0") is cgroups.read_group_memory(old) is cgroups.read_oom_kills(old) is None
     (old / "blkio.throttle.io_serviced").write_text("254:0 Read 12\n254:0 Write 5\n7:0 Read 3\nTotal 20\n")
     (old / "memory.usage_in_bytes").write_text("4096\n")
     (old / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (new / "io.stat").write_text("254:0 rbytes=90112 wbytes=0 rios=22 wios=0 dbytes=0 dios=0\n7:0 rios=1\n")
     (new / "memory.current").write_text("8192\n")
     (new / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n")
-    assert [cgroups.read_requests(old, "254:0"), cgroups.memory_bytes(old), cgroups.oom_kills(old)] == [12, 4096, 2]
-    assert [cgroups.read_requests(new, "254:0"), cgroups.memory_bytes(new), cgroups.oom_kills(new)] == [22, 8192, 1]
+    assert [cgroups.read_requests(old, "254:0"), cgroups.read_group_memory(old), cgroups.read_oom_kills(old)] == [
+        12,
+        4096,
+        2,
+    ]
+    assert [cgroups.read_requests(new, "254:0"), cgroups.read_group_memory(new), cgroups.read_oom_kills(new)] == [
+        22,
+        8192,
+        1,
+    ]
     (old / "blkio.throttle.io_serviced_recursive").write_text("Total 0\n")
     assert cgroups.read_requests(old, "254:0") == 0
 
@@ -123,12 +131,12 @@ def test_a_limit_that_somebody_took_away_is_noticed(tmp_path: Path) -> None:
 
 def test_no_limits_make_no_group(tmp_path: Path) -> None:
     tree = hybrid(tmp_path)
-    with limited(NO_LIMITS, tmp_path, mounts=tree) as group:
+    with server_limits(NO_LIMITS, tmp_path, mounts=tree) as group:
         assert group is None
 
 
 def refused(asked: Limits, where: Path, tree: Path) -> str:
-    with pytest.raises(HostUnfitError) as caught, limited(asked, where, mounts=tree):
+    with pytest.raises(HostUnfitError) as caught, server_limits(asked, where, mounts=tree):
         raise AssertionError("it was taken")
     assert caught.value.exit_code == 3
     assert "leave it out" in caught.value.hint
@@ -170,7 +178,7 @@ def test_where_reads_cannot_be_limited(
     assert why in refused(Limits(read_iops=5), tmp_path, tree)
     told = refused(Limits(read_bps=1 << 20), tmp_path, tree)
     assert told.startswith("READ_BPS cannot be set")
-    with limited(Limits(cpus=0.5), tmp_path, mounts=tree) as group:
+    with server_limits(Limits(cpus=0.5), tmp_path, mounts=tree) as group:
         assert group is not None, "the others do not ask for a disk"
 
 
@@ -202,17 +210,17 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_groups_of_the_dead_are_removed_and_no_one_else_s(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
     tree = hybrid(tmp_path)
-    earlier = own_name(1).rpartition("-")[0] + "0"  # our process id, but begun at another time
+    earlier = name_with_process_id(1).rpartition("-")[0] + "0"  # our process id, but begun at another time
     dead, busy = f"{earlier}-1", f"{earlier}-2"
     for folder in ("memory", "cpu", "pids"):
-        for name in (dead, own_name(9), "docker", "mysql-recovery"):
+        for name in (dead, name_with_process_id(9), "docker", "mysql-recovery"):
             (tmp_path / folder / name).mkdir()
     (tmp_path / "pids" / dead / "a-container").mkdir()
     (tmp_path / "cpu" / busy).mkdir()
     (tmp_path / "cpu" / busy / "cgroup.procs").write_text(f"{sleeper.pid}\n")
-    assert orphans.end_left_groups(tree) == (dead,)
+    assert orphans.remove_orphaned_groups(tree) == (dead,)
     left = {path.name for folder in ("memory", "cpu", "pids") for path in (tmp_path / folder).iterdir()}
-    assert left == {own_name(9), "docker", "mysql-recovery", busy}
+    assert left == {name_with_process_id(9), "docker", "mysql-recovery", busy}
     assert sleeper.poll() is None, "it is no server of ours"
 
 

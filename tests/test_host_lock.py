@@ -27,10 +27,10 @@ with host_lock():
 LOOK = """
 import sys
 from pathlib import Path
-from recovery.linux.locks import holder
+from recovery.linux.locks import lock_holder
 print(flush=True)
 while True:
-    holder(Path(sys.argv[1]))
+    lock_holder(Path(sys.argv[1]))
 """
 
 
@@ -102,10 +102,10 @@ def test_a_file_that_is_no_lock_is_left_as_it_is(content: bytes, tmp_path: Path)
         pass
     assert caught.value.hint
     assert path.read_bytes() == content
-    assert locks.holder(path) is None
+    assert locks.lock_holder(path) is None
     with path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert locks.holder(path) is not None
+        assert locks.lock_holder(path) is not None
     datadir = tmp_path / "data/a-key.lock"
     datadir.parent.mkdir()
     path.rename(datadir)
@@ -120,11 +120,11 @@ def test_a_lock_that_was_left_is_taken_again(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(sys, "argv", ["recovery", "x" * 100_000])
     path = tmp_path / "lock"
     for _ in range(2):
-        lock = locks.take(path)
+        lock = locks.take_lock(path)
         assert lock is not None
         lock.leave()
     path.write_text('{"pid": 1, "command": "recovery cold", "since": "2026-11-22 06:00:00 UTC"}')
-    lock = locks.take(path)
+    lock = locks.take_lock(path)
     assert lock is not None
     lock.release()
     assert path.read_bytes() == b""
@@ -132,7 +132,7 @@ def test_a_lock_that_was_left_is_taken_again(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_what_was_put_in_a_lock_s_place_stays(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = locks.take(path)
+    lock = locks.take_lock(path)
     assert lock is not None
     path.rename(tmp_path / "moved")
     path.write_text("mine")
@@ -145,7 +145,7 @@ def test_no_number_in_a_lock_is_too_long_to_be_told(tmp_path: Path) -> None:
     path.write_text('{"pid": 1, "command": "x", "since": "y", "uid": %s}' % ("9" * 4000))
     with path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert len(str(locks.holder(path))) < 100
+        assert len(str(locks.lock_holder(path))) < 100
 
 
 def test_without_the_variable_all_come_to_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_look_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.Mon
     """`recovery datadirs` in a loop beside a run that starts."""
     monkeypatch.setattr(locks, "_PATIENCE_S", 60.0)
     path = tmp_path / "x.lock"
-    held = locks.take(path)
+    held = locks.take_lock(path)
     assert held is not None
     held.release()
     looking = subprocess.Popen([sys.executable, "-c", LOOK, str(path)], stdout=subprocess.PIPE)
@@ -167,7 +167,7 @@ def test_a_look_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.Mon
         assert looking.stdout is not None
         looking.stdout.readline()
         for _ in range(500):
-            lock = locks.take(path)
+            lock = locks.take_lock(path)
             assert lock is not None
             lock.release()
     finally:

@@ -38,10 +38,10 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
         raise PermissionError(1, "Operation not permitted")
 
     if request.param == "inotify":
-        monkeypatch.setattr(file_opens, "listen", refused)
+        monkeypatch.setattr(file_opens, "open_fanotify", refused)
     else:
         try:
-            os.close(file_opens.listen(tmp_path))
+            os.close(file_opens.open_fanotify(tmp_path))
         except OSError as error:
             pytest.skip(f"no fanotify: {error}")
     return str(request.param)
@@ -100,7 +100,7 @@ def test_what_is_read_is_told_apart(means: str, folders: tuple[Path, ...]) -> No
 
 def test_what_others_open_does_not_count(folders: tuple[Path, ...], tmp_path: Path) -> None:
     try:
-        os.close(file_opens.listen(tmp_path))
+        os.close(file_opens.open_fanotify(tmp_path))
     except OSError as error:
         pytest.skip(f"no fanotify: {error}")
     with OpenTrace(TableFiles(folders)) as trace:

@@ -9,8 +9,8 @@ import pytest
 from waiting import until
 
 from recovery.linux import orphans
-from recovery.linux.files import mark
-from recovery.linux.orphans import end_left_servers, end_servers_in, until_ended
+from recovery.linux.orphans import kill_orphaned_servers, kill_servers_in, wait_until_ended
+from recovery.linux.process_marks import process_id
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 
@@ -28,12 +28,12 @@ def test_only_what_works_in_the_folder_is_ended(tmp_path: Path) -> None:
     orphan, other = started_in(tmp_path / "mine"), started_in(tmp_path / "other")
     try:
         name = psutil.Process(orphan.pid).name()
-        assert end_servers_in(tmp_path / "mine", "mysqld") == ()
+        assert kill_servers_in(tmp_path / "mine", "mysqld") == ()
         assert orphan.poll() is None
-        assert end_servers_in(tmp_path / "mine", name) == (orphan.pid,)
+        assert kill_servers_in(tmp_path / "mine", name) == (orphan.pid,)
         assert not psutil.pid_exists(orphan.pid)
         assert other.poll() is None
-        assert end_servers_in(tmp_path / "mine", name) == ()
+        assert kill_servers_in(tmp_path / "mine", name) == ()
     finally:
         for process in (orphan, other):
             process.kill()
@@ -51,13 +51,13 @@ def started_with_options_in(folder: Path, owner: str) -> subprocess.Popen[bytes]
 
 
 def test_servers_of_dead_runs_are_ended_whatever_their_data_directory(tmp_path: Path) -> None:
-    boot, namespace, pid, _ = mark().rsplit(".", 3)
+    boot, namespace, pid, _ = process_id().rsplit(".", 3)
     gone = f"{boot}.{namespace}.{pid}.1"  # this process' number, but of an earlier process
     orphan = started_with_options_in(tmp_path / "recovery-gone", gone)
-    ours = started_with_options_in(tmp_path / "recovery-ours", mark())
+    ours = started_with_options_in(tmp_path / "recovery-ours", process_id())
     other = started_with_options_in(tmp_path / "somebody-elses", gone)
     try:
-        assert orphan.pid in end_left_servers()
+        assert orphan.pid in kill_orphaned_servers()
         assert not psutil.pid_exists(orphan.pid)
         assert ours.poll() is None
         assert other.poll() is None
@@ -79,7 +79,7 @@ def test_who_has_ended_and_is_collected_by_nobody_is_not_waited_for(tmp_path: Pa
     try:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        assert end_servers_in(tmp_path / "mine", child.name()) == (child.pid,)
+        assert kill_servers_in(tmp_path / "mine", child.name()) == (child.pid,)
         assert child.status() == psutil.STATUS_ZOMBIE
     finally:
         parent.kill()
@@ -98,8 +98,8 @@ def test_who_has_lost_its_first_thread_alone_has_not_ended(tmp_path: Path, monke
     until(lambda: seen.status() == psutil.STATUS_ZOMBIE, "the end of its first thread")
     with monkeypatch.context() as patch:
         patch.setattr(orphans, "_PATIENCE_S", 0.0)
-        assert until_ended([seen]) == [], "its second thread still runs"
+        assert wait_until_ended([seen]) == [], "its second thread still runs"
     process.stdin.close()
-    assert until_ended([seen]) == [seen]
+    assert wait_until_ended([seen]) == [seen]
     assert not psutil.pid_exists(process.pid)
     process.wait()

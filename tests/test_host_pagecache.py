@@ -16,7 +16,14 @@ from keptwarm import kept_warm
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import files, page_cache
 from recovery.linux.files import table_files
-from recovery.linux.page_cache import Dropper, OwnDropper, Probe, cachestat_works, cold_means, own_dropper
+from recovery.linux.page_cache import (
+    CacheDropper,
+    DirectCacheDropper,
+    ResidencyProbe,
+    cachestat_works,
+    cold_method,
+    direct_cache_dropper,
+)
 from recovery.linux.storage import device_of
 from recovery.model import Layout, Schema
 
@@ -25,7 +32,7 @@ PAGE = 16384
 MIB = 1 << 20
 ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
-DROPPERS = [pytest.param(None, id="fadvise"), pytest.param(OwnDropper(), id="drop", marks=needs_root)]
+DROPPERS = [pytest.param(None, id="fadvise"), pytest.param(DirectCacheDropper(), id="drop", marks=needs_root)]
 
 
 def write(path: Path, size: int) -> None:
@@ -55,18 +62,18 @@ ALL_FILES = 43
 
 
 def test_what_was_written_is_resident(folder: Path) -> None:
-    found = page_cache.residency(folder)
+    found = page_cache.measure_residency(folder)
     assert found.resident_bytes == WRITTEN
     assert (found.total_bytes, found.files) == (WRITTEN + 64 * PAGE, ALL_FILES)
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_cold_is_cold(folder: Path, dropper: Dropper | None) -> None:
+def test_cold_is_cold(folder: Path, dropper: CacheDropper | None) -> None:
     proof = page_cache.make_cold(folder, dropper)
-    assert proof.means == cold_means(dropper)
+    assert proof.means == cold_method(dropper)
     assert proof.resident_bytes == 0
     assert proof.seconds > 0
-    assert page_cache.residency(folder).resident_bytes == 0
+    assert page_cache.measure_residency(folder).resident_bytes == 0
 
 
 def test_dirty_pages_are_written_before(folder: Path) -> None:
@@ -76,7 +83,7 @@ def test_dirty_pages_are_written_before(folder: Path) -> None:
 
 def test_flushing_goes_without_a_proof(folder: Path) -> None:
     page_cache.flush_caches(folder, None)
-    assert page_cache.residency(folder).resident_bytes == 0
+    assert page_cache.measure_residency(folder).resident_bytes == 0
 
 
 def test_a_file_is_in_the_cache_with_its_first_page(folder: Path) -> None:
@@ -102,8 +109,8 @@ def test_mincore_and_cachestat_agree(folder: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
         os.pread(file.fileno(), PAGE, 2 * PAGE)
         status = os.fstat(file.fileno())
-        by_cachestat = Probe().resident_bytes(file.fileno(), status)
-        assert Probe(cachestat=False).resident_bytes(file.fileno(), status) == by_cachestat
+        by_cachestat = ResidencyProbe().resident_bytes(file.fileno(), status)
+        assert ResidencyProbe(cachestat=False).resident_bytes(file.fileno(), status) == by_cachestat
     assert by_cachestat == PAGE
 
 
@@ -116,7 +123,7 @@ def locked(path: Path, size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_what_stays_in_the_cache_voids_the_trial(folder: Path, dropper: Dropper | None) -> None:
+def test_what_stays_in_the_cache_voids_the_trial(folder: Path, dropper: CacheDropper | None) -> None:
     with (
         locked(folder / "locked.ibd", 32 * MIB),
         pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"),
@@ -128,10 +135,10 @@ TABLES = Schema(40)
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: Dropper | None) -> None:
+def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: CacheDropper | None) -> None:
     write(folder / "mysql.ibd", 2 * MIB)
     proof = page_cache.make_tables_cold(folder, table_files(folder, TABLES), dropper)
-    assert (proof.resident_bytes, proof.means) == (0, cold_means(dropper))
+    assert (proof.resident_bytes, proof.means) == (0, cold_method(dropper))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +175,7 @@ def test_memory_cannot_be_made_cold() -> None:
     if device_of(shared).filesystem != "tmpfs":
         pytest.skip("no tmpfs here")
     with pytest.raises(HostUnfitError, match="memory"):
-        page_cache.make_cold(shared, own_dropper())
+        page_cache.make_cold(shared, direct_cache_dropper())
 
 
 @needs_root
@@ -183,7 +190,7 @@ def test_an_overlay_is_never_taken_for_cold(tmp_path: Path) -> None:
     ).returncode:
         pytest.skip("no overlay mounts here")
     try:
-        found = page_cache.residency(overlay)
+        found = page_cache.measure_residency(overlay)
         assert (found.resident_bytes, found.means) == (8 * PAGE, "mincore")
         assert device_of(overlay).device is None
     finally:
@@ -194,12 +201,12 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from recovery.errors import HostUnfitError
-from recovery.linux import page_cache as pagecache
-from recovery.linux.page_cache import cold_means; from recovery.linux.page_cache import own_dropper
+from recovery.linux import page_cache
+from recovery.linux.page_cache import cold_method, direct_cache_dropper
 os.setgid(65534); os.setuid(65534)
-print(pagecache.residency(Path(sys.argv[1])).resident_bytes, cold_means(own_dropper()))
+print(page_cache.measure_residency(Path(sys.argv[1])).resident_bytes, cold_method(direct_cache_dropper()))
 try:
-    print(pagecache.make_cold(Path(sys.argv[1]), own_dropper()).resident_bytes)
+    print(page_cache.make_cold(Path(sys.argv[1]), direct_cache_dropper()).resident_bytes)
 except HostUnfitError as error:
     print(error.message)
 """
@@ -212,7 +219,7 @@ except HostUnfitError as error:
 def test_files_of_others_are_unknown_not_cold(folder: Path, mode: int, told: str) -> None:
     for path in (folder, folder.parent, folder.parent.parent):  # pytest's own are 0700
         path.chmod(0o755)
-    for folder_fd, name in files.files(folder):
+    for folder_fd, name in files.walk_files(folder):
         os.chmod(name, mode, dir_fd=folder_fd)
     child = [sys.executable, "-c", AS_NOBODY, str(folder)]
     first, second = subprocess.run(child, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -225,14 +232,14 @@ def test_walking_sees_every_file_once(tmp_path: Path) -> None:
     for number in range(5000):
         (tmp_path / f"a/b/{number}").touch()
     (tmp_path / "top").touch()
-    names = [name for _, name in files.files(tmp_path)]
+    names = [name for _, name in files.walk_files(tmp_path)]
     assert sorted(names) == sorted([*map(str, range(5000)), "top"])
-    files.empty(tmp_path)
+    files.empty_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_descriptors_are_given_back(folder: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    next(files.files(folder))
-    page_cache.residency(folder)
+    next(files.walk_files(folder))
+    page_cache.measure_residency(folder)
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux.procfs import own_cpus, pin
+from recovery.linux.procfs import own_cpus, pin_process
 from recovery.workload.sysbench import Client
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
@@ -49,7 +49,7 @@ def cpus_of(pid: int) -> list[set[int]]:
 def test_every_thread_is_put_there_and_later_ones_inherit_it(process: subprocess.Popen[str]) -> None:
     last = max(own_cpus())
     assert cpus_of(process.pid) == [own_cpus()] * 2
-    assert pin(process.pid, frozenset({last})) is None
+    assert pin_process(process.pid, frozenset({last})) is None
     assert cpus_of(process.pid) == [{last}] * 2
     assert process.stdin is not None
     assert process.stdout is not None
@@ -60,15 +60,15 @@ def test_every_thread_is_put_there_and_later_ones_inherit_it(process: subprocess
 
 
 def test_cpus_that_are_not_there_are_refused_in_words(process: subprocess.Popen[str]) -> None:
-    assert "Invalid argument" in str(pin(process.pid, frozenset({NO_SUCH_CPU})))
+    assert "Invalid argument" in str(pin_process(process.pid, frozenset({NO_SUCH_CPU})))
     assert cpus_of(process.pid) == [own_cpus()] * 2
 
 
 AS_NOBODY = """
 import os, sys
-from recovery.linux.procfs import own_cpus; from recovery.linux.procfs import pin
+from recovery.linux.procfs import own_cpus, pin_process
 os.setgid(65534); os.setuid(65534)
-print(pin(int(sys.argv[1]), own_cpus()))
+print(pin_process(int(sys.argv[1]), own_cpus()))
 """
 
 
@@ -83,7 +83,7 @@ def test_a_process_of_another_user_is_left_where_it_is(process: subprocess.Popen
 def test_a_process_that_has_ended_is_not_pinned_and_nobody_minds(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.wait()
-    assert pin(process.pid, own_cpus()) is None
+    assert pin_process(process.pid, own_cpus()) is None
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -12,18 +12,18 @@ import pytest
 from recovery.cli import doctor
 from recovery.linux import read_benchmark
 from recovery.linux.read_benchmark import (
-    BRIEF,
-    FULL,
-    LEFT_OUT,
-    SHORT,
-    Again,
-    Effort,
+    BRIEF_EFFORT,
+    FULL_EFFORT,
+    NOT_PROBED,
+    SHORT_EFFORT,
+    ProbeEffort,
     ReadProbe,
-    Speed,
+    ReadSpeed,
+    RereadTimes,
     effort_for,
-    probe,
+    probe_reads,
 )
-from recovery.linux.storage import Need, device_of
+from recovery.linux.storage import DiskSpace, device_of
 
 NAMES = {"4k_1", "4k_16", "16k_1", "16k_16"}
 
@@ -31,7 +31,7 @@ NAMES = {"4k_1", "4k_16", "16k_1", "16k_16"}
 def test_four_speeds_of_a_real_disk(tmp_path: Path) -> None:
     if device_of(tmp_path).device is None:
         pytest.skip("no block device under the temporary files")
-    found = probe(tmp_path / "not/there/yet", BRIEF)
+    found = probe_reads(tmp_path / "not/there/yet", BRIEF_EFFORT)
     assert list(tmp_path.iterdir()) == []
     assert found.speeds.keys() == NAMES
     for speed in found.speeds.values():
@@ -51,7 +51,7 @@ def test_the_reads_come_from_the_device(tmp_path: Path) -> None:
     if device_of(tmp_path).device is None:
         pytest.skip("no block device under the temporary files")
     before = read_bytes()
-    found = probe(tmp_path, Effort(1 << 20, 0.05))
+    found = probe_reads(tmp_path, ProbeEffort(1 << 20, 0.05))
     least = sum(
         0.8 * 0.05 * speed.iops * read_benchmark.SIZES[name.split("_")[0]] for name, speed in found.speeds.items()
     )
@@ -66,28 +66,28 @@ def read_bytes() -> int:
 def test_memory_is_no_storage() -> None:
     if device_of(Path("/dev/shm")).filesystem != "tmpfs":
         pytest.skip("no tmpfs")
-    found = probe(Path("/dev/shm"), BRIEF)
-    assert found == ReadProbe(BRIEF, {}, "tmpfs lies in memory")
+    found = probe_reads(Path("/dev/shm"), BRIEF_EFFORT)
+    assert found == ReadProbe(BRIEF_EFFORT, {}, "tmpfs lies in memory")
     assert found.facts() == {"probe": "none: tmpfs lies in memory"}
 
 
 def test_no_room_and_no_right_are_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert probe(Path("/proc"), BRIEF).speeds == {}
+    assert probe_reads(Path("/proc"), BRIEF_EFFORT).speeds == {}
     with monkeypatch.context() as patch:
-        patch.setattr(read_benchmark, "free", lambda _: Need(20 << 20, 9))
-        assert probe(tmp_path, BRIEF).why_not == "no room for a file of 16 MiB"
+        patch.setattr(read_benchmark, "free_space", lambda _: DiskSpace(20 << 20, 9))
+        assert probe_reads(tmp_path, BRIEF_EFFORT).why_not == "no room for a file of 16 MiB"
 
     def refuse(*_: object) -> int:
         raise OSError(22, "Invalid argument", str(tmp_path))
 
     monkeypatch.setattr(os, "preadv", refuse)
-    assert probe(tmp_path, BRIEF).why_not == "Invalid argument", "the folder is not named"
+    assert probe_reads(tmp_path, BRIEF_EFFORT).why_not == "Invalid argument", "the folder is not named"
 
 
 def test_blocks_are_read_twice(tmp_path: Path) -> None:
     if device_of(tmp_path).device is None:
         pytest.skip("no block device under the temporary files")
-    found = probe(tmp_path, BRIEF)
+    found = probe_reads(tmp_path, BRIEF_EFFORT)
     again = found.again
     assert again is not None
     assert again.over == "the file just written"
@@ -110,9 +110,9 @@ def test_a_block_is_read_again_right_after_it(monkeypatch: pytest.MonkeyPatch, t
 
     with (tmp_path / "file").open("wb") as file:
         file.write(bytes(1 << 20))
-        monkeypatch.setattr(read_benchmark, "_reads", timed)
-        found = read_benchmark._again("a file", [(file.fileno(), 16384 * number) for number in range(5)])
-    assert found == read_benchmark.Again("a file", 5, first_ms=8.0, again_ms=2.0, times_faster=4.0)
+        monkeypatch.setattr(read_benchmark, "_timed_reads", timed)
+        found = read_benchmark._measure_reread("a file", [(file.fileno(), 16384 * number) for number in range(5)])
+    assert found == read_benchmark.RereadTimes("a file", 5, first_ms=8.0, again_ms=2.0, times_faster=4.0)
     assert read == [16384 * number for number in (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)]
 
 
@@ -125,17 +125,17 @@ def test_tables_files_that_are_kept_are_read_rather_than_what_was_just_written(t
     for number in range(200):
         (schema / f"table_{number}.ibd").write_bytes(b"x" * 16384)
     os.sync()
-    assert read_benchmark._of_kept(tmp_path) is None, "one in a hundred is too few"
+    assert read_benchmark._reread_kept_files(tmp_path) is None, "one in a hundred is too few"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_benchmark, "_ONE_FILE_IN", 2)
-        found = read_benchmark._of_kept(tmp_path)
+        found = read_benchmark._reread_kept_files(tmp_path)
     assert found is not None
     assert (found.over, found.blocks) == ("tables' files kept here", 100)
-    assert read_benchmark._of_kept(tmp_path / "not" / "there") is None
+    assert read_benchmark._reread_kept_files(tmp_path / "not" / "there") is None
 
 
 def test_the_doctor_says_what_cold_means() -> None:
-    found = ReadProbe(SHORT, {"4k_1": Speed(1, 2.0, 3.0)}, again=Again("x", 256, 0.47, 0.065, 7.2))
+    found = ReadProbe(SHORT_EFFORT, {"4k_1": ReadSpeed(1, 2.0, 3.0)}, again=RereadTimes("x", 256, 0.47, 0.065, 7.2))
     (check,) = [check for check in doctor.speed(found) if check.name == "just-read blocks"]
     assert check.detail == (
         "Blocks that were just read answer 7.2 times as fast (0.47 ms, then 0.065 ms): something below this machine "
@@ -143,16 +143,22 @@ def test_the_doctor_says_what_cold_means() -> None:
     )
     assert "cold to this machine only" in check.why
     for times, blocks in ((1.3, 256), (50.0, 99)):
-        other = replace(found, again=Again("the file just written", blocks, 0.47, 0.065, times))
+        other = replace(found, again=RereadTimes("the file just written", blocks, 0.47, 0.065, times))
         (check,) = [check for check in doctor.speed(other) if check.name == "just-read blocks"]
         assert check.detail.startswith("not known: 0.47 ms, then 0.065")
-    assert [check.name for check in doctor.speed(LEFT_OUT)] == ["reads"]
+    assert [check.name for check in doctor.speed(NOT_PROBED)] == ["reads"]
 
 
 def test_the_effort_is_that_of_the_session() -> None:
-    assert [effort_for(tables) for tables in (20, 1000, 9_999, 10_000, 200_000)] == [BRIEF, SHORT, SHORT, FULL, FULL]
+    assert [effort_for(tables) for tables in (20, 1000, 9_999, 10_000, 200_000)] == [
+        BRIEF_EFFORT,
+        SHORT_EFFORT,
+        SHORT_EFFORT,
+        FULL_EFFORT,
+        FULL_EFFORT,
+    ]
 
 
 def test_left_out_is_told() -> None:
-    assert LEFT_OUT.facts() == {"probe": "none: left out, as asked"}
-    assert "probe_4k_1_iops" in ReadProbe(SHORT, {"4k_1": Speed(1, 2.0, 3.0)}).facts()
+    assert NOT_PROBED.facts() == {"probe": "none: left out, as asked"}
+    assert "probe_4k_1_iops" in ReadProbe(SHORT_EFFORT, {"4k_1": ReadSpeed(1, 2.0, 3.0)}).facts()

@@ -10,16 +10,16 @@ import docker
 import pytest
 
 from recovery.builds import image_build, packages
-from recovery.builds.image_build import Recipe
+from recovery.builds.image_build import DebianRecipe
 from recovery.cli.doctor import root_steps
 from recovery.errors import HostUnfitError
 from recovery.linux import file_opens, host_facts, orphans
-from recovery.linux.cgroups import needed
+from recovery.linux.cgroups import controller_settings
 from recovery.linux.file_opens import OpenTrace
 from recovery.linux.files import table_files
-from recovery.linux.loop_device import loop_disk, no_power_cut
-from recovery.linux.page_cache import Caches, EngineDropper, make_cold, own_dropper
-from recovery.linux.privileges import EVERY_STEP, RootStep, is_refused, refusing
+from recovery.linux.loop_device import loop_disk, why_no_power_cut
+from recovery.linux.page_cache import CacheKind, DockerCacheDropper, direct_cache_dropper, make_cold
+from recovery.linux.privileges import EVERY_STEP, RootStep, is_refused, refuse_steps
 from recovery.model import Limits, Schema
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="nothing is there to be refused to anybody but root")
@@ -30,10 +30,10 @@ def only(step: RootStep) -> frozenset[RootStep]:
 
 
 def test_it_holds_for_as_long_as_was_said() -> None:
-    with refusing(only(RootStep.INSTALL)):
-        with refusing(only(RootStep.CGROUPS)):
+    with refuse_steps(only(RootStep.INSTALL)):
+        with refuse_steps(only(RootStep.CGROUPS)):
             assert [step for step in RootStep if is_refused(step)] == [RootStep.CGROUPS, RootStep.INSTALL]
-        with pytest.raises(ZeroDivisionError), refusing(EVERY_STEP):
+        with pytest.raises(ZeroDivisionError), refuse_steps(EVERY_STEP):
             _ = 1 / 0
         assert [step for step in RootStep if is_refused(step)] == [RootStep.INSTALL]
     assert not any(map(is_refused, RootStep))
@@ -43,34 +43,34 @@ def test_it_holds_for_as_long_as_was_said() -> None:
 def test_caches_are_not_dropped(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"x" * (1 << 20))
-    with refusing(only(RootStep.DROP_CACHES)):
-        assert own_dropper() is None
-        assert make_cold(tmp_path, own_dropper()).means == "fadvise"
+    with refuse_steps(only(RootStep.DROP_CACHES)):
+        assert direct_cache_dropper() is None
+        assert make_cold(tmp_path, direct_cache_dropper()).means == "fadvise"
 
 
 def test_no_container_drops_them_either() -> None:
     """Of an engine that is not asked: there is none at this address."""
     nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
-    with refusing(only(RootStep.DROP_CACHES)):
-        assert EngineDropper(nowhere, "any").drop(Caches.EVERYTHING) is False
+    with refuse_steps(only(RootStep.DROP_CACHES)):
+        assert DockerCacheDropper(nowhere, "any").drop(CacheKind.EVERYTHING) is False
     nowhere.close()
 
 
 @as_root
 def test_no_control_group_is_made(tmp_path: Path) -> None:
-    with refusing(only(RootStep.CGROUPS)):
+    with refuse_steps(only(RootStep.CGROUPS)):
         for limits, name in ((Limits(memory_bytes=1 << 28), "MEMORY"), (Limits(cpus=0.5), "CPUS")):
             with pytest.raises(HostUnfitError) as caught:
-                needed(limits, tmp_path)
+                controller_settings(limits, tmp_path)
             assert caught.value.message.startswith(f"{name} cannot be set")
             assert "--no-root-steps (cgroups)" in caught.value.message
-        assert orphans.end_left_groups() == ()
+        assert orphans.remove_orphaned_groups() == ()
 
 
 @as_root
 def test_no_disk_is_mounted(tmp_path: Path) -> None:
-    with refusing(only(RootStep.MOUNT)):
-        assert no_power_cut()
+    with refuse_steps(only(RootStep.MOUNT)):
+        assert why_no_power_cut()
         with (
             pytest.raises(HostUnfitError, match=r"refused by .* \(mount\)"),
             loop_disk(tmp_path / "disk", size_bytes=1),
@@ -83,9 +83,9 @@ def test_no_disk_is_mounted(tmp_path: Path) -> None:
 def test_opens_are_told_by_inotify(tmp_path: Path) -> None:
     (tmp_path / "discovery").mkdir()
     (tmp_path / "discovery" / "table_1.ibd").write_text("x")
-    with refusing(only(RootStep.FANOTIFY)):
+    with refuse_steps(only(RootStep.FANOTIFY)):
         with pytest.raises(OSError, match="refused by --no-root-steps") as caught:
-            file_opens.listen(tmp_path)
+            file_opens.open_fanotify(tmp_path)
         assert caught.value.errno == errno.EPERM
         assert "refused" in str(host_facts.fanotify_refused(tmp_path))
         with OpenTrace(table_files(tmp_path, Schema(1))) as trace:
@@ -111,23 +111,26 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @as_root
 def test_nothing_is_installed(called: Path) -> None:
-    with refusing(only(RootStep.INSTALL)), pytest.raises(HostUnfitError, match=r"refused by .* \(install\)") as caught:
-        packages.provide(packages.SYSBENCH, offline=False, say=lambda _: None)
+    with (
+        refuse_steps(only(RootStep.INSTALL)),
+        pytest.raises(HostUnfitError, match=r"refused by .* \(install\)") as caught,
+    ):
+        packages.provide_tool(packages.SYSBENCH, offline=False, say=lambda _: None)
     assert "apt-get install sysbench" in caught.value.hint
     assert called.read_text() == ""
     with pytest.raises(HostUnfitError):  # this apt-get installs nothing
-        packages.provide(packages.SYSBENCH, offline=False, say=lambda _: None)
+        packages.provide_tool(packages.SYSBENCH, offline=False, say=lambda _: None)
     assert "apt-get -q install" in called.read_text(), "unless it is refused"
 
 
 @as_root
 def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -> None:
-    packages._refreshed.cache_clear()
+    packages._refresh_lists.cache_clear()
     try:
-        with refusing(only(RootStep.INSTALL)):
-            options = packages._refreshed()
+        with refuse_steps(only(RootStep.INSTALL)):
+            options = packages._refresh_lists()
     finally:
-        packages._refreshed.cache_clear()
+        packages._refresh_lists.cache_clear()
     assert f"Dir::State::Lists={tmp_path}/cache/libraries/apt/lists" in options
     assert called.read_text() == f"apt-get -q {' '.join(options)} update\n"
 
@@ -135,8 +138,11 @@ def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -
 @as_root
 def test_no_debootstrap(called: Path) -> None:
     nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
-    with refusing(only(RootStep.DEBOOTSTRAP)), pytest.raises(HostUnfitError, match=r"refused by .* \(debootstrap\)"):
-        image_build._bootstrapped(nowhere, Recipe("x", "sid", ("y",)), "no image of it can be pulled")
+    with (
+        refuse_steps(only(RootStep.DEBOOTSTRAP)),
+        pytest.raises(HostUnfitError, match=r"refused by .* \(debootstrap\)"),
+    ):
+        image_build._build_by_debootstrap(nowhere, DebianRecipe("x", "sid", ("y",)), "no image of it can be pulled")
     nowhere.close()
     assert called.read_text() == ""
 
@@ -144,7 +150,7 @@ def test_no_debootstrap(called: Path) -> None:
 def test_the_doctor_tells_each() -> None:
     assert [check.name for check in root_steps()] == list(RootStep)
     taken = "would be taken" if os.geteuid() == 0 else "not this user's to take"
-    with refusing(only(RootStep.FANOTIFY)):
+    with refuse_steps(only(RootStep.FANOTIFY)):
         told = {check.name: check.detail for check in root_steps()}
     assert told.pop(RootStep.FANOTIFY) == "refused by --no-root-steps (fanotify)"
     assert set(told.values()) == {taken}

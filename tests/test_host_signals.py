@@ -10,21 +10,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from recovery.linux.signals import ENDING, end_like_an_interrupt, handled_by, held_back
+from recovery.linux.signals import ENDING_SIGNALS, defer_signals, raise_interrupt_on_signals, use_signal_handler
 
 
 @pytest.fixture(autouse=True)
 def as_they_were() -> Iterator[None]:
     # Whoever starts the tests with nohup has them ignore one.
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", sorted(ENDING))
+@pytest.mark.parametrize("number", sorted(ENDING_SIGNALS))
 def test_each_is_an_interrupt(number: int) -> None:
-    end_like_an_interrupt()
+    raise_interrupt_on_signals()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
 
@@ -69,15 +69,15 @@ def test_what_would_end_the_command_ends_it_by_130() -> None:
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
     ended = {number for number, code in codes.items() if code.startswith("-")}
     assert ended == {signal.SIGKILL, *faults}
-    assert {number for number, code in codes.items() if code == "130"} == ENDING
+    assert {number for number, code in codes.items() if code == "130"} == ENDING_SIGNALS
 
 
 def test_one_that_comes_while_handlers_change_is_not_lost() -> None:
     """Those of the outer block get it, or those of the inner one; afterwards it is an interrupt again."""
-    end_like_an_interrupt()
+    raise_interrupt_on_signals()
     came: list[int] = []
-    with handled_by(lambda number, _: came.append(number)):
-        with handled_by(lambda number, _: came.append(-number)):
+    with use_signal_handler(lambda number, _: came.append(number)):
+        with use_signal_handler(lambda number, _: came.append(-number)):
             signal.raise_signal(signal.SIGUSR1)
         signal.raise_signal(signal.SIGUSR1)
     assert came == [-signal.SIGUSR1, signal.SIGUSR1]
@@ -86,11 +86,11 @@ def test_one_that_comes_while_handlers_change_is_not_lost() -> None:
 
 
 def test_what_comes_while_held_back_comes_right_afterwards() -> None:
-    end_like_an_interrupt()
+    raise_interrupt_on_signals()
     reached = []
 
     def launch() -> None:
-        with held_back():
+        with defer_signals():
             signal.raise_signal(signal.SIGTERM)
             reached.append("the end of the block")
 
@@ -103,8 +103,8 @@ def test_what_comes_while_held_back_comes_right_afterwards() -> None:
 
 def test_what_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    end_like_an_interrupt()
-    with held_back():
+    raise_interrupt_on_signals()
+    with defer_signals():
         signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
@@ -113,7 +113,7 @@ def test_another_thread_handles_none() -> None:
     came: list[int] = []
 
     def elsewhere() -> None:
-        with handled_by(lambda number, _frame: came.append(number)):
+        with use_signal_handler(lambda number, _frame: came.append(number)):
             came.append(0)
 
     thread = threading.Thread(target=elsewhere)

@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from recovery.linux.signals import Standstill
+from recovery.linux.signals import ClockGuard
 
 STOPPED = """
 import sys, time
-from recovery.linux.signals import Standstill; from recovery.linux.signals import count_continuing
-count_continuing()
-meanwhile = Standstill()
+from recovery.linux.signals import ClockGuard, count_resumes
+count_resumes()
+meanwhile = ClockGuard()
 print("ready", flush=True)
 sys.stdin.readline()
 print(meanwhile.told(), flush=True)
@@ -25,7 +25,7 @@ print(meanwhile.told(), flush=True)
 
 def test_time_that_goes_by_is_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour, by every clock."""
-    meanwhile, wall, clock, monotonic = Standstill(), time.time, time.clock_gettime, time.monotonic
+    meanwhile, wall, clock, monotonic = ClockGuard(), time.time, time.clock_gettime, time.monotonic
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: wall() + 3600)
         patch.setattr(time, "clock_gettime", lambda which: clock(which) + 3600)
@@ -50,13 +50,13 @@ def test_a_process_that_was_stopped_says_so() -> None:
 
 
 def test_a_clock_that_was_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile, now = Standstill(), time.time
+    meanwhile, now = ClockGuard(), time.time
     monkeypatch.setattr(time, "time", lambda: now() - 3600)
     assert meanwhile.clock_set_s() == pytest.approx(-3600, abs=1)
     assert meanwhile.told() is None
 
 
 def test_a_host_that_slept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile, clock = Standstill(), time.clock_gettime
+    meanwhile, clock = ClockGuard(), time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + 90)
     assert meanwhile.told() == "the host slept for 90 s meanwhile"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recovery.report.stored_session import load, to_json
+from recovery.report.stored_session import load_session, to_json
 
 ARCHIVE = Path(__file__).parent.parent / "fixtures" / "kept-sessions.tar.xz"
 SESSIONS = 24
@@ -36,7 +36,7 @@ def test_every_figure_is_as_it_was(kept: list[Path]) -> None:
     wrong = []
     for folder in kept:
         stored = json.loads((folder / "report.json").read_bytes())
-        computed = json.loads(to_json(load(folder)))
+        computed = json.loads(to_json(load_session(folder)))
         for part in KEYS_OF:
             differing = differences(rows(stored, part), rows(computed, part))
             wrong += [f"{folder.name}: {part}: {one}" for one in differing]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from recovery.errors import UsageError
-from recovery.linux.cgroups import compact, limits_of, overrun, parse_limits, repeated, stored, words
+from recovery.linux.cgroups import (
+    format_bytes,
+    limit_exceeded,
+    limit_options,
+    limits_from_settings,
+    limits_text,
+    limits_to_settings,
+    parse_limits,
+)
 from recovery.model import NO_LIMITS, Limits
 
 ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)
@@ -52,36 +60,40 @@ def test_what_makes_no_sense(given: tuple[object, object, object, object], told:
 
 
 def test_the_command_that_repeats_asks_for_the_same() -> None:
-    options = dict(repeated(ALL))
+    options = dict(limit_options(ALL))
     assert options == {"--read-iops": 5000, "--read-bps": "100m", "--memory": "2g", "--cpus": "1.5"}
     assert parse_limits(*options.values()) == ALL
-    assert set(dict(repeated(NO_LIMITS)).values()) == {None}
-    assert compact(1025) == "1025"
+    assert set(dict(limit_options(NO_LIMITS)).values()) == {None}
+    assert format_bytes(1025) == "1025"
     exact = parse_limits(None, None, None, "0.1234567")
-    assert dict(repeated(exact))["--cpus"] == "0.1234567"
-    assert dict(repeated(parse_limits(None, None, None, "1000000")))["--cpus"] == "1000000"
+    assert dict(limit_options(exact))["--cpus"] == "0.1234567"
+    assert dict(limit_options(parse_limits(None, None, None, "1000000")))["--cpus"] == "1000000"
 
 
 def test_a_stored_session_keeps_them() -> None:
-    assert limits_of(stored(ALL)) == ALL
-    assert limits_of({"tables": 3}) == NO_LIMITS
-    assert limits_of({"read_iops": "many"}) == NO_LIMITS
+    assert limits_from_settings(limits_to_settings(ALL)) == ALL
+    assert limits_from_settings({"tables": 3}) == NO_LIMITS
+    assert limits_from_settings({"read_iops": "many"}) == NO_LIMITS
 
 
 def test_in_words() -> None:
-    assert words(ALL) == "5,000 reads a second, 100 MiB read a second, 2 GiB of memory with its page cache, 1.5 CPUs"
-    assert words(Limits(cpus=1.0)) == "1 CPU"
-    assert words(NO_LIMITS) == ""
+    assert (
+        limits_text(ALL) == "5,000 reads a second, 100 MiB read a second, 2 GiB of memory with its page cache, 1.5 CPUs"
+    )
+    assert limits_text(Limits(cpus=1.0)) == "1 CPU"
+    assert limits_text(NO_LIMITS) == ""
 
 
 def test_a_start_that_was_not_held_to_its_limit() -> None:
     asked = Limits(read_iops=1000, read_bps=1 << 20)
-    held = overrun(asked, read_requests=10_900, read_bytes=10 << 20, seconds=10.0)
+    held = limit_exceeded(asked, read_requests=10_900, read_bytes=10 << 20, seconds=10.0)
     assert held is None
-    doubt = overrun(asked, read_requests=12_000, read_bytes=10 << 20, seconds=10.0)
+    doubt = limit_exceeded(asked, read_requests=12_000, read_bytes=10 << 20, seconds=10.0)
     assert doubt is not None
     assert "1,200 reads a second under a limit of 1,000" in doubt
-    assert "bytes read" in (overrun(asked, read_requests=1, read_bytes=20 << 20, seconds=10.0) or "")
-    assert overrun(asked, read_requests=None, read_bytes=None, seconds=10.0) is None
-    assert overrun(asked, read_requests=200, read_bytes=None, seconds=0.05) is None, "the first slice comes at once"
-    assert overrun(NO_LIMITS, read_requests=10**9, read_bytes=10**12, seconds=1.0) is None
+    assert "bytes read" in (limit_exceeded(asked, read_requests=1, read_bytes=20 << 20, seconds=10.0) or "")
+    assert limit_exceeded(asked, read_requests=None, read_bytes=None, seconds=10.0) is None
+    assert limit_exceeded(asked, read_requests=200, read_bytes=None, seconds=0.05) is None, (
+        "the first slice comes at once"
+    )
+    assert limit_exceeded(NO_LIMITS, read_requests=10**9, read_bytes=10**12, seconds=1.0) is None

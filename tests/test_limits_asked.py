@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Limits]:
         found.append(limits)
         return ()
 
-    monkeypatch.setattr(measure, "needed", note)
+    monkeypatch.setattr(measure, "controller_settings", note)
     return found
 
 

@@ -89,7 +89,7 @@ def test_one_that_fails(script: str, said: str) -> None:
     ],
 )
 def test_the_line_that_tells_why(recorded: str, said: str) -> None:
-    assert sysbench.reason((FIXTURES / f"{recorded}.txt").read_text()) == said
+    assert sysbench.failure_line((FIXTURES / f"{recorded}.txt").read_text()) == said
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_does_not_listen_ends_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysbench, "_GOODBYE_S", 0.3)
+    monkeypatch.setattr(sysbench, "_TERM_TIMEOUT_S", 0.3)
     with Client("deaf", python(f"import os\nos.fork()\n{DEAF}")) as client:
         children = until(psutil.Process(client.pid).children, "its child")
     assert is_gone(client.pid)

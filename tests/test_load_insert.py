@@ -6,7 +6,7 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.model import Schema
-from recovery.workload.inserts import insert_statements, shortened, table_of, tables_of
+from recovery.workload.inserts import insert_statements, shorten, table_of, tables_of
 
 
 def test_the_published_script() -> None:
@@ -67,8 +67,8 @@ def test_an_empty_script(tmp_path: Path) -> None:
 
 
 def test_long_statements_are_shown_short() -> None:
-    assert shortened("select\n  1") == "select 1"
-    assert len(shortened("x" * 500)) == 80
+    assert shorten("select\n  1") == "select 1"
+    assert len(shorten("x" * 500)) == 80
 
 
 def test_no_insert_at_all_can_be_asked_for() -> None:

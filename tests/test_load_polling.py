@@ -8,18 +8,18 @@ from statistics import fmean
 import pytest
 
 from recovery.model import Load, Poll, parse_version
-from recovery.workload.poller import FOREIGN_KEYS, Polls, command, read_polls, write_statements
+from recovery.workload.poller import FOREIGN_KEY_QUERY, PollResult, parse_polls, poller_command, write_statements
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench" / "poll.txt"
 
 
 def test_statements_go_by_a_file(tmp_path: Path) -> None:
-    poll = Poll(2, 0.5, ("select \"a;\nb\", '{table}', 'é'", FOREIGN_KEYS))
+    poll = Poll(2, 0.5, ("select \"a;\nb\", '{table}', 'é'", FOREIGN_KEY_QUERY))
     path = write_statements(poll, tmp_path)
     first, second, end = path.read_bytes().decode().split("\0")
     assert (first, second, end) == (*poll.statements, "")
 
-    called = command(
+    called = poller_command(
         poll, Load("oltp_read_only", 8, 10, 100, seconds=9, warmup_s=3), program=Path("/usr/bin/sysbench"),
         statements=path, socket=Path("/run/s"), database="it's", tables=50, version=parse_version("5.6.24"),
     )  # fmt: skip
@@ -39,7 +39,7 @@ def test_statements_go_by_a_file(tmp_path: Path) -> None:
 
 def test_what_was_polled() -> None:
     text = RECORDED.read_text()
-    polls = read_polls(text, warmup_s=2, whole=True)
+    polls = parse_polls(text, warmup_s=2, whole=True)
     assert polls is not None
     assert (polls.per_s, polls.mean_ms) == (28 / 3.0452, 16.94)
     assert [at_s for at_s, _ in polls.seen] == [-1, 0, 1], "the warm-up's too"
@@ -51,8 +51,8 @@ def test_a_poller_that_was_ended_has_said_something_each_second() -> None:
     told = [float(line.split("tps: ")[1].split()[0]) for line in said.splitlines() if "tps: " in line]
     assert len(told) == 3
     seen = tuple(enumerate(told, start=1))
-    assert read_polls(said, warmup_s=0, whole=False) == Polls(fmean(told), None, seen)
-    without = read_polls(said, warmup_s=2, whole=False)
+    assert parse_polls(said, warmup_s=0, whole=False) == PollResult(fmean(told), None, seen)
+    without = parse_polls(said, warmup_s=2, whole=False)
     assert without is not None
     assert without.per_s == told[2], "without those of the warm-up"
-    assert read_polls(said, warmup_s=9, whole=False) is None
+    assert parse_polls(said, warmup_s=9, whole=False) is None

@@ -14,22 +14,29 @@ from pymysql.cursors import Cursor
 from waiting import until
 
 from recovery.errors import RecoveryError
-from recovery.experiments.load import with_polled, with_seen
-from recovery.linux.cgroups import resident_bytes
-from recovery.linux.storage import Device, Served, served
-from recovery.model import QUANTITIES, Series, Wait, Watched
+from recovery.experiments.load import with_client_rates, with_poll_rates
+from recovery.linux.cgroups import process_resident_bytes
+from recovery.linux.storage import Device, DeviceCounters, read_device_counters
+from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
 from recovery.mysqld.client import connect
 from recovery.workload import status_rates, status_sampler
 from recovery.workload import status_rates as averaging
-from recovery.workload.status_rates import averages, watched
-from recovery.workload.status_sampler import Sample, Sampler, began_with, read_raw, thinned, write_raw
+from recovery.workload.status_rates import averages, sample_series
+from recovery.workload.status_sampler import (
+    Sample,
+    Sampler,
+    downsample,
+    first_measured_sample,
+    read_samples,
+    write_samples,
+)
 
 
 def look(at_s: float, **figures: float) -> Sample:
     return Sample(at_s, {name.replace("__", "."): value for name, value in figures.items()})
 
 
-def series(found: Watched) -> dict[str, tuple[float | None, ...]]:
+def series(found: LoadTimeline) -> dict[str, tuple[float | None, ...]]:
     return {one.name: one.values for one in found.series}
 
 
@@ -57,7 +64,7 @@ STEADY = tuple(
 
 
 def test_counters_become_rates_and_levels_stay() -> None:
-    found = watched(STEADY)
+    found = sample_series(STEADY)
     assert found.at_s == (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
     drawn = series(found)
     assert drawn["questions_per_s"] == (None, 50, 50, 50, 50, 50)
@@ -68,41 +75,41 @@ def test_counters_become_rates_and_levels_stay() -> None:
 
 
 def test_what_this_server_does_not_tell_is_left_out() -> None:
-    drawn = series(watched(STEADY))
+    drawn = series(sample_series(STEADY))
     assert "table_open_cache_overflows_per_s" not in drawn
     assert "checkpoint_age_bytes" not in drawn
     assert "checkpoint_age_bytes" not in averages(STEADY, queries=1, commits=1)
-    assert watched(()) == Watched(())
-    assert series(watched((look(0.0, status__Questions=5),))) == {}, "one look is no rate"
+    assert sample_series(()) == LoadTimeline(())
+    assert series(sample_series((look(0.0, status__Questions=5),))) == {}, "one look is no rate"
 
 
 def test_a_counter_set_back_and_a_hole_are_no_rate() -> None:
     samples = (look(0, status__Questions=5), look(1, status__Questions=2), look(2), look(3, status__Questions=9))
-    assert "questions_per_s" not in series(watched(samples))
+    assert "questions_per_s" not in series(sample_series(samples))
     more = (*samples, look(4, status__Questions=19))
-    assert series(watched(more))["questions_per_s"] == (None, None, None, None, 10)
+    assert series(sample_series(more))["questions_per_s"] == (None, None, None, None, 10)
 
 
 def test_coarse_ticks_leave_no_less_than_nothing_to_others() -> None:
     one = {"host__busy_s": 1.0, "clients__cpu_s": 0.0, "tool__cpu_s": 0.0}
     samples = (look(0, process__cpu_s=1.0, **one), look(1, process__cpu_s=1.01, **one))
-    assert series(watched(samples))["others_cpus"] == (None, 0.0)
+    assert series(sample_series(samples))["others_cpus"] == (None, 0.0)
 
 
 def test_the_first_word_that_a_server_knows_counts() -> None:
     lsn = {"status__Innodb_redo_log_current_lsn": 900, "status__Innodb_redo_log_checkpoint_lsn": 300}
-    assert series(watched((look(0, **lsn),)))["checkpoint_age_bytes"] == (600,)
+    assert series(sample_series((look(0, **lsn),)))["checkpoint_age_bytes"] == (600,)
     both = look(0, metric__log_lsn_checkpoint_age=77, **lsn)
-    assert series(watched((both,)))["checkpoint_age_bytes"] == (77,)
+    assert series(sample_series((both,)))["checkpoint_age_bytes"] == (77,)
 
 
 def test_no_rate_is_taken_over_a_moment() -> None:
     times = (-1.0, -0.02, 0.001, 1.0, 2.0, 3.0, 3.03)
-    assert watched(tuple(look(at_s, process__cpu_s=1) for at_s in times)).at_s == (-1.0, 0.001, 1.0, 2.0, 3.0)
+    assert sample_series(tuple(look(at_s, process__cpu_s=1) for at_s in times)).at_s == (-1.0, 0.001, 1.0, 2.0, 3.0)
 
 
 def test_hours_take_no_more_room_than_a_page_can_draw() -> None:
-    found = watched(tuple(look(float(at_s), status__Questions=7 * at_s) for at_s in range(1000)))
+    found = sample_series(tuple(look(float(at_s), status__Questions=7 * at_s) for at_s in range(1000)))
     assert len(found.at_s) == 200
     assert set(series(found)["questions_per_s"][1:]) == {7}
 
@@ -134,10 +141,10 @@ def test_what_was_done_right_before_it_began_is_not_in_it() -> None:
     """Tables are read into memory then, and the look that tells of it may lie closer to the beginning than its own."""
     before = look(-0.05, status__Innodb_buffer_pool_reads=700, status__Questions=10)
     looks = [look(at_s, status__Innodb_buffer_pool_reads=1300, status__Questions=500 * at_s) for at_s in (0.2, 1.2)]
-    assert began_with((before, *looks)) is looks[0]
+    assert first_measured_sample((before, *looks)) is looks[0]
     assert averages((before, *looks), queries=500, commits=0)["buffer_pool_reads_per_s"] == 0
-    assert began_with((look(-2.0), before)) is before
-    assert began_with(()) is None
+    assert first_measured_sample((look(-2.0), before)) is before
+    assert first_measured_sample(()) is None
 
 
 def test_as_it_stands_once_the_work_is_over_is_no_level_of_it() -> None:
@@ -171,19 +178,19 @@ def test_the_look_of_the_beginning_may_have_failed() -> None:
 
 
 def test_every_figure_has_a_title() -> None:
-    names = {*status_rates.GROWING, *status_rates.LEVELS, *averaging.NAMES}
+    names = {*status_rates.COUNTER_SUMS, *status_rates.GAUGE_SUMS, *averaging.AVERAGE_NAMES}
     assert len(names) > 25
-    assert names <= set(QUANTITIES)
+    assert names <= set(METRICS)
 
 
 def test_what_is_kept_is_read_back_the_same(tmp_path: Path) -> None:
     samples = (*STEADY, Sample(5.123, {"metric.a,b": 2**53, "look_s": 1e-06, "status.neg": -3}))
-    write_raw(tmp_path / "a.csv.gz", samples)
-    assert read_raw(tmp_path / "a.csv.gz") == samples
-    write_raw(tmp_path / "b.csv.gz", read_raw(tmp_path / "a.csv.gz"))
+    write_samples(tmp_path / "a.csv.gz", samples)
+    assert read_samples(tmp_path / "a.csv.gz") == samples
+    write_samples(tmp_path / "b.csv.gz", read_samples(tmp_path / "a.csv.gz"))
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-    write_raw(tmp_path / "none.csv.gz", ())
-    assert read_raw(tmp_path / "none.csv.gz") == ()
+    write_samples(tmp_path / "none.csv.gz", ())
+    assert read_samples(tmp_path / "none.csv.gz") == ()
 
 
 PACKED = gzip.compress(b"at_s,a\n1.0,5\n" * 20, mtime=0)
@@ -201,7 +208,7 @@ def test_a_damaged_file_is_one_line(content: bytes | None, tmp_path: Path) -> No
     if content is not None:
         (tmp_path / "raw.csv.gz").write_bytes(content)
     with pytest.raises(RecoveryError, match="cannot read the looks"):
-        read_raw(tmp_path / "raw.csv.gz")
+        read_samples(tmp_path / "raw.csv.gz")
 
 
 def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path) -> None:
@@ -222,9 +229,9 @@ def test_where_nobody_answers_nothing_is_seen_and_nothing_breaks(tmp_path: Path)
 
 def test_what_a_device_has_served(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text(" 7 0 16 1 5 0 24 2 0 1500 1 0 0 0 0 0 0\n")
-    assert served(Device(stat_path=tmp_path / "stat")) == Served(7, 5, 8192, 12288, 1.5)
-    assert served(Device()) is None
-    memory = resident_bytes(os.getpid())
+    assert read_device_counters(Device(stat_path=tmp_path / "stat")) == DeviceCounters(7, 5, 8192, 12288, 1.5)
+    assert read_device_counters(Device()) is None
+    memory = process_resident_bytes(os.getpid())
     assert memory is not None
     assert 1 << 20 < memory < 1 << 34
 
@@ -237,23 +244,28 @@ MUTEX_5_7 = (
 
 
 def test_waits_are_what_grew_between_two_moments() -> None:
-    before = status_sampler.mutexes(MUTEX_5_7)
-    assert status_sampler.totals(before) == {"mutex.waits": 9, "mutex.spins": 90}
-    after = status_sampler.mutexes(
+    before = status_sampler.parse_mutexes(MUTEX_5_7)
+    assert status_sampler.mutex_totals(before) == {"mutex.waits": 9, "mutex.spins": 90}
+    after = status_sampler.parse_mutexes(
         (*MUTEX_5_7, ("InnoDB", "LOG_SYS", "spins=10,waits=5,calls=60"), ("InnoDB", "NEW", "waits=1"))
     )
-    assert status_sampler.between(before, after) == (Wait("innodb mutex", "LOG_SYS", 5), Wait("innodb mutex", "NEW", 1))
-    assert status_sampler.totals({}) == {}
+    assert status_sampler.waits_between(before, after) == (
+        ThreadWait("innodb mutex", "LOG_SYS", 5),
+        ThreadWait("innodb mutex", "NEW", 1),
+    )
+    assert status_sampler.mutex_totals({}) == {}
 
 
 def test_of_each_source_the_largest_by_time_where_it_is_told() -> None:
-    after = status_sampler.events((f"wait/synch/mutex/{number}", 100 - number, number * 10**12) for number in range(30))
-    after |= status_sampler.mutexes(("InnoDB", f"lock {number}", f"os_waits={number}") for number in range(30))
-    after |= status_sampler.locks({"status.Innodb_row_lock_waits": 2, "status.Innodb_row_lock_time": 1500})
-    found = status_sampler.between({}, after)
+    after = status_sampler.parse_events(
+        (f"wait/synch/mutex/{number}", 100 - number, number * 10**12) for number in range(30)
+    )
+    after |= status_sampler.parse_mutexes(("InnoDB", f"lock {number}", f"os_waits={number}") for number in range(30))
+    after |= status_sampler.lock_counts({"status.Innodb_row_lock_waits": 2, "status.Innodb_row_lock_time": 1500})
+    found = status_sampler.waits_between({}, after)
     assert [one.count for one in found[:10]] == list(range(29, 19, -1))
     assert [one.wait_s for one in found[10:20]] == [float(number) for number in range(29, 19, -1)]
-    assert found[20:] == (Wait("status", "row locks", 2, 1.5),)
+    assert found[20:] == (ThreadWait("status", "row locks", 2, 1.5),)
 
 
 def test_a_counter_that_is_kept_and_never_counted_tells_nothing() -> None:
@@ -262,22 +274,22 @@ def test_a_counter_that_is_kept_and_never_counted_tells_nothing() -> None:
     assert averages(samples, queries=40, commits=1) == {}
 
 
-def recorded(server: str) -> status_sampler.Counted:
+def recorded(server: str) -> status_sampler.WaitCounts:
     lines = (ROOT / "fixtures" / "mutex" / f"{server}.tsv").read_text().splitlines()
-    return status_sampler.mutexes(tuple(line.split("\t")) for line in lines)
+    return status_sampler.parse_mutexes(tuple(line.split("\t")) for line in lines)
 
 
 @pytest.mark.parametrize(("server", "largest", "total"), [
-    ("mysql-5.6.24", Wait("innodb mutex", "combined buf0buf.cc:1021", 132), 421),
-    ("mysql-5.7.22", Wait("innodb mutex", "SRV_SYS", 1952), 3017),
-    ("mysql-8.0.31", Wait("innodb mutex", "LOCK_SYS_PAGE", 1232), 3312),
-    ("mariadb-10.2.11", Wait("innodb mutex", "sum rwlock: buf0buf.cc:1471", 58), 59),
+    ("mysql-5.6.24", ThreadWait("innodb mutex", "combined buf0buf.cc:1021", 132), 421),
+    ("mysql-5.7.22", ThreadWait("innodb mutex", "SRV_SYS", 1952), 3017),
+    ("mysql-8.0.31", ThreadWait("innodb mutex", "LOCK_SYS_PAGE", 1232), 3312),
+    ("mariadb-10.2.11", ThreadWait("innodb mutex", "sum rwlock: buf0buf.cc:1471", 58), 59),
 ])  # fmt: skip
-def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, largest: Wait, total: int) -> None:
+def test_each_generation_tells_of_its_mutexes_in_its_own_way(server: str, largest: ThreadWait, total: int) -> None:
     found = recorded(server)
-    assert status_sampler.between({}, found)[0] == largest
-    assert status_sampler.totals(found)["mutex.waits"] == total
-    assert ("mutex.spins" in status_sampler.totals(found)) == (server in ("mysql-5.7.22", "mysql-8.0.31"))
+    assert status_sampler.waits_between({}, found)[0] == largest
+    assert status_sampler.mutex_totals(found)["mutex.waits"] == total
+    assert ("mutex.spins" in status_sampler.mutex_totals(found)) == (server in ("mysql-5.7.22", "mysql-8.0.31"))
 
 
 def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
@@ -287,21 +299,21 @@ def test_mariadb_10_11_tells_nothing_of_its_mutexes() -> None:
 def test_each_second_of_the_clients_goes_to_the_look_at_its_end() -> None:
     seen = [(-1.0, 10.0), (0.0, 20.0), (1.0, 30.0), (2.0, 40.0), (3.0, 50.0), (4.0, 60.0), (5.0, 70.0)]
     # The one of the second second came late, and the one of the fourth not at all.
-    looks = Watched((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1), ())
-    assert series(with_seen(looks, seen))["qps"] == (10, 20, 30, None, 50, 70)
-    assert with_seen(looks, ()) == looks
-    assert with_seen(Watched(()), seen) == Watched((), (Series("qps", ()),))
+    looks = LoadTimeline((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1), ())
+    assert series(with_client_rates(looks, seen))["qps"] == (10, 20, 30, None, 50, 70)
+    assert with_client_rates(looks, ()) == looks
+    assert with_client_rates(LoadTimeline(()), seen) == LoadTimeline((), (Series("qps", ()),))
 
 
 def test_no_poll_is_lost_between_looks_that_are_far_apart() -> None:
     polled = [(-1.0, 0.0), (0.0, 4.0), (1.0, 0.0), (2.0, 2.0), (3.0, 0.0), (4.0, 0.0)]
-    looks = Watched((-4.0, -2.0, 0.02, 2.0, 3.98, 6.0), ())
-    assert series(with_polled(looks, polled))["polls_per_s"] == (None, None, 2.0, 1.0, 0.0, None)
-    assert with_polled(looks, ()) == looks
-    assert with_polled(Watched(()), polled) == Watched(())
+    looks = LoadTimeline((-4.0, -2.0, 0.02, 2.0, 3.98, 6.0), ())
+    assert series(with_poll_rates(looks, polled))["polls_per_s"] == (None, None, 2.0, 1.0, 0.0, None)
+    assert with_poll_rates(looks, ()) == looks
+    assert with_poll_rates(LoadTimeline(()), polled) == LoadTimeline(())
 
 
 def test_the_look_at_which_it_began_is_never_thinned_out() -> None:
     looks = [look(float(at_s)) for at_s in range(-4, 6)]
-    assert [one.at_s for one in thinned(looks, but=looks[4])] == [-3, -1, 0, 1, 3, 5]
-    assert [one.at_s for one in thinned(looks, but=None)] == [-3, -1, 1, 3, 5]
+    assert [one.at_s for one in downsample(looks, but=looks[4])] == [-3, -1, 0, 1, 3, 5]
+    assert [one.at_s for one in downsample(looks, but=None)] == [-3, -1, 1, 3, 5]

@@ -10,23 +10,23 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.linux.files import ALL_TABLES, template_dir
-from recovery.linux.storage import need_for
+from recovery.linux.storage import estimate_space
 from recovery.model import Layout, Schema, parse_version
 from recovery.workload.schema import (
     Kind,
     ScriptSize,
+    can_extend,
     check_template,
-    goes_on,
+    disk_need,
     kind_of,
-    measure,
     measure_by_rendering,
-    need_of,
-    render,
+    render_script,
     render_text,
-    split,
-    statements,
+    script_size,
+    script_statements,
+    split_script,
     template_text,
-    variables,
+    template_variables,
 )
 
 
@@ -37,7 +37,7 @@ def own(folder: Path, text: str, tables: int = 3) -> Schema:
 
 
 def test_the_published_script() -> None:
-    assert "".join(render(Schema(2))) == (
+    assert "".join(render_script(Schema(2))) == (
         "create schema discovery;\n"
         "create table discovery.table_1 (id int primary key auto_increment);\n"
         "create table discovery.table_2 (id int primary key auto_increment);\n"
@@ -45,7 +45,7 @@ def test_the_published_script() -> None:
 
 
 def test_databases_columns_and_rows() -> None:
-    script = list(statements(Schema(2, databases=2, columns=2, rows=2, database="my-db")))
+    script = list(script_statements(Schema(2, databases=2, columns=2, rows=2, database="my-db")))
     assert script[0] == "create schema `my-db_1`"
     table = "create table `my-db_1`.table_1 (id int primary key auto_increment, c1 varchar(32), c2 varchar(32))"
     assert script[1] == table
@@ -64,16 +64,16 @@ LYING = {
 @pytest.mark.parametrize("layout", LYING)
 def test_other_layouts_differ_by_nothing_else(layout: Layout) -> None:
     published = Schema(2, databases=2, columns=1, rows=1001)
-    script = "".join(render(replace(published, layout=layout)))
+    script = "".join(render_script(replace(published, layout=layout)))
     space = f"create tablespace all_tables add datafile '{ALL_TABLES}' engine=innodb;\n"
     assert script.startswith(space) == (layout is Layout.GENERAL)
     tables = script.removeprefix(space)
     assert tables.count(LYING[layout]) == 4
-    assert tables.replace(LYING[layout], "") == "".join(render(published))
+    assert tables.replace(LYING[layout], "") == "".join(render_script(published))
 
 
 def test_many_rows_are_spread_over_statements() -> None:
-    inserts = list(statements(Schema(1, rows=2500)))[2:]
+    inserts = list(script_statements(Schema(1, rows=2500)))[2:]
     assert [insert.count("(null)") for insert in inserts] == [1000, 1000, 500]
 
 
@@ -82,7 +82,7 @@ SYSBENCH = template_dir() / "sysbench.sql.j2"
 
 def test_tables_of_sysbench() -> None:
     schema = Schema(2, databases=2, rows=1500, database="sbtest", template=SYSBENCH)
-    script = list(statements(schema))
+    script = list(script_statements(schema))
     assert [kind_of(statement) for statement in script] == [
         *[Kind.IN_ORDER, Kind.TABLE, Kind.TABLE] * 2,
         *[Kind.FILL] * 8,
@@ -94,8 +94,8 @@ def test_tables_of_sysbench() -> None:
 
 
 def test_tables_of_sysbench_that_refer_to_others() -> None:
-    values = variables(Schema(10, database="sbtest")) | {"foreign_keys": 2}
-    script = list(split(render_text(SYSBENCH.read_text(), "sysbench", values)))
+    values = template_variables(Schema(10, database="sbtest")) | {"foreign_keys": 2}
+    script = list(split_script(render_text(SYSBENCH.read_text(), "sysbench", values)))
     assert len(script) == 13
     referring = [re.findall(r"table (\S+) .* references (\S+) ", statement)[0] for statement in script[-2:]]
     assert referring == [("sbtest.sbtest10", "sbtest.sbtest9"), ("sbtest.sbtest8", "sbtest.sbtest7")]
@@ -108,7 +108,7 @@ def test_a_million_tables_take_no_memory() -> None:
 
 
 def test_the_first_statements_come_at_once() -> None:
-    assert len(list(islice(statements(Schema(50_000_000)), 10))) == 10
+    assert len(list(islice(script_statements(Schema(50_000_000)), 10))) == 10
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_template_that_is_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("databases", [1, 3])
 def test_the_size_of_our_own_templates_is_known_without_rendering(rows: int, databases: int, layout: Layout) -> None:
     schema = Schema(5, databases=databases, columns=2, rows=rows, layout=layout)
-    assert measure(schema) == measure_by_rendering(schema)
+    assert script_size(schema) == measure_by_rendering(schema)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_size_of_our_own_templates_is_known_without_rendering(rows: int, dat
     ],
 )
 def test_a_script_that_goes_on_where_a_smaller_one_ended(smaller: Schema, larger: Schema, expected: bool) -> None:
-    assert goes_on(smaller, larger) is expected
+    assert can_extend(smaller, larger) is expected
 
 
 def test_what_a_template_says_of_the_space_its_tables_take(tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_what_a_template_says_of_the_space_its_tables_take(tmp_path: Path) -> No
     {%- if rows == 0 or number %} row_format=compressed key_block_size={{ number + 1 }}{% endif %};
     {%- endfor %}"""
     schema = own(tmp_path, text)
-    assert measure(schema) == ScriptSize(4, 3, indexes=2, block_bytes=3072)
-    assert measure(replace(schema, rows=1)) == ScriptSize(4, 3, indexes=2), "one of them is not compressed"
+    assert script_size(schema) == ScriptSize(4, 3, indexes=2, block_bytes=3072)
+    assert script_size(replace(schema, rows=1)) == ScriptSize(4, 3, indexes=2), "one of them is not compressed"
     version, settings = parse_version("8.0.31"), {"innodb_page_size": "8k"}
-    needed = need_for(version, schema, settings, indexes=2, block_bytes=3072)
-    assert need_of(measure(schema), version, schema, settings) == needed
+    needed = estimate_space(version, schema, settings, indexes=2, block_bytes=3072)
+    assert disk_need(script_size(schema), version, schema, settings) == needed

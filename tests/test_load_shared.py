@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.workload.poller import Beside, Told, read_told, with_own
-from recovery.workload.status_rates import averages, watched
+from recovery.workload.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
+from recovery.workload.status_rates import averages, sample_series
 from recovery.workload.status_sampler import Sample
 
 WROTE = """\
@@ -43,7 +43,7 @@ def looks(rate: float, pollers: int = 1) -> tuple[Sample, ...]:
     )  # fmt: skip
 
 
-def telling(rate: float, pollers: int = 1) -> tuple[Told, ...]:
+def telling(rate: float, pollers: int = 1) -> tuple[CounterReport, ...]:
     """Each after every second question, and at its end."""
     found = []
     for poller in range(pollers):
@@ -52,19 +52,19 @@ def telling(rate: float, pollers: int = 1) -> tuple[Told, ...]:
             parts = [asked(at_s + 0.11 * one) for one in range(pollers)]
             misses = (round(parts[poller]), round(own(at_s, rate) + sum(parts)))
             hits = (0, round(7 * own(at_s, 100)))
-            found.append(Told(at_s, poller, (hits[0], misses[0]), (hits[1], misses[1]), at_s > OVER_S))
+            found.append(CounterReport(at_s, poller, (hits[0], misses[0]), (hits[1], misses[1]), at_s > OVER_S))
     return tuple(found)
 
 
-def measured(rate: float, told: tuple[Told, ...], pollers: int = 1) -> dict[str, float]:
-    found = with_own(looks(rate, pollers), Beside(pollers, OVER_S, told), began_s=BEGAN_S)
+def measured(rate: float, told: tuple[CounterReport, ...], pollers: int = 1) -> dict[str, float]:
+    found = add_load_counters(looks(rate, pollers), PollerCounters(pollers, OVER_S, told), began_s=BEGAN_S)
     return averages(found, queries=1, commits=1)
 
 
 def test_what_pollers_wrote_is_read_among_the_rest() -> None:
-    assert read_told(WROTE) == (
-        Told(4711.25, 1, own=(30, 400), all=(1030, 402)),
-        Told(4712.5, 0, own=(31, 500), all=(2031, 903), is_last=True),
+    assert parse_counter_reports(WROTE) == (
+        CounterReport(4711.25, 1, own=(30, 400), all=(1030, 402)),
+        CounterReport(4712.5, 0, own=(31, 500), all=(2031, 903), is_last=True),
     )
 
 
@@ -92,7 +92,7 @@ def test_a_load_alone_has_all_of_it() -> None:
 
 
 def test_it_is_drawn_over_time_and_before_anybody_asked_all_is_the_loads() -> None:
-    found = watched(with_own(looks(50.0), Beside(1, OVER_S, telling(50.0)), began_s=BEGAN_S))
+    found = sample_series(add_load_counters(looks(50.0), PollerCounters(1, OVER_S, telling(50.0)), began_s=BEGAN_S))
     values = next(one.values for one in found.series if one.name == "load_table_open_cache_misses_per_s")
     assert values[0] is None
     assert values[1:-1] == pytest.approx([50.0] * (len(values) - 2), abs=1)
@@ -100,7 +100,7 @@ def test_it_is_drawn_over_time_and_before_anybody_asked_all_is_the_loads() -> No
 
 def test_a_poller_that_was_ended_leaves_its_end_untold() -> None:
     told = tuple(one for one in telling(50.0) if not one.is_last)
-    found = with_own(looks(50.0), Beside(1, OVER_S, told), began_s=BEGAN_S)
+    found = add_load_counters(looks(50.0), PollerCounters(1, OVER_S, told), began_s=BEGAN_S)
     assert "load.Table_open_cache_misses" not in found[-1].figures
     assert found[5].figures["load.Table_open_cache_misses"] == pytest.approx(own(found[5].at_s + BEGAN_S, 50.0), abs=2)
     figures = averages(found, queries=1, commits=1)
@@ -109,8 +109,8 @@ def test_a_poller_that_was_ended_leaves_its_end_untold() -> None:
 
 
 def test_who_tells_nothing_leaves_nothing_to_be_told() -> None:
-    assert with_own(looks(9.0), Beside(1, OVER_S), began_s=BEGAN_S) == looks(9.0)
+    assert add_load_counters(looks(9.0), PollerCounters(1, OVER_S), began_s=BEGAN_S) == looks(9.0)
     one_of_two = telling(9.0)
-    assert with_own(looks(9.0), Beside(2, OVER_S, one_of_two), began_s=BEGAN_S) == looks(9.0)
+    assert add_load_counters(looks(9.0), PollerCounters(2, OVER_S, one_of_two), began_s=BEGAN_S) == looks(9.0)
     mute = tuple(replace(one, figures={}) for one in looks(9.0))
-    assert with_own(mute, Beside(0, OVER_S), began_s=BEGAN_S) == mute, "MariaDB 10.2 counts none of it"
+    assert add_load_counters(mute, PollerCounters(0, OVER_S), began_s=BEGAN_S) == mute, "MariaDB 10.2 counts none of it"

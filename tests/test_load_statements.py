@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.workload.schema import Kind, compressed_kib, count_indexes, creates_table, kind_of, split
+from recovery.workload.schema import Kind, compressed_kib, count_indexes, creates_table, kind_of, split_script
 
 
 def statements(script: str) -> list[str]:
-    return list(split([script]))
+    return list(split_script([script]))
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_any_cut_gives_the_same_statements(pieces: list[str], cuts: list[int], r
     script = "".join(pieces)
     places = sorted({0, len(script), *(cut for cut in cuts if cut < len(script))})
     chunks = [script[start:end] for start, end in pairwise(places)]
-    assert list(split(chunks, read_chars=read_chars)) == statements(script)
+    assert list(split_script(chunks, read_chars=read_chars)) == statements(script)
 
 
 @given(st.lists(_PIECES, max_size=40), st.integers(1, 5))
 def test_one_character_at_a_time(pieces: list[str], read_chars: int) -> None:
     script = "".join(pieces)
-    assert list(split(script, read_chars=read_chars)) == statements(script)
+    assert list(split_script(script, read_chars=read_chars)) == statements(script)
 
 
 def test_a_long_statement_takes_no_quadratic_time() -> None:
     values = ["(null, 'some text that is not short')," for _ in range(200_000)]
-    assert len(list(split(["insert into t values ", *values, "(1);", "select 1"]))) == 2
+    assert len(list(split_script(["insert into t values ", *values, "(1);", "select 1"]))) == 2
 
 
 @pytest.mark.parametrize(

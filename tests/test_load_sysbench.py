@@ -10,14 +10,14 @@ import pytest
 from recovery.errors import RecoveryError, UsageError
 from recovery.model import Load
 from recovery.workload.sysbench import (
-    AT_WORK,
     CHECKPOINT,
+    THREADS_STARTED,
     WORKLOADS,
-    command,
+    parse_report,
     percentile,
     prepared_statements,
-    read_report,
-    script_of,
+    resolve_script,
+    sysbench_command,
 )
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench"
@@ -25,7 +25,7 @@ LOAD = Load("oltp_read_only", threads=4, tables=8, rows=1000, seconds=60, warmup
 
 
 def called(load: Load) -> list[str]:
-    return command(load, program=Path("/usr/bin/sysbench"), socket=Path("/run/s"), database="sbtest")
+    return sysbench_command(load, program=Path("/usr/bin/sysbench"), socket=Path("/run/s"), database="sbtest")
 
 
 def test_the_call() -> None:
@@ -47,9 +47,9 @@ def test_a_warm_up_is_part_of_the_run() -> None:
 @pytest.mark.parametrize("name", ["read-write", "read-only-after-a-warm-up", "poll"])
 def test_it_says_where_it_stands(name: str) -> None:
     text = recorded(name)
-    assert text.count(AT_WORK) == 1
+    assert text.count(THREADS_STARTED) == 1
     assert text.count(CHECKPOINT) == ("warm-up" in name)
-    assert text.index(AT_WORK) < text.index("[ 1s ]")
+    assert text.index(THREADS_STARTED) < text.index("[ 1s ]")
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_more_statements_than_a_server_keeps_go_as_text(script: str, tables: int
 
 
 def test_names_of_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert script_of("update-nokey") == "oltp_update_non_index"
-    assert [script_of(script) for script in WORKLOADS.values()] == list(WORKLOADS.values())
+    assert resolve_script("update-nokey") == "oltp_update_non_index"
+    assert [resolve_script(script) for script in WORKLOADS.values()] == list(WORKLOADS.values())
     own = tmp_path / "own.lua"
     with pytest.raises(UsageError, match="there is no script"):
-        script_of(str(own))
+        resolve_script(str(own))
     own.touch()
     monkeypatch.chdir(tmp_path)
-    assert script_of("own.lua") == script_of("./own.lua") == str(own)
+    assert resolve_script("own.lua") == resolve_script("./own.lua") == str(own)
     with pytest.raises(UsageError, match="no workload is called read") as caught:
-        script_of("read")
+        resolve_script("read")
     assert "point-select, read-only" in caught.value.hint
 
 
@@ -95,7 +95,7 @@ def recorded(name: str) -> str:
 
 
 def test_a_report() -> None:
-    report = read_report(recorded("read-write"))
+    report = parse_report(recorded("read-write"))
     assert (report.queries, report.transactions, report.errors, report.reconnects) == (40976, 2043, 7, 0)
     assert (report.seconds, report.latency_mean_ms, report.latency_max_ms) == (3.0066, 2.94, 279.89)
     assert (round(report.qps, 1), round(report.tps, 1)) == (13628.7, 679.5)
@@ -109,25 +109,25 @@ def test_a_report() -> None:
 def test_a_percentile_is_what_sysbench_says_itself(name: str) -> None:
     text = recorded(name)
     said = float(text.rpartition("99th percentile:")[2].split()[0])
-    p99 = read_report(text).latency_p99_ms
+    p99 = parse_report(text).latency_p99_ms
     assert p99 is not None
     assert round(p99, 2) == said
 
 
 def test_a_report_after_a_warm_up_is_of_the_time_after_it() -> None:
     text = recorded("read-only-after-a-warm-up")
-    report = read_report(text)
+    report = parse_report(text)
     assert (report.transactions, report.queries) == (9193, 147080)
     assert report.seconds == pytest.approx(5.0026 - 2.0002)
     assert report.latency_max_ms == 27.15
     assert [look.at_s for look in report.looks] == [-1, 0, 1, 2, 3]
     # It was ended before the second report came.
     with pytest.raises(RecoveryError, match=r"no report; its last line is: \[ 5s \] thds: 2"):
-        read_report(text.partition("Latency histogram")[0])
+        parse_report(text.partition("Latency histogram")[0])
 
 
 def test_a_report_of_polls() -> None:
-    report = read_report(recorded("poll"))
+    report = parse_report(recorded("poll"))
     assert (report.transactions, report.latency_mean_ms) == (28, 16.94)
     assert report.tps == pytest.approx(28 / 3.0452)
 
@@ -137,9 +137,9 @@ def test_a_report_of_polls() -> None:
 )
 def test_what_is_no_report(name: str, last: str) -> None:
     with pytest.raises(RecoveryError, match=f"sysbench has printed no report; its last line is: {last}"):
-        read_report(recorded(name))
+        parse_report(recorded(name))
 
 
 def test_nothing_is_no_report() -> None:
     with pytest.raises(RecoveryError, match=r"\(nothing\)"):
-        read_report("")
+        parse_report("")

@@ -11,24 +11,24 @@ from schema_check import complaints
 
 from recovery.analysis.summary import (
     Group,
-    against_baseline,
-    along,
-    between,
+    all_variant_ratios,
     cell_words,
-    contrasts,
+    cell_words_in_group,
+    compared_with_baseline,
+    figure_names,
+    figure_summaries,
     groups,
+    is_load_session,
     is_numeric,
+    is_self_explanatory,
     is_switch,
-    is_work,
-    middles,
-    names_taken,
-    says_itself,
-    scale_of,
-    stored_measures,
-    value_of,
-    words_in,
+    run_value,
+    scale_axis,
+    stored_figure_summaries,
+    variant_ratios,
+    version_ratios,
 )
-from recovery.model import STARTUP, Axis, Run, Session, Verdict
+from recovery.model import STARTUP_FIGURE, Axis, Run, Session, Verdict
 from recovery.report.exports import schema
 from recovery.report.stored_session import to_json
 
@@ -47,14 +47,14 @@ def with_verdict(session: Session, verdict: Verdict, *, of: int) -> Session:
 
 def test_middles_are_of_measured_runs_alone() -> None:
     session = metadata()
-    first = next(one for one in middles(session) if (one.version, one.variant) == (OLD, "Q1"))
+    first = next(one for one in figure_summaries(session) if (one.version, one.variant) == (OLD, "Q1"))
     assert (first.name, first.unit, first.count) == ("elapsed_s", "s", 3)
     assert first.mean == pytest.approx(58.3 * (1 + 1.006 + 0.992) / 3)
     assert first.min == pytest.approx(58.3 * 0.992)
     assert first.max == pytest.approx(58.3 * 1.006)
     assert first.interval is not None
     for verdict, told in ((Verdict.FAILED, (1, 0)), (Verdict.VOID, (0, 1))):
-        less = next(iter(middles(with_verdict(session, verdict, of=1))))
+        less = next(iter(figure_summaries(with_verdict(session, verdict, of=1))))
         assert (less.count, less.interval, less.failed, less.void) == (2, None, *told)
         assert less.max == pytest.approx(58.3 * 1.006)
 
@@ -69,43 +69,43 @@ def test_where_transactions_meet_it_is_those_that_were_committed_that_count() ->
         return {**run.measures, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
 
     session = replace(session, runs=tuple(replace(run, measures=measured(run)) for run in session.runs))
-    hot = [one for one in contrasts(session) if one.axis == "transaction_isolation"]
+    hot = [one for one in all_variant_ratios(session) if one.axis == "transaction_isolation"]
     assert {round(one.ratio or 0, 3) for one in hot} == {round(40 / 52, 3)}
-    told = {(one.variant.startswith("hot-rows"), one.name) for one in middles(session)}
+    told = {(one.variant.startswith("hot-rows"), one.name) for one in figure_summaries(session)}
     assert told == {(True, "tps"), (False, "qps")}
-    assert {round(one.ratio or 0, 3) for one in between(session) if one.variant.startswith("hot-rows")} == {1.0}
+    assert {round(one.ratio or 0, 3) for one in version_ratios(session) if one.variant.startswith("hot-rows")} == {1.0}
 
 
 def test_errors_are_told_for_each_committed_transaction() -> None:
     (run, *_) = write_scaling().runs
     measures = {"client_errors": 30.0, "tps": 50.0, "elapsed_s": 60.0}
-    assert value_of(replace(run, measures=measures), "errors_per_transaction") == 0.01
-    assert value_of(replace(run, measures={**measures, "tps": 0.0}), "errors_per_transaction") is None
-    assert value_of(replace(run, measures={"tps": 50.0, "elapsed_s": 60.0}), "errors_per_transaction") is None
+    assert run_value(replace(run, measures=measures), "errors_per_transaction") == 0.01
+    assert run_value(replace(run, measures={**measures, "tps": 0.0}), "errors_per_transaction") is None
+    assert run_value(replace(run, measures={"tps": 50.0, "elapsed_s": 60.0}), "errors_per_transaction") is None
 
 
 def test_every_figure_has_middles_and_what_was_not_taken_is_none() -> None:
     session = metadata()
-    assert names_taken(session)[0] == "elapsed_s"
-    dumped = {one.variant: one.mean for one in middles(session, "dump_bytes") if one.version == OLD}
+    assert figure_names(session)[0] == "elapsed_s"
+    dumped = {one.variant: one.mean for one in figure_summaries(session, "dump_bytes") if one.version == OLD}
     assert dumped["Q1"] is None
     assert dumped["dump"] == pytest.approx(9.5e6)
-    assert all(one.count == 0 for one in middles(session, "nothing"))
+    assert all(one.count == 0 for one in figure_summaries(session, "nothing"))
 
 
 def test_versions_against_the_baseline() -> None:
-    ratios = {one.variant: one for one in against_baseline(metadata())}
+    ratios = {one.variant: one for one in compared_with_baseline(metadata())}
     assert {one.version for one in ratios.values()} == {NEW}
     assert ratios["Q1"].ratio == pytest.approx(1.92 / 58.3)
     assert ratios["Q1"].differs
     assert ratios["dump"].ratio == pytest.approx(108.2 / 32.0)
     turned = replace(metadata(), settings={"baseline": NEW, "runs": 3})
-    assert {one.version for one in against_baseline(turned)} == {OLD}
+    assert {one.version for one in compared_with_baseline(turned)} == {OLD}
 
 
 def test_along_an_axis_all_else_is_equal() -> None:
     session = interference()
-    held = {(one.version, one.variant): one for one in along(session, axis_of(session, "poll"))}
+    held = {(one.version, one.variant): one for one in variant_ratios(session, axis_of(session, "poll"))}
     assert len(held) == 2 * 3
     lost = held[OLD, "400-on"]
     assert lost.base_variant == "400-off"
@@ -113,31 +113,31 @@ def test_along_an_axis_all_else_is_equal() -> None:
     assert lost.differs
     assert lost.ratio_error is not None
     assert held[NEW, "400-on"].differs is False
-    assert along(session, axis_of(session, "table_open_cache")) == (), "nothing is a base there"
+    assert variant_ratios(session, axis_of(session, "table_open_cache")) == (), "nothing is a base there"
 
 
 def test_a_cell_that_an_axis_does_not_concern_is_held_against_nothing_along_it() -> None:
     session = write_scaling()
-    held = along(session, axis_of(session, DOUBLEWRITE))
+    held = variant_ratios(session, axis_of(session, DOUBLEWRITE))
     assert {(one.variant, one.base_variant) for one in held} == {
         ("doublewrite-update-nokey-OFF", "doublewrite-update-nokey-ON")
     }
     assert [one.ratio for one in held] == [pytest.approx(1.4)] * 2
-    assert len(contrasts(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
+    assert len(all_variant_ratios(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
 
 
 def test_zero_has_no_ratio() -> None:
     session = interference()
-    assert {one.ratio for one in middles(session, "client_errors")} == {None}
-    misses = {(one.version, one.variant): one for one in middles(session, "table_open_cache_misses_per_s")}
+    assert {one.ratio for one in figure_summaries(session, "client_errors")} == {None}
+    misses = {(one.version, one.variant): one for one in figure_summaries(session, "table_open_cache_misses_per_s")}
     assert misses[NEW, "400-on"].ratio is None
     assert misses[OLD, "400-on"].ratio == 1
 
 
 def test_one_run_has_no_interval() -> None:
     session = interference(runs=1)
-    assert {(one.count, one.stdev, one.interval) for one in middles(session)} == {(1, None, None)}
-    assert {one.differs for one in contrasts(session)} == {None}
+    assert {(one.count, one.stdev, one.interval) for one in figure_summaries(session)} == {(1, None, None)}
+    assert {one.differs for one in all_variant_ratios(session)} == {None}
 
 
 @every_form
@@ -147,18 +147,18 @@ def test_stored_keys_keep_the_schema(name: str) -> None:
     made = schema()
     assert list(complaints(report, made, made)) == []
     assert report["summaries"] == []
-    assert len(report["measures"]) == len(stored_measures(session)) > 0
+    assert len(report["measures"]) == len(stored_figure_summaries(session)) > 0
     assert {one["name"] for one in report["measures"]} >= {session.figure}
     assert bool(report["contrasts"]) is (name != "metadata")
     assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["measures"])
 
 
 def test_a_session_about_starts_has_neither() -> None:
-    starts = replace(metadata(), figure=STARTUP, runs=())
-    assert not is_work(starts)
+    starts = replace(metadata(), figure=STARTUP_FIGURE, runs=())
+    assert not is_load_session(starts)
     assert {"measures", "contrasts"} & set(json.loads(to_json(starts))) == set()
-    assert stored_measures(starts) == ()
-    assert contrasts(starts) == ()
+    assert stored_figure_summaries(starts) == ()
+    assert all_variant_ratios(starts) == ()
 
 
 def test_kinds_of_axes() -> None:
@@ -166,9 +166,9 @@ def test_kinds_of_axes() -> None:
     assert is_switch(Axis("innodb_doublewrite", ("ON", "OFF")))
     assert is_numeric(Axis("threads", ("1", "16")))
     assert not is_numeric(Axis("innodb_page_size", ("16k", "8k")))
-    assert says_itself(Axis("question", ("Q1", "dump, --skip-lock-tables")))
-    assert not says_itself(Axis("innodb_page_size", ("16k", "8k")))
-    assert not says_itself(Axis("poll", ("off", "on")))
+    assert is_self_explanatory(Axis("question", ("Q1", "dump, --skip-lock-tables")))
+    assert not is_self_explanatory(Axis("innodb_page_size", ("16k", "8k")))
+    assert not is_self_explanatory(Axis("poll", ("off", "on")))
 
 
 def test_cells_are_called_by_what_differs() -> None:
@@ -193,12 +193,14 @@ def test_groups_are_what_has_axes_of_its_own() -> None:
     assert [group.name for group in groups(table_cache())] == ["point-select", "read-only", "read-write"]
     (whole,) = groups(metadata())
     assert (whole.name, [axis.name for axis in whole.axes]) == ("", ["question"])
-    assert words_in(table_cache(), groups(table_cache())[0], "point-select-8-1-2").startswith("table_open_cache_inst")
+    assert cell_words_in_group(table_cache(), groups(table_cache())[0], "point-select-8-1-2").startswith(
+        "table_open_cache_inst"
+    )
 
 
 def test_the_axis_that_is_drawn_against() -> None:
     def scale(group: Group) -> str | None:
-        axis = scale_of(group)
+        axis = scale_axis(group)
         return axis.name if axis else None
 
     assert [scale(group) for group in groups(table_cache())] == ["threads"] * 3

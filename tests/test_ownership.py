@@ -15,20 +15,20 @@ import pytest
 from otherusers import SOMEBODY, needs_root
 
 from recovery.builds import executable, install, packages
-from recovery.builds.download import remembered
-from recovery.builds.install import Installed, Job, Origin, obtain
+from recovery.builds.download import cached_sha256
+from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
 from recovery.errors import RecoveryError
 from recovery.linux.docker_engine import endpoint
 from recovery.linux.files import (
-    closed_to_writers,
-    made_private,
-    made_readable,
-    read_strange,
+    create_private_folder,
+    create_readable_folder,
+    read_untrusted,
+    remove_write_permissions,
     why_not_trusted,
     write_atomically,
 )
-from recovery.linux.locks import take
-from recovery.mysqld.local import new_log
+from recovery.linux.locks import take_lock
+from recovery.mysqld.local import create_log
 from recovery.session.store import check_results_folder
 
 
@@ -45,16 +45,16 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("umask")
 def test_no_umask_opens_or_closes_what_is_made(tmp_path: Path) -> None:
-    private, readable = made_private(tmp_path / "a/private"), made_readable(tmp_path / "b/readable")
+    private, readable = create_private_folder(tmp_path / "a/private"), create_readable_folder(tmp_path / "b/readable")
     assert [mode(path) for path in (private, private.parent, readable, readable.parent)] == [0o700, 0o700, 0o755, 0o700]
-    os.close(new_log(tmp_path / "logs/start.log"))
+    os.close(create_log(tmp_path / "logs/start.log"))
     assert (mode(tmp_path / "logs"), mode(tmp_path / "logs/start.log") & 0o077) == (0o700, 0)
-    lock = take(tmp_path / "lock", mode=0o666)
+    lock = take_lock(tmp_path / "lock", mode=0o666)
     assert lock is not None
     assert mode(tmp_path / "lock") == 0o666
     lock.release()
     (tmp_path / "tree/deep").mkdir(parents=True)
-    closed_to_writers(tmp_path / "tree")
+    remove_write_permissions(tmp_path / "tree")
     assert {mode(tmp_path / place) for place in ("tree", "tree/deep")} == {0o755}
 
 
@@ -124,10 +124,10 @@ def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
 
 def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert read_strange(tmp_path / "pipe", 10) is None
+    assert read_untrusted(tmp_path / "pipe", 10) is None
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     with pytest.raises(OSError, match="symbolic"):
-        read_strange(tmp_path / "link", 10)
+        read_untrusted(tmp_path / "link", 10)
 
 
 def _fill(part: Path) -> Origin:
@@ -136,11 +136,11 @@ def _fill(part: Path) -> Origin:
     return Origin("file", "", "own x", "x", "ab" * 32, 1, "bin/mysqld")
 
 
-def _obtained(said: list[str]) -> Installed:
-    return obtain(Job("x", lambda origin: origin.where == "x", _fill), said.append)
+def _obtained(said: list[str]) -> InstalledServer:
+    return ensure_installed(InstallJob("x", lambda origin: origin.where == "x", _fill), said.append)
 
 
-def _rewritten(server: Installed, **changed: object) -> None:
+def _rewritten(server: InstalledServer, **changed: object) -> None:
     record = server.folder / "server.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), **changed}))
 
@@ -149,20 +149,20 @@ def test_what_a_later_tool_has_put_into_a_record_is_no_harm(monkeypatch: pytest.
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     _rewritten(server, signed_by="somebody", format=1)
-    assert install.every() == (server,)
+    assert install.installed_servers() == (server,)
 
 
 def test_a_record_of_a_later_format_is_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     (server.folder / "server.json").write_text(json.dumps({"format": 2, "program": "elsewhere"}))
-    assert install.every() == ()
+    assert install.installed_servers() == ()
     said: list[str] = []
     other = _obtained(said)
     assert said == [f"{server.folder} is not used: it was written by a newer version of this tool"]
     assert other.folder.name == f"{server.folder.name}-2"
     assert server.mysqld.exists(), "that version finds it again"
-    assert install.every() == (other,)
+    assert install.installed_servers() == (other,)
 
 
 DEEP = b"[" * 100_000
@@ -173,11 +173,11 @@ def test_what_is_nested_too_deeply_is_damaged(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     (server.folder / "server.json").write_bytes(DEEP)
-    assert install.every() == ()
+    assert install.installed_servers() == ()
     assert _obtained([]) == server
-    found = remembered(server.mysqld, server.memo)
+    found = cached_sha256(server.mysqld, server.memo)
     server.memo.write_bytes(DEEP)
-    assert remembered(server.mysqld, server.memo) == found
+    assert cached_sha256(server.mysqld, server.memo) == found
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "config.json").write_bytes(DEEP)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
@@ -191,7 +191,7 @@ def test_no_record_leads_out_of_its_folder(place: object, monkeypatch: pytest.Mo
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     server = _obtained([])
     _rewritten(server, mysqld=place)
-    assert install.every() == ()
+    assert install.installed_servers() == ()
 
 
 def test_the_command_leaves_nothing_for_everybody_to_write() -> None:
@@ -213,9 +213,9 @@ LIBRARY = "usr/lib/x86_64-linux-gnu/libaio.so.1"
 def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """One that was unpacked: the library's name is a link to the file."""
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    folder = made_readable(tmp_path / "cache/libraries/libaio1")
+    folder = create_readable_folder(tmp_path / "cache/libraries/libaio1")
     (folder / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
-    closed_to_writers(folder)
+    remove_write_permissions(folder)
     for name in ("libaio.so.1.0.2", "libz.so.1"):
         (folder / LIBRARY).with_name(name).touch(0o644)
     (folder / LIBRARY).symlink_to("libaio.so.1.0.2")
@@ -224,18 +224,18 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_package_that_is_ours_alone_is_used(package: Path) -> None:
-    assert packages.held("libaio1", "libaio.so.1") == package / LIBRARY
+    assert packages.find_unpacked("libaio1", "libaio.so.1") == package / LIBRARY
 
 
 @pytest.mark.parametrize("place", [".", "usr", "usr/lib", "usr/lib/x86_64-linux-gnu", LIBRARY, f"{LIBRARY}.0.2"])
 def test_no_library_is_used_that_others_could_change(place: str, package: Path) -> None:
     (package / place).chmod(0o777)
-    assert packages.held("libaio1", "libaio.so.1") is None
+    assert packages.find_unpacked("libaio1", "libaio.so.1") is None
 
 
 def test_no_library_is_used_beside_one_that_others_could_change(package: Path) -> None:
     (package / LIBRARY).with_name("libz.so.1").chmod(0o666)
-    assert packages.held("libaio1", "libaio.so.1") is None
+    assert packages.find_unpacked("libaio1", "libaio.so.1") is None
 
 
 @pytest.mark.parametrize("place", ["", "folder"])
@@ -246,7 +246,7 @@ def test_no_library_is_used_that_lies_elsewhere(place: str, package: Path, tmp_p
     (outside / "libaio.so.1").touch(0o644)
     (package / LIBRARY).unlink()
     (package / LIBRARY).symlink_to(outside / "libaio.so.1")
-    assert packages.held("libaio1", "libaio.so.1") is None
+    assert packages.find_unpacked("libaio1", "libaio.so.1") is None
 
 
 @pytest.mark.parametrize("spoil", ["folder", "other", "link", "file"])
@@ -255,7 +255,7 @@ def test_a_folder_of_renamed_libraries_that_others_could_change_is_made_again(
 ) -> None:
     library, evil = (package / LIBRARY).with_name("libaio.so.1.0.2"), tmp_path / "evil.so"
     evil.touch(0o644)
-    folder = executable._alias("libaio.so.1", library)
+    folder = executable._link_renamed_library("libaio.so.1", library)
     if spoil == "folder":
         (folder / "libc.so.6").touch(0o644)
         folder.chmod(0o777)
@@ -265,7 +265,7 @@ def test_a_folder_of_renamed_libraries_that_others_could_change_is_made_again(
     else:
         (folder / "libaio.so.1").unlink()
         (folder / "libaio.so.1").symlink_to(evil) if spoil == "link" else (folder / "libaio.so.1").touch(0o644)
-    assert executable._alias("libaio.so.1", library) == folder
+    assert executable._link_renamed_library("libaio.so.1", library) == folder
     assert [path.name for path in folder.iterdir()] == ["libaio.so.1"]
     assert (folder / "libaio.so.1").readlink() == library
     assert mode(folder) == 0o755

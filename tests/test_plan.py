@@ -5,10 +5,21 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.storage import Need, need_for
-from recovery.model import Build, Cache, Extra, Flavor, Layout, Named, Schema, Variant, Version, starts
-from recovery.session.datadirs import Stage, check_room, survey
-from recovery.session.plan import Place, make_plan, places_for, variants_of
+from recovery.linux.storage import DiskSpace, estimate_space
+from recovery.model import (
+    Build,
+    Cache,
+    ExtraRun,
+    Flavor,
+    Layout,
+    NamedSettings,
+    Schema,
+    Variant,
+    Version,
+    startup_specs,
+)
+from recovery.session.datadirs import DatadirRequirement, check_disk_space, required_datadirs
+from recovery.session.plan import DatadirSpec, build_variants, datadir_specs, make_plan
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
@@ -36,7 +47,7 @@ def test_versions_run_one_after_the_other_where_they_do_not_fit() -> None:
 
 @pytest.mark.parametrize("alternating", [True, False])
 def test_extra_runs_come_after_those_that_count(alternating: bool) -> None:
-    extras = (Extra.STACKS, Extra.WAITS)
+    extras = (ExtraRun.STACKS, ExtraRun.WAITS)
     plan = make_plan([OLD, NEW], [COLD], repeats=2, alternating=alternating, extras=extras)
     for version in (OLD, NEW):
         mine = [trial for trial in plan.trials if trial.version == version]
@@ -68,35 +79,38 @@ def test_more_than_a_report_shows_is_not_begun(versions: int, variants: int, rep
 
 
 def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None:
-    named = (Named("plain"), Named("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
-    found = variants_of(starts((Cache.COLD, Cache.WARM)), named, [])
+    named = (NamedSettings("plain"), NamedSettings("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
+    found = build_variants(startup_specs((Cache.COLD, Cache.WARM)), named, [])
     assert [variant.name for variant in found] == ["cold-plain", "warm-plain", "cold-small", "warm-small"]
-    assert places_for([NEW], found) == (Place(NEW), Place(NEW, settings=(("innodb_page_size", "4096"),)))
-    growing = variants_of(starts((Cache.COLD,)), (), [10, 100])
+    assert datadir_specs([NEW], found) == (DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "4096"),)))
+    growing = build_variants(startup_specs((Cache.COLD,)), (), [10, 100])
     assert [variant.name for variant in growing] == ["cold-10", "cold-100"]
     plan = make_plan([OLD, NEW], growing, repeats=2, alternating=False)
     assert [(str(trial.version), trial.variant.tables, trial.repeat) for trial in plan.trials] == [
         ("5.6.24", 10, 1), ("5.6.24", 10, 2), ("5.6.24", 100, 1), ("5.6.24", 100, 2),
         ("5.7.22", 10, 1), ("5.7.22", 10, 2), ("5.7.22", 100, 1), ("5.7.22", 100, 2),
     ]  # fmt: skip
-    assert plan.places == (Place(OLD, 10), Place(OLD, 100), Place(NEW, 10), Place(NEW, 100))
-    assert Place(NEW, 10).schema(Schema(100, rows=3)) == Schema(10, rows=3)
+    assert plan.places == (DatadirSpec(OLD, 10), DatadirSpec(OLD, 100), DatadirSpec(NEW, 10), DatadirSpec(NEW, 100))
+    assert DatadirSpec(NEW, 10).schema(Schema(100, rows=3)) == Schema(10, rows=3)
 
 
 def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
-    named = (Named("few", (("innodb_open_files", "300"),)), Named("many", (("innodb_open_files", "30000"),)))
-    plan = make_plan([NEW], variants_of(starts((Cache.COLD,)), named, []), repeats=2, alternating=False)
+    named = (
+        NamedSettings("few", (("innodb_open_files", "300"),)),
+        NamedSettings("many", (("innodb_open_files", "30000"),)),
+    )
+    plan = make_plan([NEW], build_variants(startup_specs((Cache.COLD,)), named, []), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
     assert len(plan.places) == 1
 
 
-LAYOUTS = (Named("files"), Named("one-file", layout=Layout.GENERAL), Named("many", schemas=10))
+LAYOUTS = (NamedSettings("files"), NamedSettings("one-file", layout=Layout.GENERAL), NamedSettings("many", schemas=10))
 
 
 def test_a_directory_for_each_way_in_which_tables_lie() -> None:
-    common = Named("", (), Layout.FILES, 1)
-    found = places_for([NEW], variants_of(starts((Cache.COLD, Cache.WARM)), LAYOUTS, common=common))
-    assert found == (Place(NEW), Place(NEW, layout=Layout.GENERAL), Place(NEW, schemas=10))
+    common = NamedSettings("", (), Layout.FILES, 1)
+    found = datadir_specs([NEW], build_variants(startup_specs((Cache.COLD, Cache.WARM)), LAYOUTS, common=common))
+    assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.GENERAL), DatadirSpec(NEW, schemas=10))
     files, one_file, many = (place.schema(Schema(200)) for place in found)
     assert [schema.files for schema in (files, one_file, many)] == [200, 1, 200]
     assert (many.databases, many.tables, many.total_tables) == (10, 20, 200), "as many in all"
@@ -104,56 +118,61 @@ def test_a_directory_for_each_way_in_which_tables_lie() -> None:
 
 
 def test_ways_to_lie_at_several_numbers_of_tables() -> None:
-    found = variants_of(starts((Cache.COLD,)), LAYOUTS[1:], [100, 200])
+    found = build_variants(startup_specs((Cache.COLD,)), LAYOUTS[1:], [100, 200])
     assert [variant.name for variant in found] == [
         "cold-one-file-100", "cold-many-100", "cold-one-file-200", "cold-many-200",
     ]  # fmt: skip
-    first, many, second, more = places_for([NEW], found)
+    first, many, second, more = datadir_specs([NEW], found)
     assert first.grows_into(second)
     assert not first.grows_into(more)
     assert many.schema(Schema(200, databases=2)) == Schema(20, databases=10)
 
 
 def test_the_layout_of_a_session_is_no_variants_own() -> None:
-    named = (Named("same", layout=Layout.GENERAL, schemas=2), Named("files", layout=Layout.FILES))
+    named = (NamedSettings("same", layout=Layout.GENERAL, schemas=2), NamedSettings("files", layout=Layout.FILES))
     asked = Schema(8, databases=2, layout=Layout.GENERAL)
-    found = places_for(
-        [NEW], variants_of(starts((Cache.COLD,)), named, common=Named("", (), asked.layout, asked.databases))
+    found = datadir_specs(
+        [NEW],
+        build_variants(
+            startup_specs((Cache.COLD,)), named, common=NamedSettings("", (), asked.layout, asked.databases)
+        ),
     )
-    assert found == (Place(NEW), Place(NEW, layout=Layout.FILES))
+    assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.FILES))
     assert [place.schema(asked).layout for place in found] == [Layout.GENERAL, Layout.FILES]
 
 
 def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
-    named = (Named("a"), Named("b", (("innodb_page_size", "8192"),)))
-    common = Named("", (("innodb_page_size", "8192"),))
-    assert len(places_for([NEW], variants_of(starts((Cache.COLD,)), named, common=common))) == 1
+    named = (NamedSettings("a"), NamedSettings("b", (("innodb_page_size", "8192"),)))
+    common = NamedSettings("", (("innodb_page_size", "8192"),))
+    assert len(datadir_specs([NEW], build_variants(startup_specs((Cache.COLD,)), named, common=common))) == 1
 
 
-def stage(version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None) -> Stage:
+def stage(version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None) -> DatadirRequirement:
     build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    need = Need(gigabytes * 10**9, 1000)
-    return Stage(Place(version, tables), build, Schema(1), {}, str(version), whole, size=need, need=need)
+    need = DiskSpace(gigabytes * 10**9, 1000)
+    return DatadirRequirement(
+        DatadirSpec(version, tables), build, Schema(1), {}, str(version), whole, size=need, need=need
+    )
 
 
 def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:
     stages = [stage(OLD, 22), stage(NEW, 23)]
-    check_room(stages, Need(30 * 10**9, 10_000), keep=False)  # the first makes room for the second
-    check_room(stages, Need(46 * 10**9, 10_000), keep=True)
-    check_room([stage(OLD, 99, whole=True), stage(NEW, 23)], Need(24 * 10**9, 10_000), keep=False)
+    check_disk_space(stages, DiskSpace(30 * 10**9, 10_000), keep=False)  # the first makes room for the second
+    check_disk_space(stages, DiskSpace(46 * 10**9, 10_000), keep=True)
+    check_disk_space([stage(OLD, 99, whole=True), stage(NEW, 23)], DiskSpace(24 * 10**9, 10_000), keep=False)
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 needs 23\.0 GB .* does not fit: 22\.5 GB"):
-        check_room(stages, Need(225 * 10**8, 10_000), keep=False)
+        check_disk_space(stages, DiskSpace(225 * 10**8, 10_000), keep=False)
     with pytest.raises(HostUnfitError, match="which --keep keeps"):
-        check_room(stages, Need(30 * 10**9, 10_000), keep=True)
+        check_disk_space(stages, DiskSpace(30 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
-        check_room(stages, Need(10**12, 900), keep=False)
+        check_disk_space(stages, DiskSpace(10**12, 900), keep=False)
 
 
 def test_a_directory_that_grows_needs_the_room_of_the_largest() -> None:
     growing = [stage(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
-    check_room(growing, Need(21 * 10**9, 10_000), keep=True)
+    check_disk_space(growing, DiskSpace(21 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError):
-        check_room(growing, Need(19 * 10**9, 10_000), keep=False)
+        check_disk_space(growing, DiskSpace(19 * 10**9, 10_000), keep=False)
 
 
 def test_what_a_data_directory_needs_follows_from_its_pages_and_its_template(tmp_path: Path) -> None:
@@ -162,8 +181,8 @@ def test_what_a_data_directory_needs_follows_from_its_pages_and_its_template(tmp
     (tmp_path / "own.sql.j2").write_text(text)
     build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
     asked = Schema(1000, database="s", template=tmp_path / "own.sql.j2")
-    places = [Place(NEW), Place(NEW, settings=(("innodb_page_size", "8k"),))]
-    small, more = survey(places, [build], asked=asked, data=tmp_path, settings={"innodb_page_size": "4096"})
+    places = [DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "8k"),))]
+    small, more = required_datadirs(places, [build], asked=asked, data=tmp_path, settings={"innodb_page_size": "4096"})
     # six pages and one for the index, in whole blocks, and the .frm
-    assert small.size == need_for(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
+    assert small.size == estimate_space(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
     assert (more.size - small.size).bytes == 1000 * (60 - 32) * 1024

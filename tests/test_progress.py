@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from recovery.cli.progress_view import view
-from recovery.model import Cache, Run, Trial, Variant, Verdict, Work, parse_version, starts
-from recovery.mysqld.phases import Standing
-from recovery.session.plan import make_plan, variants_of
+from recovery.model import Cache, Run, Trial, Variant, VariantSpec, Verdict, parse_version, startup_specs
+from recovery.mysqld.phases import CurrentPhase
+from recovery.session.plan import build_variants, make_plan
 from recovery.session.progress import (
-    Ahead,
     Progress,
+    ProgressSnapshot,
+    SessionEstimate,
+    SnapshotWriter,
     Stage,
     Status,
-    Whereabouts,
-    Writer,
     from_json,
+    take_snapshot,
     to_json,
-    whereabouts,
 )
 
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
@@ -29,10 +29,12 @@ NEW = Progress("crash-recovery", ("5.7",), "recovery crash-recovery", "/results"
 
 
 def trials(runs: int = 2) -> tuple[Trial, ...]:
-    return make_plan(VERSIONS, variants_of(starts((Cache.COLD, Cache.WARM))), repeats=runs, alternating=True).trials
+    return make_plan(
+        VERSIONS, build_variants(startup_specs((Cache.COLD, Cache.WARM))), repeats=runs, alternating=True
+    ).trials
 
 
-PLANNED = NEW.planned(Ahead(trials(), GUESS, BUILDS))
+PLANNED = NEW.planned(SessionEstimate(trials(), GUESS, BUILDS))
 
 
 def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verdict.MEASURED) -> Run:
@@ -47,8 +49,8 @@ def after(progress: Progress, *took_s: float) -> Progress:
     return progress
 
 
-def at(progress: Progress, now_s: float, standing: Standing | None = None) -> Whereabouts:
-    return whereabouts(progress, now_s, by=Writer(7, "mark", "2026-01-01T00:01:00+00:00"), standing=standing)
+def at(progress: Progress, now_s: float, standing: CurrentPhase | None = None) -> ProgressSnapshot:
+    return take_snapshot(progress, now_s, by=SnapshotWriter(7, "mark", "2026-01-01T00:01:00+00:00"), standing=standing)
 
 
 def test_nothing_is_known_before_the_plan() -> None:
@@ -56,7 +58,7 @@ def test_nothing_is_known_before_the_plan() -> None:
     assert NEW.left_s(1001.0) is None
     fetching = NEW.doing("getting the servers", 1000.0)
     assert at(fetching, 1020.0).step == "getting the servers"
-    assert fetching.planned(Ahead(trials(), GUESS)).step is None
+    assert fetching.planned(SessionEstimate(trials(), GUESS)).step is None
     assert PLANNED.versions == ("5.7.22", "8.0.31")
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 
@@ -110,9 +112,9 @@ def test_results_by_version_and_variant() -> None:
 
 
 def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
-    works = (Work("usual", Cache.WARM), Work("hot", Cache.WARM, figure="tps"))
-    plan = make_plan(VERSIONS[:1], variants_of(works), repeats=1, alternating=True)
-    progress = replace(NEW, figure="qps").planned(Ahead(plan.trials, {}))
+    works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, figure="tps"))
+    plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
+    progress = replace(NEW, figure="qps").planned(SessionEstimate(plan.trials, {}))
     for trial in plan.trials:
         run = replace(run_of(trial, None), measures={"qps": 2000.0, "tps": 90.0})
         progress = progress.trial_began(trial, 0.0).trial_ended(run, 9.0)
@@ -127,7 +129,7 @@ def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
 def test_what_is_written_is_read_again() -> None:
     first = Trial(1, VERSIONS[0], Variant("cold", Cache.COLD), 1)
     running = after(PLANNED, 10.0).trial_began(first, 3000.0).doing("timed start", 3005.0)
-    found = at(running, 3050.0, Standing("validation", 3012.0, "Checked 7/9"))
+    found = at(running, 3050.0, CurrentPhase("validation", 3012.0, "Checked 7/9"))
     assert (found.phase, found.phase_s, found.step_s, found.told) == ("validation", 38.0, 45.0, "Checked 7/9")
     assert found.trial is not None
     assert found.trial.elapsed_s == 50.0

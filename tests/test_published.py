@@ -13,10 +13,10 @@ from schema_check import complaints
 
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
-from recovery.linux.files import FORMAT
+from recovery.linux.files import STORED_FORMAT
 from recovery.report import markdown, text
 from recovery.report.exports import schema, schema_text
-from recovery.report.stored_session import load, to_json
+from recovery.report.stored_session import load_session, to_json
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = sorted(
@@ -46,7 +46,7 @@ def test_a_stored_session_keeps_it(folder: Path) -> None:
 @every_session
 def test_an_old_session_is_read_rendered_and_written_anew(folder: Path) -> None:
     """Those in docs/results were written by earlier commits."""
-    session = load(folder)
+    session = load_session(folder)
     again = json.loads(to_json(session))
     assert wrong(again) == []
     assert len(again["runs"]) == len(json.loads((folder / "report.json").read_bytes())["runs"])
@@ -99,7 +99,7 @@ def stored(folder: Path, **changes: Any) -> Path:
 def test_the_policy_a_newer_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert "is refused, with what to do" in PAGE
     with pytest.raises(RecoveryError, match="newer version") as refused:
-        load(stored(tmp_path, format=FORMAT + 1))
+        load_session(stored(tmp_path, format=STORED_FORMAT + 1))
     assert "update the tool" in refused.value.hint
 
 
@@ -109,7 +109,7 @@ def test_the_policy_unknown_keys_are_ignored_and_keep_the_schema(tmp_path: Path)
     report["runs"][0]["tomorrow"] = {"x": 1}
     folder = stored(tmp_path, tomorrow=[1], runs=report["runs"])
     assert wrong(json.loads((folder / "report.json").read_bytes())) == []
-    assert load(folder) == load(SESSIONS[0])
+    assert load_session(folder) == load_session(SESSIONS[0])
 
 
 def test_the_policy_keys_that_came_later_may_be_absent(tmp_path: Path) -> None:
@@ -119,11 +119,11 @@ def test_the_policy_keys_that_came_later_may_be_absent(tmp_path: Path) -> None:
     for run_ in report["runs"]:
         for key in set(run_) - needed:
             del run_[key]
-    assert load(stored(tmp_path, runs=report["runs"])).runs[0].startup_s is None
+    assert load_session(stored(tmp_path, runs=report["runs"])).runs[0].startup_s is None
 
 
 def test_the_page_names_the_format_and_only_keys_that_are_there() -> None:
-    assert f'"format": {FORMAT}' in PAGE
+    assert f'"format": {STORED_FORMAT}' in PAGE
     made = schema()
     known = {name.rpartition(".")[2] for part in (made, *made["$defs"].values()) for name, _ in keys(part)}
     table = [line.split("|")[1].strip() for line in PAGE.splitlines() if line.startswith("| `")]

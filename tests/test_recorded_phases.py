@@ -12,13 +12,13 @@ import pytest
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
 from recovery.model import Phase, parse_version
-from recovery.mysqld.phases import Passage
+from recovery.mysqld.phases import PhaseTracker
 
 RECORDED = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.arrivals"))
 
 
-def replayed(recorded: Path) -> tuple[Passage, tuple[Phase, ...], float]:
-    passage, arrived_s = Passage(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
+def replayed(recorded: Path) -> tuple[PhaseTracker, tuple[Phase, ...], float]:
+    passage, arrived_s = PhaseTracker(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
     for line in recorded.read_text().splitlines():
         times, _, text = line.partition("\t")
         arrived_s, wall_s = map(float, times.split())

@@ -11,13 +11,13 @@ import pytest
 from everything import a_run, a_session, everything, growing
 from rich.console import Console
 
-from recovery.model import Floor, Phase, Run, Verdict
+from recovery.model import Phase, ReadFloor, Run, Verdict
 from recovery.report.console import render as console
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.markdown import render as markdown
 from recovery.report.startup_tables import floor_table
-from recovery.report.stored_session import load
-from recovery.report.summary_text import about, answers
+from recovery.report.stored_session import load_session
+from recovery.report.summary_text import answers, seconds_with_error
 from recovery.report.text import render as text
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -87,7 +87,7 @@ def test_many_versions_have_a_sentence_each_and_the_floor_is_held_against() -> N
 
 
 def test_the_floor_is_none_for_who_reads_less() -> None:
-    floor = Floor("5.7.22", ("cold",), 200_000, 60.0, 50.0, 16, 2.5)
+    floor = ReadFloor("5.7.22", ("cold",), 200_000, 60.0, 50.0, 16, 2.5)
     (told,) = answers(a_session((untraced(COLD),), floors=(floor,)))
     assert "threads" not in told, "one run has no interval"
     (told,) = answers(a_session(tuple(replace(untraced(COLD), number=each) for each in (1, 2, 3)), floors=(floor,)))
@@ -98,7 +98,7 @@ def test_the_floor_is_none_for_who_reads_less() -> None:
 
 def test_answer_floor_table_and_page_have_one_mean() -> None:
     runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 19.0), 1))
-    session = a_session(runs, floors=(Floor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
+    session = a_session(runs, floors=(ReadFloor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
     table, chart = floor_table(session), floor_chart(session)
     assert table is not None
     assert chart is not None
@@ -122,7 +122,7 @@ def test_growth_is_told_by_its_line_and_its_prediction() -> None:
 
 
 def test_what_no_straight_line_fits_is_predicted_piecewise_with_its_error() -> None:
-    kept, other = answers(load(RESULTS / "2026-11-21-scale"))
+    kept, other = answers(load_session(RESULTS / "2026-11-21-scale"))
     assert kept.endswith(
         "; no straight line fits: from 50,000 tables on, each adds 0.455 ms, and so 452 s with 1,000,000 "
         "(tested at 200,000: 88.5 s measured, 6% above its prediction)."
@@ -144,7 +144,7 @@ def test_a_largest_point_far_off_leaves_no_prediction(share: float, side: str) -
     ("seconds", "said"), [(0.694, "0.69 s"), (9.996, "10.0 s"), (41.04, "41.0 s"), (99.96, "100 s"), (412.4, "412 s")]
 )
 def test_three_figures(seconds: float, said: str) -> None:
-    assert about(seconds) == said
+    assert seconds_with_error(seconds) == said
 
 
 def test_every_report_has_the_answer() -> None:

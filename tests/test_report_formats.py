@@ -17,8 +17,8 @@ from recovery.cli.doctor import Check
 from recovery.cli.main import run
 from recovery.model import Phase, Run, Session, Verdict
 from recovery.report import exports
-from recovery.report.exports import FORMATS, rendered
-from recovery.report.stored_session import load, to_json
+from recovery.report.exports import FORMATS, render_as
+from recovery.report.stored_session import load_session, to_json
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = sorted(path.parent for path in (ROOT / "fixtures" / "sessions").glob("*/report.json"))
@@ -26,17 +26,17 @@ SCALE = ROOT / "docs" / "results" / "2026-11-21-scale"
 
 
 def rows(session: Session) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(exports.render(session), newline=""), strict=True))
+    return list(csv.DictReader(io.StringIO(exports.render_csv(session), newline=""), strict=True))
 
 
 @pytest.fixture
 def session() -> Session:
-    return load(SESSIONS[0])
+    return load_session(SESSIONS[0])
 
 
 @pytest.mark.parametrize("folder", [*SESSIONS, SCALE], ids=lambda path: path.name)
 def test_a_row_a_run_with_the_figures_that_are_stored(folder: Path) -> None:
-    session = load(folder)
+    session = load_session(folder)
     found = rows(session)
     assert len(found) == len(session.runs) > 0
     for row, one in zip(found, session.runs, strict=True):
@@ -48,10 +48,10 @@ def test_a_row_a_run_with_the_figures_that_are_stored(folder: Path) -> None:
 
 
 def test_columns_are_the_same_for_every_session(session: Session) -> None:
-    head = exports.render(session).splitlines()[0]
-    assert exports.render(replace(session, runs=())).splitlines() == [head]
+    head = exports.render_csv(session).splitlines()[0]
+    assert exports.render_csv(replace(session, runs=())).splitlines() == [head]
     plain = replace(session, runs=(Run(1, "x", "mysql", "cold", 1, Verdict.VOID),))
-    assert exports.render(plain).splitlines()[0] == head
+    assert exports.render_csv(plain).splitlines()[0] == head
     assert {"phase_redo_scan_s", "around_steal_s", "startup_s"} <= set(head.split(","))
 
 
@@ -73,7 +73,7 @@ def test_quotes_commas_and_line_ends_are_kept(session: Session) -> None:
     reason = 'he said "no", and\nleft; \u00e9'
     (row,) = rows(replace(session, runs=(replace(session.runs[0], reason=reason),)))
     assert row["reason"] == reason
-    assert exports.render(session).count("\r\n") == len(session.runs) + 1
+    assert exports.render_csv(session).count("\r\n") == len(session.runs) + 1
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -144,7 +144,7 @@ def test_nothing_that_a_terminal_obeys_is_printed(name: str, session: Session, t
     (tmp_path / "report.json").write_text(json.dumps(stored, ensure_ascii=False).replace(r"\u007f", "\x7f"))
     (tmp_path / "report.html").write_text(f"<!DOCTYPE html>{OBEYED}")
     assert "\x9b" in (tmp_path / "report.json").read_text()
-    printed = rendered(tmp_path, name)
+    printed = render_as(tmp_path, name)
     # A row of csv ends with \r\n.
     assert not set(printed.replace("\r\n", "\n")) & set(OBEYED)
     if name == "json":

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux.cgroups import stored
+from recovery.linux.cgroups import limits_to_settings
 from recovery.model import NO_LIMITS, Limits, Session
 from recovery.report import text
-from recovery.report.stored_session import load
-from recovery.report.tables import figures_of
+from recovery.report.stored_session import load_session
+from recovery.report.tables import figure_tables
 
-SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 
 
 def under(limits: Limits) -> Session:
     run = replace(
         SESSION.runs[0], reads_per_s=4987.6, read_bytes=50_000_000, first_query_s=2.0, group_memory_bytes=10**9
     )
-    return replace(SESSION, settings={**SESSION.settings, **stored(limits)}, runs=(run,))
+    return replace(SESSION, settings={**SESSION.settings, **limits_to_settings(limits)}, runs=(run,))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def under(limits: Limits) -> Session:
     ],
 )
 def test_columns_come_with_their_limits(limits: Limits, headers: list[str], cells: list[str]) -> None:
-    runs = next(table for table in figures_of(under(limits)) if table.title == "Every run")
+    runs = next(table for table in figure_tables(under(limits)) if table.title == "Every run")
     shown = dict(zip(runs.headers, runs.rows[0], strict=True))
     new = [name for name in ("reads/s", "read/s", "memory") if name in shown]
     assert new == headers

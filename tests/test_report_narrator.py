@@ -15,13 +15,13 @@ from recovery.cli import progress_view as told_by
 from recovery.cli.progress_view import Screen, SessionNarrator
 from recovery.errors import RecoveryError
 from recovery.model import Verdict
-from recovery.mysqld.phases import Standing
-from recovery.session.progress import Progress, Status, Whereabouts, from_json
+from recovery.mysqld.phases import CurrentPhase
+from recovery.session.progress import Progress, ProgressSnapshot, Status, from_json
 from recovery.workload.build import BuildInterruptedError
 
 
 @pytest.fixture
-def records() -> list[Whereabouts]:
+def records() -> list[ProgressSnapshot]:
     return []
 
 
@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def make(records: list[Whereabouts], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
     """One that looks at its clock a hundred times a second."""
     monkeypatch.setattr(told_by, "LOOK_EVERY_S", 0.01)
 
@@ -74,13 +74,13 @@ def go_through_a_trial(narrator: SessionNarrator, clock: Clock, *pauses_s: float
     trial, began_s = trials()[0], clock.now_s
     narrator.trial_began(trial)
     narrator.doing("timed start")
-    narrator.follow(lambda _: Standing("validation", began_s))
+    narrator.follow(lambda _: CurrentPhase("validation", began_s))
     for seconds in pauses_s:
         clock.go_on(seconds)
     narrator.trial_ended(run_of(trial), 8)
 
 
-def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
+def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: list[ProgressSnapshot]) -> None:
     narrator, stream = make()
     with narrator.on_stage():
         go_through_a_trial(narrator, clock, 14, 2, 14, 2)
@@ -93,7 +93,9 @@ def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: li
     assert (records[-1].status, records[-1].owner) == (Status.FINISHED, "mark")
 
 
-def test_the_state_is_kept_at_each_stage_and_else_rarely(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
+def test_the_state_is_kept_at_each_stage_and_else_rarely(
+    make: Make, clock: Clock, records: list[ProgressSnapshot]
+) -> None:
     narrator, _ = make()
     kept = []
     with narrator.on_stage():
@@ -107,7 +109,7 @@ def test_the_state_is_kept_at_each_stage_and_else_rarely(make: Make, clock: Cloc
     assert records[-2].trial is not None
 
 
-def test_the_quiet_hear_of_failures_alone(make: Make, clock: Clock, records: list[Whereabouts]) -> None:
+def test_the_quiet_hear_of_failures_alone(make: Make, clock: Clock, records: list[ProgressSnapshot]) -> None:
     narrator, stream = make(quiet=True)
     with narrator.on_stage():
         narrator.say("a message")
@@ -144,7 +146,9 @@ def test_a_build_is_told_and_nothing_before_there_is_something_to_tell(make: Mak
         (OSError("no"), Status.ABORTED),
     ],
 )
-def test_how_it_ended_is_kept(error: BaseException, status: Status, make: Make, records: list[Whereabouts]) -> None:
+def test_how_it_ended_is_kept(
+    error: BaseException, status: Status, make: Make, records: list[ProgressSnapshot]
+) -> None:
     narrator, _ = make()
     with pytest.raises(type(error)), narrator.on_stage():
         raise error

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 
-from recovery.analysis.summary import measured_by
+from recovery.analysis.summary import measured_runs_by_cell
 from recovery.cli.main import run
 from recovery.model import Session
-from recovery.report.format import exact_ruler, ruler
+from recovery.report.fmt import exact_axis, rounded_axis
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.page import PAGE, render
 from recovery.report.html.read_charts import floor_chart
-from recovery.report.html.svg import flame
+from recovery.report.html.svg import flame_graph
 from recovery.report.html.timelines import rates
-from recovery.report.stored_session import REPORT, load
+from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.report.write import write_reports
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +69,7 @@ class Read(HTMLParser):
 
 
 def pictures(session: Session) -> dict[int, str]:
-    return {run.number: flame(f"run {run.version}", FOLDED, ("redo scan",)) for run in session.runs if run.stacks}
+    return {run.number: flame_graph(f"run {run.version}", FOLDED, ("redo scan",)) for run in session.runs if run.stacks}
 
 
 SESSIONS = {
@@ -99,7 +99,7 @@ def test_it_is_well_formed_and_every_label_exists(session: Session) -> None:
 def test_nothing_from_outside_becomes_markup() -> None:
     plain, session = everything(), with_in_every_text(everything(), HOSTILE)
     hostile_chain = {tuple(name + HOSTILE for name in names): count for names, count in FOLDED.items()}
-    drawings = {92: flame(f"run{HOSTILE}", hostile_chain, ("redo scan",))}
+    drawings = {92: flame_graph(f"run{HOSTILE}", hostile_chain, ("redo scan",))}
     written = render(session, drawings)
     page, harmless = Read(written), Read(render(plain, pictures(plain)))
     assert "<script" not in written.lower()
@@ -122,7 +122,7 @@ def test_one_style_and_a_policy_that_lets_nothing_in() -> None:
 
 @pytest.mark.parametrize("folder", STORED, ids=lambda folder: folder.name)
 def test_old_sessions_are_shown(folder: Path, tmp_path: Path) -> None:
-    shutil.copy(folder / REPORT, tmp_path / REPORT)
+    shutil.copy(folder / REPORT_FILE, tmp_path / REPORT_FILE)
     assert tmp_path / PAGE in write_reports(tmp_path)
     page = Read((tmp_path / PAGE).read_text())
     assert page.tags["svg"] > 0
@@ -136,7 +136,7 @@ def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.Cap
 
 
 def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copy(STORED[0] / REPORT, tmp_path / REPORT)
+    shutil.copy(STORED[0] / REPORT_FILE, tmp_path / REPORT_FILE)
     assert run(["report", str(tmp_path), "--html"]) == 2
     assert "`recovery report SESSION --write` makes it" in capsys.readouterr().err
     assert run(["report", str(tmp_path), "--html", "--write"]) == 0
@@ -155,7 +155,7 @@ def test_all_that_was_taken_is_drawn() -> None:
 
 
 def test_the_mean_is_the_one_location_that_a_chart_shows() -> None:
-    cells = len(measured_by(everything()))
+    cells = len(measured_runs_by_cell(everything()))
     written = render(everything(), pictures(everything()))
     assert len(re.findall(r">mean [\d.]+ s<", written)) == cells
     assert "median" not in written.split("</figure>")[0]
@@ -180,7 +180,9 @@ def test_a_prediction_that_fails_its_test_is_not_drawn() -> None:
 
 
 def test_a_piecewise_prediction_is_drawn_without_an_interval() -> None:
-    growth, predicted = growth_charts(load(Path(__file__).parent.parent / "docs" / "results" / "2026-11-21-scale"))
+    growth, predicted = growth_charts(
+        load_session(Path(__file__).parent.parent / "docs" / "results" / "2026-11-21-scale")
+    )
     assert "452.1 s" in predicted.svg
     assert "5.7.22 cold, tested: 200,000 tables took +6%" in predicted.svg
     assert "8.0.31" not in predicted.svg
@@ -199,14 +201,14 @@ def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:
     ("most", "end", "ticks"), [(55.4, 60, 7), (100, 100, 5), (200_000, 200_000, 5), (0.69, 0.8, 5), (0, 4, 5)]
 )
 def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
-    found = ruler(most)
+    found = rounded_axis(most)
     assert found.most == pytest.approx(end)
     assert len(found.ticks()) == ticks
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
 
 
 def test_an_exact_axis_ends_with_its_values() -> None:
-    found = exact_ruler(43.5)
+    found = exact_axis(43.5)
     assert found.most == 43.5
     assert found.ticks() == (0, 10, 20, 30, 40)
 

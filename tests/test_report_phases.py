@@ -7,10 +7,10 @@ from pathlib import Path
 
 from recovery.model import Phase, Run, Session, Table, Verdict
 from recovery.report.startup_tables import phase_table
-from recovery.report.stored_session import load, to_json
+from recovery.report.stored_session import load_session, to_json
 from recovery.report.text import WIDTH, render
 
-SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 
 
 def with_phases(run: Run, *, discovery_s: float) -> Run:
@@ -70,7 +70,7 @@ def test_it_fits_the_page_and_the_store(tmp_path: Path) -> None:
     assert "Where the time went, mean seconds" in text
     assert max(map(len, text.splitlines())) <= WIDTH
     (tmp_path / "report.json").write_bytes(to_json(session))
-    assert load(tmp_path).runs[0].phases == session.runs[0].phases
+    assert load_session(tmp_path).runs[0].phases == session.runs[0].phases
 
 
 def test_what_went_on_beside_the_start_is_told_below() -> None:

@@ -15,12 +15,11 @@ from rich.console import Console
 
 from recovery.model import Session, Table
 from recovery.report import console as console_report
-from recovery.report import format as fmt
-from recovery.report import markdown, text
-from recovery.report.stored_session import load
-from recovery.report.tables import tables
+from recovery.report import fmt, markdown, text
+from recovery.report.stored_session import load_session
+from recovery.report.tables import all_tables
 
-SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 KEPT = sorted(path.parent for path in (Path(__file__).parent.parent / "docs" / "results").glob("*/report.json"))
 OUTSIDE = st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200)
 
@@ -147,10 +146,10 @@ def test_a_split_table_loses_no_column_and_repeats_the_first() -> None:
 @pytest.mark.parametrize("width", [78, 60, 40])
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
 def test_every_part_of_a_split_table_says_which_row_it_is(folder: Path, width: int) -> None:
-    session = load(folder)
-    for table in map(fmt.cleaned, tables(session)):
+    session = load_session(folder)
+    for table in map(fmt.printable_table, all_tables(session)):
         whole = {row[: table.keys] for row in table.rows}
-        gap = fmt.best_gap(table, width)
+        gap = fmt.column_gap(table, width)
         parts = fmt.split(table, width, gap=gap)
         for part in parts:
             assert len({row[: part.keys] for row in part.rows}) == len(whole), (table.title, part.headers)
@@ -170,9 +169,9 @@ def test_keys_that_take_too_much_of_a_page_are_narrowed_and_constant_ones_said_o
 
 
 def test_one_blank_between_columns_where_that_saves_a_part() -> None:
-    assert fmt.best_gap(a_table(10, 10, 10), 34) == 2
-    assert fmt.best_gap(a_table(10, 10, 10), 33) == 1
-    assert fmt.best_gap(a_table(10, 10, 10), 31) == 2
+    assert fmt.column_gap(a_table(10, 10, 10), 34) == 2
+    assert fmt.column_gap(a_table(10, 10, 10), 33) == 1
+    assert fmt.column_gap(a_table(10, 10, 10), 31) == 2
 
 
 def test_control_characters_never_reach_a_terminal() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from recovery.analysis.growth import curves
+from recovery.analysis.growth import growth_curves
 from recovery.model import Run, Session, Verdict
 from recovery.report.startup_tables import scale_tables
-from recovery.report.stored_session import REPORT, load, to_json
+from recovery.report.stored_session import REPORT_FILE, load_session, to_json
 from recovery.report.summary_text import answers
 from recovery.report.text import WIDTH, render
 from recovery.report.write import write_reports
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions"
-PLAIN = load(FIXTURE)
+PLAIN = load_session(FIXTURE)
 POINTS = (1_000, 10_000, 50_000)
 
 
@@ -45,7 +45,7 @@ def grown(*, predict: int | None = None) -> Session:
 
 
 def test_one_number_of_tables_makes_no_curve() -> None:
-    assert curves(PLAIN) == ()
+    assert growth_curves(PLAIN) == ()
     assert scale_tables(PLAIN) == ()
     assert json.loads(to_json(PLAIN))["fits"] == []
 
@@ -143,7 +143,7 @@ def test_a_picture_beside_the_reports(tmp_path: Path) -> None:
     write_reports(folder)
     assert not (folder / "chart.svg").exists()
     shutil.rmtree(folder / "runs", ignore_errors=True)
-    (folder / REPORT).write_bytes(to_json(grown()))
+    (folder / REPORT_FILE).write_bytes(to_json(grown()))
     write_reports(folder)
     drawn = ET.parse(folder / "chart.svg").getroot()  # noqa: S314  # our own
     dots = [one for one in drawn.iter() if one.tag.endswith("circle") and one.get("r") == "3.5"]

@@ -9,33 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from recovery.analysis.stacks import Folded, hottest, written
+from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.analysis.summary import summarise
-from recovery.model import Chain, Hot, Session, Verdict
+from recovery.model import CallChain, HotFunction, Session, Verdict
 from recovery.report import markdown, text
-from recovery.report.html.svg import flame
+from recovery.report.html.svg import flame_graph
 from recovery.report.startup_tables import hottest_tables, stacks_tables
-from recovery.report.stored_session import load
+from recovery.report.stored_session import load_session
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 
 ROOT = Path(__file__).parent.parent
-STORED = load(ROOT / "fixtures" / "sessions" / "three-versions")
+STORED = load_session(ROOT / "fixtures" / "sessions" / "three-versions")
 SESSION = replace(STORED, runs=tuple(run for run in STORED.runs if run.verdict is Verdict.MEASURED))
 LONG = ("_start", "__libc_start_main", "main", *(f"f{number}" for number in range(6)), "fil_ibd_open", "__libc_pread")
 CHAINS = (
-    Chain("discovery", "main thread", LONG, 60, 80),
-    Chain("discovery", "other threads", ("clone", "[mysqld]"), 10, 80),
-    Chain("discovery", "main thread", ("main", "too rare"), 1, 80),
-    Chain("validation", "main thread", ("main", "pthread_join"), 5, 6, waits=True),
-    Chain("validation", "other threads", ("clone", "validate"), 6, 6),
-    Chain("redo apply", "main thread", ("main", "recv_apply"), 5, 6),
-    Chain("first query", "main thread", ("main", "too short a phase"), 1, 1),
+    CallChain("discovery", "main thread", LONG, 60, 80),
+    CallChain("discovery", "other threads", ("clone", "[mysqld]"), 10, 80),
+    CallChain("discovery", "main thread", ("main", "too rare"), 1, 80),
+    CallChain("validation", "main thread", ("main", "pthread_join"), 5, 6, waits=True),
+    CallChain("validation", "other threads", ("clone", "validate"), 6, 6),
+    CallChain("redo apply", "main thread", ("main", "recv_apply"), 5, 6),
+    CallChain("first query", "main thread", ("main", "too short a phase"), 1, 1),
 )
 FOLDED: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
 
 
-def sampled(program: str = "eu-stack", chains: tuple[Chain, ...] = CHAINS) -> Session:
+def sampled(program: str = "eu-stack", chains: tuple[CallChain, ...] = CHAINS) -> Session:
     """The last run was looked into, and took ten times as long."""
     *others, last = SESSION.runs
     last = replace(
@@ -78,15 +78,15 @@ def test_the_hottest_chains_by_phase() -> None:
 def test_a_share_is_told_of_twenty_samples(of: int, told: str) -> None:
     """In every place."""
     session = replace(
-        sampled(chains=(Chain("discovery", "main thread", ("main", "pread"), 7, of),)),
-        runs=(replace(sampled().runs[-1], hottest=(Hot("pread", 7, 7, of),)),),
+        sampled(chains=(CallChain("discovery", "main thread", ("main", "pread"), 7, of),)),
+        runs=(replace(sampled().runs[-1], hottest=(HotFunction("pread", 7, 7, of),)),),
     )
     (functions,) = hottest_tables(session)
     assert functions.rows[0][1:] == (told, told)
     assert any("A share needs 20 samples" in note for note in functions.notes) == (of < 20)
-    (chains,) = stacks_tables(sampled(chains=(Chain("discovery", "main thread", ("main", "pread"), 7, of),)))
+    (chains,) = stacks_tables(sampled(chains=(CallChain("discovery", "main thread", ("main", "pread"), 7, of),)))
     assert chains.rows[0][2] == told.replace(".0", "")
-    drawing = flame("title", Counter({("discovery", "main", "pread"): 7, ("discovery", "main"): of - 7}), ())
+    drawing = flame_graph("title", Counter({("discovery", "main", "pread"): 7, ("discovery", "main"): of - 7}), ())
     assert f"pread: 7 of {of}{', 35.0 %' if of == 20 else ''}</title>" in drawing
     assert ("%" in drawing, "they need 20 samples" in drawing) == (of == 20, of < 20)
 
@@ -101,15 +101,19 @@ def test_the_functions_most_on_top() -> None:
             ("no frames",): 7,
         }
     )
-    assert hottest(folded) == (Hot("hash", 6, 6, 10), Hot("parse", 3, 9, 10), Hot("walk", 1, 1, 10))
+    assert hottest_functions(folded) == (
+        HotFunction("hash", 6, 6, 10),
+        HotFunction("parse", 3, 9, 10),
+        HotFunction("walk", 1, 1, 10),
+    )
     many: Folded = Counter({("dump", "main thread", f"f{number:02}"): 1 for number in range(40)})
-    assert [one.function for one in hottest(many)] == [f"f{number:02}" for number in range(15)]
-    assert hottest(Counter()) == ()
+    assert [one.function for one in hottest_functions(many)] == [f"f{number:02}" for number in range(15)]
+    assert hottest_functions(Counter()) == ()
 
 
 def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> None:
     """Which have the stacks alone."""
-    session = load(ROOT / "docs" / "results" / "2026-11-21-stacks")
+    session = load_session(ROOT / "docs" / "results" / "2026-11-21-stacks")
     first = hottest_tables(session)[0]
     assert first.title == "Hottest functions of 5.7.22 cold, run 4: 270 stacks by eu-stack"
     assert first.rows[0] == ("__libc_pread", "81.9 %", "81.9 %")
@@ -119,7 +123,7 @@ def test_the_hottest_functions_are_told_of_old_sessions_too(tmp_path: Path) -> N
     store = SessionStore.create(tmp_path, replace(sampled(), runs=()))
     (run,) = (run for run in sampled().runs if run.chains)
     store.append(replace(run, stacks="../../etc/passwd"))
-    assert load(store.folder).runs[0].hottest == (), "only what lies in the folder is read"
+    assert load_session(store.folder).runs[0].hottest == (), "only what lies in the folder is read"
 
 
 def test_what_perf_does_not_see_is_said() -> None:
@@ -149,19 +153,19 @@ def test_the_report_has_the_picture(tmp_path: Path) -> None:
     for run in sampled().runs:
         store.append(run)
     (store.folder / "stacks").mkdir()
-    (store.folder / "stacks" / "last.folded").write_text(written(FOLDED))
+    (store.folder / "stacks" / "last.folded").write_text(folded_text(FOLDED))
     store.finish(store.session)
     write_reports(store.folder)
     picture = (store.folder / "stacks" / "last.svg").read_text()
     assert "eu-stack" in picture
-    page = markdown.render(load(store.folder))
+    page = markdown.render(load_session(store.folder))
     assert "](stacks/last.svg)" in page
     (store.folder / "stacks" / "last.folded").unlink()
     write_reports(store.folder)
 
 
 def test_a_flame_graph_is_as_wide_as_often_seen() -> None:
-    picture = ET.fromstring(flame("a < b", FOLDED, ("discovery", "redo apply")))  # noqa: S314  # our own
+    picture = ET.fromstring(flame_graph("a < b", FOLDED, ("discovery", "redo apply")))  # noqa: S314  # our own
     boxes = {}
     for group in picture.iter("{http://www.w3.org/2000/svg}g"):
         told, box = group[0].text or "", group[1]
@@ -174,4 +178,4 @@ def test_a_flame_graph_is_as_wide_as_often_seen() -> None:
 
 
 def test_a_flame_graph_of_nothing() -> None:
-    assert flame("nothing", Counter(), ()).startswith("<svg")
+    assert flame_graph("nothing", Counter(), ()).startswith("<svg")

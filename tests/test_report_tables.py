@@ -9,17 +9,17 @@ import pytest
 from everything import a_run, a_session
 
 from recovery.model import Session, Table, Verdict
-from recovery.report import format as fmt
+from recovery.report import fmt
 from recovery.report.settings_tables import findings_tables
-from recovery.report.stored_session import load
-from recovery.report.tables import tables
+from recovery.report.stored_session import load_session
+from recovery.report.tables import all_tables
 from recovery.report.text import WIDTH, render_table
 
-SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 
 
 def table(session: Session, title: str) -> Table:
-    (found,) = (table for table in tables(session) if table.title.startswith(title))
+    (found,) = (table for table in all_tables(session) if table.title.startswith(title))
     return found
 
 
@@ -29,12 +29,12 @@ def cells(session: Session, title: str, row: int) -> dict[str, str]:
 
 
 def test_every_row_is_as_wide_as_its_headers() -> None:
-    for found in tables(SESSION):
+    for found in all_tables(SESSION):
         assert {len(found.headers)} == {len(found.numeric), *(len(row) for row in found.rows)}, found.title
 
 
 def test_the_order_of_reading() -> None:
-    titles = [found.title for found in tables(SESSION)]
+    titles = [found.title for found in all_tables(SESSION)]
     assert titles == [
         "Startup after SIGKILL, seconds until ready for connections",
         "Compared with 5.6.24",
@@ -50,7 +50,7 @@ def test_the_order_of_reading() -> None:
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
     clean = replace(SESSION, scenario="clean-start", title="Clean start")
-    assert tables(clean)[0].title == "Clean start, seconds until ready for connections"
+    assert all_tables(clean)[0].title == "Clean start, seconds until ready for connections"
 
 
 def test_a_row_for_each_version_in_each_variant() -> None:
@@ -74,14 +74,14 @@ def test_a_void_run_is_in_no_figure() -> None:
         replace(run, startup_s=9999.0, first_query_s=9999.0) if run.verdict is Verdict.VOID else run
         for run in SESSION.runs
     )
-    assert tables(replace(SESSION, runs=spoiled))[0] == tables(SESSION)[0]
+    assert all_tables(replace(SESSION, runs=spoiled))[0] == all_tables(SESSION)[0]
 
 
 def test_where_all_runs_count_nothing_is_said() -> None:
     measured = tuple(run for run in SESSION.runs if run.verdict is Verdict.MEASURED)
     session = replace(SESSION, runs=measured)
-    assert "Not counted" not in [found.title for found in tables(session)]
-    assert not any("Not counted" in note for note in tables(session)[0].notes)
+    assert "Not counted" not in [found.title for found in all_tables(session)]
+    assert not any("Not counted" in note for note in all_tables(session)[0].notes)
 
 
 def test_a_session_without_runs() -> None:
@@ -129,17 +129,17 @@ def test_sizes_are_decimal(value: int | None, text: str) -> None:
 
 
 def test_absent_is_a_dash_and_zero_is_zero() -> None:
-    assert fmt.count(None) == fmt.ratio(None) == fmt.of(None, None) == "-"
+    assert fmt.count(None) == fmt.ratio(None) == fmt.found_of_expected(None, None) == "-"
     assert fmt.count(0) == "0"
-    assert fmt.of(99, 100) == "99/100"
-    assert fmt.of(None, 100) == "-/100"
+    assert fmt.found_of_expected(99, 100) == "99/100"
+    assert fmt.found_of_expected(None, 100) == "-/100"
 
 
 def test_facts() -> None:
-    assert fmt.fact("memory_bytes", 8_300_000_000) == ("memory", "8.3 GB")
-    assert fmt.fact("as_published", value=False) == ("as published", "no")
-    assert fmt.fact("tables", 200_000) == ("tables", "200,000")
-    assert fmt.fact("template", None) == ("template", "-")
+    assert fmt.fact_row("memory_bytes", 8_300_000_000) == ("memory", "8.3 GB")
+    assert fmt.fact_row("as_published", value=False) == ("as published", "no")
+    assert fmt.fact_row("tables", 200_000) == ("tables", "200,000")
+    assert fmt.fact_row("template", None) == ("template", "-")
 
 
 def test_what_to_do_is_said_once_for_all_that_it_helps_against() -> None:

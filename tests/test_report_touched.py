@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from recovery.model import Floor, Run, Session, Table, Verdict
+from recovery.model import ReadFloor, Run, Session, Table, Verdict
 from recovery.report.startup_tables import FAILS, HOLDS, OPENS_ONLY, floor_table, touched_table
-from recovery.report.stored_session import load
+from recovery.report.stored_session import load_session
 from recovery.report.text import WIDTH, render
 
-SESSION = load(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
 
 
 def touched(run: Run, *, opened: int, modified: int, in_vain: int, read_in_vain: int | None = None) -> Run:
@@ -86,7 +86,7 @@ def test_a_void_run_says_nothing_of_the_claim() -> None:
 
 def test_the_floor_and_how_far_above_it_the_cold_starts_are() -> None:
     first = SESSION.versions[0]
-    (row,) = rows(floor_table(replace(SESSION, floors=(Floor(first, ("cold", "warm"), 1000, 2.0, 0.5, 16, 0.25),))))
+    (row,) = rows(floor_table(replace(SESSION, floors=(ReadFloor(first, ("cold", "warm"), 1000, 2.0, 0.5, 16, 0.25),))))
     cold = [run.startup_s for run in SESSION.runs if (run.version, run.variant) == (first, "cold")]
     mean_s = sum(one or 0 for one in cold) / len(cold)
     assert (row["1 thread"], row["16 threads"], row["opened"]) == ("2.00", "0.50", "0.25")
@@ -95,7 +95,7 @@ def test_the_floor_and_how_far_above_it_the_cold_starts_are() -> None:
 
 
 def test_the_page_stays_narrow() -> None:
-    floor = Floor(SESSION.versions[0], ("cold", "warm"), 1000, 2.0, 0.5, 16, 0.25)
+    floor = ReadFloor(SESSION.versions[0], ("cold", "warm"), 1000, 2.0, 0.5, 16, 0.25)
     text = render(replace(traced(), floors=(floor,)))
     assert "does not hold" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= WIDTH

@@ -8,17 +8,17 @@ import pytest
 from test_progress import PLANNED, after, at, trials
 
 from recovery.cli.progress_view import current, duration, page, view
-from recovery.errors import harmless
-from recovery.mysqld.phases import Standing
-from recovery.session.progress import Status, Whereabouts
+from recovery.errors import escape_control
+from recovery.mysqld.phases import CurrentPhase
+from recovery.session.progress import ProgressSnapshot, Status
 
 
-def measuring(standing: Standing | None = None) -> Whereabouts:
+def measuring(standing: CurrentPhase | None = None) -> ProgressSnapshot:
     progress = after(PLANNED, 10.0, 6.0, 8.0, 4.0).trial_began(trials()[4], 3000.0)
-    return at(progress.doing("timed start", 3010.0), 3055.0, standing or Standing("validation", 3017.0))
+    return at(progress.doing("timed start", 3010.0), 3055.0, standing or CurrentPhase("validation", 3017.0))
 
 
-def texts(found: Whereabouts, width: int = 80, height: int = 24) -> list[str]:
+def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[str]:
     return [line.text for line in view(found, width, height)]
 
 
@@ -34,8 +34,8 @@ def test_a_trial() -> None:
 
 
 def test_phases_that_have_no_name_yet_and_those_that_tell_how_far_they_are() -> None:
-    assert current(measuring(Standing(None, 3010.0))).endswith("timed start 45 s, nothing in the log yet")
-    told = Standing("discovery", 3011.0, "Checked 15615/20298")
+    assert current(measuring(CurrentPhase(None, 3010.0))).endswith("timed start 45 s, nothing in the log yet")
+    told = CurrentPhase("discovery", 3011.0, "Checked 15615/20298")
     assert current(measuring(told)).endswith("timed start 45 s, discovery 44 s (Checked 15615/20298)")
 
 
@@ -88,7 +88,7 @@ def test_failures_are_counted() -> None:
 def test_nothing_from_outside_steers_a_terminal() -> None:
     evil = replace(measuring(), told="\x1b]0;mine\x07", step="\x1b[2Jx\u202e")
     assert all(text.isprintable() for text in texts(evil))
-    assert harmless("a  'b\tc'") == "a  'b?c'"
+    assert escape_control("a  'b\tc'") == "a  'b?c'"
 
 
 def test_the_page_for_who_asks() -> None:

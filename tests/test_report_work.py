@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 from at_work import FORMS, MORE, NEW, OLD, SMALL, interference, metadata, table_cache, waited, write_scaling
 
-from recovery.analysis.compare import compare, slower_pairs, slower_than_baseline
+from recovery.analysis.compare import compare, worse_pairs, worse_than_baseline
 from recovery.cli.main import run
-from recovery.model import Session, Table, Verdict, quantity
-from recovery.report import exports, markdown, text
-from recovery.report import format as fmt
+from recovery.model import Session, Table, Verdict, metric
+from recovery.report import exports, fmt, markdown, text
 from recovery.report.compare import comparison_tables
-from recovery.report.stored_session import REPORT, to_json
+from recovery.report.stored_session import REPORT_FILE, to_json
 from recovery.report.summary_text import answers
-from recovery.report.tables import figures_of, tables
+from recovery.report.tables import all_tables, figure_tables
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "work"
 every_form = pytest.mark.parametrize("name", FORMS)
@@ -39,7 +38,7 @@ def test_the_text_is_narrow_and_plain(name: str) -> None:
 
 
 def titled(session: Session, title: str) -> Table:
-    (found,) = [table for table in figures_of(session) if table.title.startswith(title)]
+    (found,) = [table for table in figure_tables(session) if table.title.startswith(title)]
     return found
 
 
@@ -81,8 +80,8 @@ def test_waits_are_those_of_the_run_that_counts_them() -> None:
     runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
     usual = titled(replace(session, runs=runs), "What was waited for most")
     assert usual.notes[0].startswith("Of the median run of each cell: ")
-    qps = [table for table in figures_of(session) if table.title.startswith("Writes and threads")]
-    assert qps == [table for table in figures_of(replace(session, runs=runs)) if table.title.startswith("Writes")]
+    qps = [table for table in figure_tables(session) if table.title.startswith("Writes and threads")]
+    assert qps == [table for table in figure_tables(replace(session, runs=runs)) if table.title.startswith("Writes")]
     assert "Waits counted meanwhile, in no mean: runs 1" in " ".join(titled(session, "Every run").notes)
 
 
@@ -127,7 +126,7 @@ def test_the_table_as_it_was_published() -> None:
 
 def test_only_times_without_a_switch_stand_version_beside_version() -> None:
     for session in (interference(), write_scaling(), replace(interference(caches=("400",)), figure="elapsed_s")):
-        assert not any("version beside version" in table.title for table in figures_of(session))
+        assert not any("version beside version" in table.title for table in figure_tables(session))
 
 
 def test_three_versions_are_told_in_pairs() -> None:
@@ -136,7 +135,7 @@ def test_three_versions_are_told_in_pairs() -> None:
     assert scaling.headers[-3:] == ("5.7.22 / 5.6.24", "8.0.31 / 5.7.22", "8.0.31 / 5.6.24")
     row = next(row for row in scaling.rows if row[:2] == ("read-write", "8"))
     assert [cell[:4] for cell in row[-3:]] == ["1.23", "1.23", "1.51"]
-    assert not any(table.title.startswith("Compared with") for table in figures_of(session))
+    assert not any(table.title.startswith("Compared with") for table in figure_tables(session))
     stored = json.loads(to_json(session))["ratios"]
     assert len(stored) == 3 * len(session.variants)
     assert {(one["version"], one["base_version"]) for one in stored} == {(OLD, "5.6.24"), (NEW, OLD), (NEW, "5.6.24")}
@@ -160,7 +159,7 @@ def test_queries_stand_beside_the_reads_that_they_cost() -> None:
     assert rows[OLD, "8", "4k"] == ("55,312", "38,718", "0.70")
     measures = json.loads(to_json(write_scaling()))["measures"]
     assert {round(one["mean"], 2) for one in measures if one["name"] == "device_reads_per_query"} == {0, 0.7, 0.75, 0.8}
-    assert not any("device's reads" in table.title for table in figures_of(interference()))
+    assert not any("device's reads" in table.title for table in figure_tables(interference()))
 
 
 def test_better_and_worse_go_by_the_figure() -> None:
@@ -174,7 +173,7 @@ def test_columns_without_values_are_left_out_and_zeros_are_said_once() -> None:
     cache = titled(table_cache(), "Table cache, means")
     assert "overflows/s" not in cache.headers
     assert any("Zero in every cell: misses/s, overflows/s" in note for note in cache.notes)
-    names = {table.title for table in figures_of(metadata())}
+    names = {table.title for table in figure_tables(metadata())}
     assert not any(name.startswith(("Locks", "Table cache")) for name in names)
 
 
@@ -182,7 +181,7 @@ def test_what_failed_is_counted_beside_and_said() -> None:
     session = interference()
     failed = replace(session.runs[0], verdict=Verdict.FAILED, reason="sysbench: FATAL")
     broken = replace(session, runs=(failed, *session.runs[1:]))
-    assert any("5.7.22 400-off 1 failed" in note for note in figures_of(broken)[0].notes)
+    assert any("5.7.22 400-off 1 failed" in note for note in figure_tables(broken)[0].notes)
     assert titled(broken, "Not counted").rows[0][-1] == "sysbench: FATAL (logs/001.err)"
     assert answers(broken)[0].endswith("Not counted: 1 failed.")
 
@@ -196,7 +195,7 @@ def test_a_session_without_runs_is_rendered() -> None:
 
 def test_variants_without_axes_are_called_by_their_names() -> None:
     bare = replace(metadata(), axes=(), cells={})
-    assert figures_of(bare)[1].headers[:3] == ("version", "variant", "runs")
+    assert figure_tables(bare)[1].headers[:3] == ("version", "variant", "runs")
     assert "for Q1" in answers(bare)[0]
 
 
@@ -232,13 +231,13 @@ def test_of_very_many_cells_a_sentence_tells_some() -> None:
 
 
 def test_commands_of_clients_are_told_once() -> None:
-    clients = next(table for table in tables(table_cache()) if table.title == "Clients")
+    clients = next(table for table in all_tables(table_cache()) if table.title == "Clients")
     assert [row[1] for row in clients.rows] == [f"sysbench oltp --threads={count} run" for count in (1, 2, 4, 8)]
 
 
 def test_csv_has_a_column_for_each_axis_and_measure() -> None:
     session = write_scaling(small=True)
-    rows = list(csv.DictReader(io.StringIO(exports.render(session))))
+    rows = list(csv.DictReader(io.StringIO(exports.render_csv(session))))
     assert len(rows) == len(session.runs)
     assert (rows[0]["axis_threads"], rows[0]["axis_innodb_doublewrite"]) == ("1", "")
     assert float(rows[0]["measure_qps"]) == session.runs[0].measures["qps"]
@@ -255,10 +254,10 @@ def test_two_sessions_are_compared_by_their_figure() -> None:
     one = interference()
     found = compare([one], [scaled(one, 0.8)])
     assert {round(pair.ratio or 0, 3) for pair in found.pairs} == {0.8}
-    assert len(slower_pairs(found, 0.1)) == len(found.pairs) == 12
-    assert slower_pairs(found, 0.3) == ()
-    assert slower_pairs(compare([one], [scaled(one, 1.2)]), 0.1) == (), "more queries are no worse"
-    assert slower_pairs(found, 0.1)[0] == (
+    assert len(worse_pairs(found, 0.1)) == len(found.pairs) == 12
+    assert worse_pairs(found, 0.3) == ()
+    assert worse_pairs(compare([one], [scaled(one, 1.2)]), 0.1) == (), "more queries are no worse"
+    assert worse_pairs(found, 0.1)[0] == (
         "5.7.22 400-off comes to 0.80 times the queries/s of 5.7.22, 0.9 are allowed"
     )  # fmt: skip
     table = comparison_tables(found, (["a"], ["b"]))[0]
@@ -267,14 +266,14 @@ def test_two_sessions_are_compared_by_their_figure() -> None:
 
 
 def test_a_limit_goes_by_the_figure() -> None:
-    assert slower_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
-    assert slower_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off comes to 0.93 times the queries/s")
+    assert worse_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
+    assert worse_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off comes to 0.93 times the queries/s")
 
 
 def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, session in (("a", interference()), ("b", scaled(interference(), 0.5)), ("c", metadata())):
         (tmp_path / name).mkdir()
-        (tmp_path / name / REPORT).write_bytes(to_json(session))
+        (tmp_path / name / REPORT_FILE).write_bytes(to_json(session))
     assert run(["compare", "a", "b", "--results", str(tmp_path)]) == 0
     assert "More is better" in capsys.readouterr().out
     assert run(["compare", "a", "b", "--results", str(tmp_path), "--fail-over", "20%"]) == 4
@@ -293,7 +292,7 @@ def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.Capture
     ("qps", 0.0, "0 queries/s"),
 ])  # fmt: skip
 def test_figures_have_their_units(name: str, value: float, told: str) -> None:
-    assert fmt.worded(quantity(name), value) == told
+    assert fmt.with_unit(metric(name), value) == told
 
 
 def test_a_table_that_is_split_says_again_what_each_row_is() -> None:

@@ -11,13 +11,13 @@ from everything import HOSTILE
 from test_report_page import Read
 
 from recovery.analysis.summary import groups
-from recovery.model import Axis, Series, Watched
+from recovery.model import Axis, LoadTimeline, Series
 from recovery.report.html.cell_bars import cell_bars
-from recovery.report.html.load_read_charts import reads_charts
-from recovery.report.html.load_timelines import over_time
+from recovery.report.html.load_read_charts import page_size_charts
+from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
-from recovery.report.html.scaling_charts import scaling_charts, short
-from recovery.report.html.svg import START, Chart, Fold, Panels
+from recovery.report.html.scaling_charts import scaling_charts, tick_label
+from recovery.report.html.svg import START, Chart, FoldedParts, Panels
 
 
 @pytest.mark.parametrize("name", FORMS | MORE)
@@ -65,7 +65,12 @@ def test_the_axis_is_from_zero_and_alike_where_panels_are() -> None:
     ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in panels.charts]
     assert ticks[0] == ticks[1] == ticks[2]
     assert ticks[0][0] == "0"
-    assert (short(0, 50000), short(20000, 50000), short(2.5e6, 5e6), short(200, 500)) == ("0", "20k", "2.5M", "200")
+    assert (tick_label(0, 50000), tick_label(20000, 50000), tick_label(2.5e6, 5e6), tick_label(200, 500)) == (
+        "0",
+        "20k",
+        "2.5M",
+        "200",
+    )
 
 
 def test_bars_where_nothing_is_scaled() -> None:
@@ -79,7 +84,7 @@ def test_bars_where_nothing_is_scaled() -> None:
 
 
 def test_off_and_on_are_drawn_over_each_other() -> None:
-    charts = over_time(interference())
+    charts = load_timelines(interference())
     assert len(charts) == 2 * 2 * 3, "each with what else there is, folded"
     first, more = charts[:2]
     assert isinstance(first, Chart)
@@ -91,7 +96,7 @@ def test_off_and_on_are_drawn_over_each_other() -> None:
     assert 'class="polling s1"' in first.svg
     assert 'class="polling s0"' not in first.svg
     assert "poll=on: 210 polls/s beside the load" in first.svg
-    assert isinstance(more, Fold)
+    assert isinstance(more, FoldedParts)
     assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
     assert "queries/s; the upper line is 50,000" in first.svg
 
@@ -104,8 +109,8 @@ def polled(*rates: float | None) -> list[tuple[str, float, float]]:
     assert on.watched is not None
     values = (*rates, *[rates[-1]] * (len(on.watched.at_s) - len(rates)))
     series = (*(one for one in on.watched.series if one.name != "polls_per_s"), Series("polls_per_s", values))
-    alone = replace(session, versions=("5.7.22",), runs=(replace(on, watched=Watched(on.watched.at_s, series)),))
-    chart = over_time(alone)[0]
+    alone = replace(session, versions=("5.7.22",), runs=(replace(on, watched=LoadTimeline(on.watched.at_s, series)),))
+    chart = load_timelines(alone)[0]
     assert isinstance(chart, Chart)
     boxes = re.findall(r'<rect x="([\d.]+)%"[^>]* width="([\d.]+)%"[^>]* class="polling ?(\w*) s0"', chart.svg)
     width = 100 - 2 * START
@@ -133,7 +138,7 @@ def test_one_run_alone_has_its_cpus_together() -> None:
     session = interference(caches=("400",))
     off = tuple(run for run in session.runs if run.variant == "400-off")
     alone = replace(session, runs=off, variants=("400-off",), cells={"400-off": session.cells["400-off"]}, axes=())
-    chart = over_time(alone)[0]
+    chart = load_timelines(alone)[0]
     assert isinstance(chart, Chart)
     assert [mark.name for mark in chart.legend][1:] == [
         "server CPUs",
@@ -151,11 +156,11 @@ def panels(chart: object) -> list[str]:
 
 
 def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
-    first, more, *_ = over_time(interference())
+    first, more, *_ = load_timelines(interference())
     assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "load misses/s"], "hits beside misses"
-    assert isinstance(more, Fold)
+    assert isinstance(more, FoldedParts)
     assert panels(more.parts[0]) == ["reads/s", "polls/s"]
-    writes = {one.title: one for one in over_time(write_scaling()) if isinstance(one, Chart)}
+    writes = {one.title: one for one in load_timelines(write_scaling()) if isinstance(one, Chart)}
     chart = next(one for title, one in writes.items() if "scaling, update-nokey" in title)
     assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]
     assert "row waits/s" not in panels(chart)
@@ -164,10 +169,10 @@ def test_panels_come_in_the_order_of_what_the_experiment_asks() -> None:
 
 def test_what_there_is_in_the_warm_up_alone_is_no_panel() -> None:
     session = interference(caches=("400",))
-    early = Watched(
+    early = LoadTimeline(
         (-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0)))
     )
-    chart = over_time(replace(session, runs=tuple(replace(run, watched=early) for run in session.runs)))[0]
+    chart = load_timelines(replace(session, runs=tuple(replace(run, watched=early) for run in session.runs)))[0]
     assert panels(chart) == ["queries/s"]
     assert isinstance(chart, Chart)
     assert chart.notes == ("Zero while it was measured: opened/s.",)
@@ -175,29 +180,29 @@ def test_what_there_is_in_the_warm_up_alone_is_no_panel() -> None:
 
 def test_what_is_never_counted_is_not_called_zero() -> None:
     session = interference(caches=("400",))
-    silent = Watched(
+    silent = LoadTimeline(
         tuple(map(float, range(4))), (Series("qps", (1.0,) * 4), Series("rwlock_os_waits_per_s", (0.0,) * 4))
     )
     mute = replace(session, scenario="table-cache", runs=tuple(replace(run, watched=silent) for run in session.runs))
-    chart = over_time(mute)[0]
+    chart = load_timelines(mute)[0]
     assert panels(chart) == ["queries/s"]
     assert isinstance(chart, Chart)
     assert chart.notes == ()
 
 
 def test_queries_are_drawn_against_reads_with_the_most_clients() -> None:
-    (chart,) = reads_charts(write_scaling())
+    (chart,) = page_size_charts(write_scaling())
     assert [mark.name for mark in chart.legend] == ["5.7.22, threads 8", "8.0.31, threads 8"]
     assert chart.svg.count('class="run ') == 2 * 3 * 3, "every run of each size of pages"
     assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
     assert chart.svg.count('class="series ') == 2 * 2
-    assert list(reads_charts(interference())) == []
+    assert list(page_size_charts(interference())) == []
     whole = write_scaling()
     cells = {
         name: {axis: "8k-compressed" if value == "8k" else value for axis, value in cell.items()}
         for name, cell in whole.cells.items()
     }
-    (unordered,) = reads_charts(replace(whole, cells=cells))
+    (unordered,) = page_size_charts(replace(whole, cells=cells))
     assert 'class="series ' not in unordered.svg, "compressed pages lie between no sizes"
 
 
@@ -208,27 +213,27 @@ def test_hottest_functions_stand_with_the_stacks() -> None:
 
 
 def test_of_many_cells_a_few_are_open() -> None:
-    *opened, fold = over_time(table_cache())
+    *opened, fold = load_timelines(table_cache())
     assert len(opened) == 8
     assert all(isinstance(one, Chart) and one.title.endswith("threads 8") for one in opened)
-    assert isinstance(fold, Fold)
+    assert isinstance(fold, FoldedParts)
     assert fold.summary == "The other cells: 32; 176 more are in report.json"
 
 
 def test_a_gap_in_a_series_is_a_gap() -> None:
     session = interference(caches=("400",))
     values = tuple(None if at == 5 else 10.0 + at for at in range(12))
-    watched = Watched(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
+    watched = LoadTimeline(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
     gapped = replace(session, runs=tuple(replace(run, watched=watched) for run in session.runs))
-    chart, fold = over_time(gapped)[:2]
+    chart, fold = load_timelines(gapped)[:2]
     assert isinstance(chart, Chart)
-    assert isinstance(fold, Fold)
+    assert isinstance(fold, FoldedParts)
     more = fold.parts[0]
     assert isinstance(more, Chart)
     assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
     assert "mine per s; the upper line" in more.svg
-    short_one = Watched((0.0, 1.0), (Series("qps", (1.0, 1.0)),))
-    assert over_time(replace(session, runs=tuple(replace(run, watched=short_one) for run in session.runs))) == ()
+    short_one = LoadTimeline((0.0, 1.0), (Series("qps", (1.0, 1.0)),))
+    assert load_timelines(replace(session, runs=tuple(replace(run, watched=short_one) for run in session.runs))) == ()
 
 
 def test_what_comes_from_outside_is_text() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from recovery.errors import UsageError
-from recovery.model import Layout, Named
+from recovery.model import Layout, NamedSettings
 from recovery.session.request import (
     DEFAULT_POINTS,
-    identifier,
+    parse_count,
+    parse_identifier,
     parse_points,
     parse_settings,
     parse_variants,
-    positive,
     split_versions,
     variant_text,
 )
@@ -19,12 +19,12 @@ from recovery.session.request import (
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999"])
 def test_a_count_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="TABLES=") as caught:
-        positive("TABLES", text, 100_000_000)
+        parse_count("TABLES", text, 100_000_000)
     assert "from 1 to 100,000,000" in caught.value.hint
 
 
 def test_counts() -> None:
-    assert positive("TABLES", "200_000", 1_000_000) == 200_000
+    assert parse_count("TABLES", "200_000", 1_000_000) == 200_000
 
 
 def test_versions_are_split_and_each_is_taken_once() -> None:
@@ -64,7 +64,7 @@ def test_one_dangerous_spelling_is_enough() -> None:
 @pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop", "abc\n", "x" * 51, "mysql", "SYS"])
 def test_names_are_plain(name: str) -> None:
     with pytest.raises(UsageError):
-        identifier("--database", name)
+        parse_identifier("--database", name)
 
 
 def test_points_come_in_order_and_once() -> None:
@@ -81,18 +81,24 @@ def test_points_that_make_no_line(text: str) -> None:
 def test_how_tables_lie_is_no_option_of_a_server() -> None:
     texts = ("one-file:layout=general,table_open_cache=10", "many: schemas = 100")
     found = parse_variants(texts)
-    assert found[0] == Named("one-file", (("table_open_cache", "10"),), Layout.GENERAL)
-    assert found[1] == Named("many", schemas=100)
+    assert found[0] == NamedSettings("one-file", (("table_open_cache", "10"),), Layout.GENERAL)
+    assert found[1] == NamedSettings("many", schemas=100)
     assert parse_variants(tuple(map(variant_text, found))) == found
 
 
 def test_variants_and_back() -> None:
     texts = ("few:innodb-open-files=300,table_open_cache=10", "usual:")
     found = parse_variants(texts)
-    assert found == (Named("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))), Named("usual"))
+    assert found == (
+        NamedSettings("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))),
+        NamedSettings("usual"),
+    )
     assert parse_variants(tuple(map(variant_text, found))) == found
     found = parse_variants(("flag:skip-name-resolve=", "one-file:LAYOUT=general"))
-    assert found == (Named("flag", (("skip_name_resolve", ""),)), Named("one-file", layout=Layout.GENERAL))
+    assert found == (
+        NamedSettings("flag", (("skip_name_resolve", ""),)),
+        NamedSettings("one-file", layout=Layout.GENERAL),
+    )
     assert parse_variants(tuple(map(variant_text, found))) == found
 
 

@@ -23,13 +23,29 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
-from recovery.linux.signals import a_server_was_stopped
-from recovery.model import Cache, Session, Verdict, starts
-from recovery.report.stored_session import LOCK, load
-from recovery.session.datadirs import Stagehand
-from recovery.session.plan import PLAN, Begun, Planned, differences, make_plan, settings_of, steps, variants_of
-from recovery.session.resume import Left, Resumed, find_left, refuse_running, taken_up, tidy
-from recovery.session.run import Loop
+from recovery.linux.signals import record_server_stop
+from recovery.model import Cache, Session, Verdict, startup_specs
+from recovery.report.stored_session import LOCK_FILE, load_session
+from recovery.session.datadirs import DatadirPool
+from recovery.session.plan import (
+    PLAN_FILE,
+    PlanProgress,
+    StoredPlan,
+    build_variants,
+    differences,
+    make_plan,
+    settings_of,
+    stored_trials,
+)
+from recovery.session.resume import (
+    ResumedSession,
+    Unfinished,
+    check_not_running,
+    find_unfinished,
+    open_resumed,
+    sweep_results,
+)
+from recovery.session.run import TrialLoop
 from recovery.session.store import SessionStore
 
 GOOD = "good"
@@ -37,31 +53,33 @@ OVER_A_FULL_DISK = ServerFailedError("errno 28")
 STOOD = "somebody stopped it: the time is not its own"
 
 
-def began(tmp_path: Path, script: list[Any]) -> Left:
+def began(tmp_path: Path, script: list[Any]) -> Unfinished:
     """A session that ended as the script says."""
     loop, _, _ = session_of(tmp_path, script)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    return find_left(tmp_path / "results", None)
+    return find_unfinished(tmp_path / "results", None)
 
 
-def goes_on(left: Left, tmp_path: Path, script: list[Any]) -> Session:
+def goes_on(left: Unfinished, tmp_path: Path, script: list[Any]) -> Session:
     """With as many trials as it had, of which those that are missing do what the script says."""
     planned_runs = left.session.planned_runs
-    with taken_up(left) as resumed:
+    with open_resumed(left) as resumed:
         assert resumed is not None
         loop, _, stagehand = session_of(tmp_path, script)
-        plan = make_plan([VERSION], variants_of(starts((Cache.COLD,))), repeats=planned_runs, alternating=False)
-        Loop(
+        plan = make_plan(
+            [VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=planned_runs, alternating=False
+        )
+        TrialLoop(
             replace(loop.request, runs=planned_runs),
             replace(loop.prepared, plan=plan, begun=resumed.begun),
-            stagehand=cast(Stagehand, stagehand),
+            stagehand=cast(DatadirPool, stagehand),
             scratch=loop.scratch,
             narrator=SilentNarrator(),
             resumed=resumed,
         ).run()
-    return load(left.folder)
+    return load_session(left.folder)
 
 
 def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_path: Path) -> None:
@@ -77,17 +95,17 @@ def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_p
     (note,) = (note for note in session.notes if "went on" in note)
     assert note.startswith("The session was interrupted when 2 of 4 runs had ended (last word: ")
     assert note.endswith(", in the same boot of the host, with the 2 that it lacked.")
-    assert not (left.folder / LOCK).exists()
+    assert not (left.folder / LOCK_FILE).exists()
     assert (tmp_path / "results" / "latest").resolve() == left.folder
 
 
 def test_after_a_reboot_a_reader_is_told(tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((left.folder / PLAN).read_text())
-    (left.folder / PLAN).write_text(json.dumps({**plan, "boot": "another"}))
+    plan = json.loads((left.folder / PLAN_FILE).read_text())
+    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "boot": "another"}))
     session = goes_on(left, tmp_path, [GOOD])
     assert any("after a reboot of the host" in note for note in session.notes)
-    assert json.loads((left.folder / PLAN).read_text())["boot"] != "another"
+    assert json.loads((left.folder / PLAN_FILE).read_text())["boot"] != "another"
 
 
 def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_path: Path) -> None:
@@ -96,7 +114,7 @@ def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_
     with pytest.raises(StorageFailedError):
         loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_left(tmp_path / "results", None)
+    left = find_unfinished(tmp_path / "results", None)
     assert [one.verdict for one in left.session.runs] == [Verdict.MEASURED, Verdict.VOID, Verdict.VOID]
     assert (left.session.status, left.missing) == ("aborted", 2)
     before = {path: path.read_bytes() for path in (left.folder / "runs").iterdir() if path.stem != "003"}
@@ -108,12 +126,12 @@ def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_
     assert session.notes.count(told) == 1
 
 
-def stands_still(loop: Loop, error: Exception | None) -> None:
+def stands_still(loop: TrialLoop, error: Exception | None) -> None:
     """While each of its trials is measured, which then ends as it would have, or so."""
     measure = loop.prepared.scenario.measure
 
     def stopped(*given: Any) -> Any:
-        a_server_was_stopped("somebody stopped it")
+        record_server_stop("somebody stopped it")
         if error is not None:
             raise error
         return measure(*given)
@@ -129,14 +147,14 @@ def test_what_stood_still_is_measured_again_though_the_session_came_to_its_end(
     stands_still(loop, error)
     loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_left(tmp_path / "results", None)
+    left = find_unfinished(tmp_path / "results", None)
     assert (left.session.status, left.missing, left.has_ended) == ("finished", 1, False)
     (void,) = left.session.runs
     assert (void.verdict, void.reason) == (Verdict.VOID, f"{STOOD}; the server hangs" if error else STOOD)
     session = goes_on(left, tmp_path, [GOOD])
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED]
     with pytest.raises(UsageError, match="that ended early"):
-        find_left(tmp_path / "results", None)
+        find_unfinished(tmp_path / "results", None)
 
 
 def test_killed_before_its_report_had_the_run_that_was_measured_again(tmp_path: Path) -> None:
@@ -144,11 +162,11 @@ def test_killed_before_its_report_had_the_run_that_was_measured_again(tmp_path: 
     with pytest.raises(StorageFailedError):
         loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_left(tmp_path / "results", None)
+    left = find_unfinished(tmp_path / "results", None)
     before = (left.folder / "report.json").read_bytes()
     goes_on(left, tmp_path, [GOOD, GOOD])
     (left.folder / "report.json").write_bytes(before)
-    assert [one.verdict for one in load(left.folder).runs] == [Verdict.MEASURED] * 2
+    assert [one.verdict for one in load_session(left.folder).runs] == [Verdict.MEASURED] * 2
 
 
 def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
@@ -163,11 +181,11 @@ def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
     monkeypatch.setattr(bench, "settle", over_a_full_disk)
     with pytest.raises(StorageFailedError, match="a disk was full meanwhile"):
         loop.run()
-    left = find_left(tmp_path / "results", None)
+    left = find_unfinished(tmp_path / "results", None)
     assert (left.session.status, left.missing) == ("aborted", 1)
 
 
-def killed(tmp_path: Path, after: str) -> Left:
+def killed(tmp_path: Path, after: str) -> Unfinished:
     """In a process of its own, which dies by SIGKILL at this point of the second trial, or of the build."""
     script = f"""
 import os, signal, sys
@@ -183,7 +201,7 @@ loop.run()
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    return find_left(tmp_path / "results", None)
+    return find_unfinished(tmp_path / "results", None)
 
 
 def test_a_tool_that_was_killed_before_its_first_trial_leaves_something_to_go_on_with(tmp_path: Path) -> None:
@@ -230,10 +248,12 @@ def test_it_is_refused_where_its_runs_could_not_be_compared(tmp_path: Path) -> N
     assert {path: path.read_bytes() for path in left.folder.rglob("*") if path.is_file()} == before
 
 
-def planned(**changed: Any) -> Planned:
-    trials = make_plan([VERSION], variants_of(starts((Cache.COLD, Cache.WARM))), repeats=2, alternating=False).trials
-    usual = Planned(
-        command="recovery crash-recovery", folder="/", boot="b", alternating=False, trials=steps(trials),
+def planned(**changed: Any) -> StoredPlan:
+    trials = make_plan(
+        [VERSION], build_variants(startup_specs((Cache.COLD, Cache.WARM))), repeats=2, alternating=False
+    ).trials
+    usual = StoredPlan(
+        command="recovery crash-recovery", folder="/", boot="b", alternating=False, trials=stored_trials(trials),
         settings=settings_of(trials), servers={"5.7.22": "a" * 64}, directories=("k",), inserts="i",
     )  # fmt: skip
     return replace(usual, **changed)
@@ -262,49 +282,49 @@ def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.go_on(left.folder)
     with pytest.raises(HostUnfitError, match=f"is going on just now: pid {os.getpid()}, "):
-        refuse_running(left)
-    with pytest.raises(HostUnfitError, match="is going on just now"), taken_up(left):
+        check_not_running(left)
+    with pytest.raises(HostUnfitError, match="is going on just now"), open_resumed(left):
         pass
     store.let_go()
-    refuse_running(left)
-    assert not (left.folder / LOCK).exists()
+    check_not_running(left)
+    assert not (left.folder / LOCK_FILE).exists()
 
 
 def test_the_newest_that_ended_early_is_found(tmp_path: Path) -> None:
     results = tmp_path / "results"
     with pytest.raises(UsageError, match=r"there is no session in .* that ended early"):
-        find_left(results, None)
+        find_unfinished(results, None)
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     later = results / "29991231T235959Z-cold-recovery"
     (later / "runs").mkdir(parents=True)
     (later / "report.json").write_text(
         (left.folder / "report.json").read_text().replace('"status": "interrupted"', '"status": "finished"')
     )
-    assert find_left(results, None).folder == left.folder
-    assert find_left(results, later.name).has_ended
+    assert find_unfinished(results, None).folder == left.folder
+    assert find_unfinished(results, later.name).has_ended
     (results / "29991231T235959Z-damaged").mkdir()
     (results / "29991231T235959Z-damaged" / "report.json").write_text("{")
-    assert find_left(results, None).folder == left.folder
+    assert find_unfinished(results, None).folder == left.folder
     with pytest.raises(RecoveryError, match="is damaged"):
-        find_left(results, "29991231T235959Z-damaged")
+        find_unfinished(results, "29991231T235959Z-damaged")
 
 
 def test_a_lock_that_outlived_its_session_goes(tmp_path: Path) -> None:
     loop, _, _ = session_of(tmp_path, [GOOD])
     folder = loop.run().folder
-    (folder / LOCK).touch()
-    tidy(tmp_path / "results")
-    assert not (folder / LOCK).exists()
-    left = find_left(tmp_path / "results", folder.name)
+    (folder / LOCK_FILE).touch()
+    sweep_results(tmp_path / "results")
+    assert not (folder / LOCK_FILE).exists()
+    left = find_unfinished(tmp_path / "results", folder.name)
     assert left.has_ended
 
 
 def test_what_it_has_of_the_plan() -> None:
-    plan = make_plan([VERSION], variants_of(starts((Cache.COLD,))), repeats=2, alternating=True)
+    plan = make_plan([VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=2, alternating=True)
     (place,) = plan.places
     assert plan.is_missing(place, {1})
     assert not plan.is_missing(place, {1, 2})
-    assert Begun().alternating is None
+    assert PlanProgress().alternating is None
     assert plan.variants_over(place) == ("cold",)
 
 
@@ -326,7 +346,7 @@ def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureF
     assert (code, len(lines)) == (3, 2)
     assert "is going on just now" in lines[0]
     store.let_go()
-    (left.folder / PLAN).unlink()
+    (left.folder / PLAN_FILE).unlink()
     code, lines = told(capsys, "--resume", *results)
     assert (code, len(lines)) == (2, 2)
     assert "kept no plan" in lines[0]
@@ -343,8 +363,8 @@ def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest
 
 def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((left.folder / PLAN).read_text())
-    (left.folder / PLAN).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
+    plan = json.loads((left.folder / PLAN_FILE).read_text())
+    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
     code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
@@ -352,14 +372,14 @@ def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, GOOD, KeyboardInterrupt()])
-    with taken_up(left) as resumed:
-        assert isinstance(resumed, Resumed)
-        assert resumed.begun == Begun(frozenset({1, 2}), alternating=False)
-    with taken_up(None) as nothing:
+    with open_resumed(left) as resumed:
+        assert isinstance(resumed, ResumedSession)
+        assert resumed.begun == PlanProgress(frozenset({1, 2}), alternating=False)
+    with open_resumed(None) as nothing:
         assert nothing is None
 
 
-@pytest.mark.parametrize("whose", [PLAN, "report.json", "."])
+@pytest.mark.parametrize("whose", [PLAN_FILE, "report.json", "."])
 def test_what_names_the_server_is_believed_of_its_owner_alone(whose: str, tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     assert left.plan().numbers == {1, 2}

@@ -9,9 +9,9 @@ from recovery.linux.privileges import (
     EVERY_STEP,
     NO_STEPS,
     RootStep,
-    asked_steps,
     parse_steps,
-    repeated_steps,
+    refused_steps,
+    step_options,
     steps_text,
 )
 
@@ -44,9 +44,9 @@ def test_what_is_no_step(text: str) -> None:
 
 
 def test_the_older_option_is_one_of_them() -> None:
-    assert asked_steps(None, no_drop_caches=True) == {RootStep.DROP_CACHES}
-    assert asked_steps("fanotify", no_drop_caches=True) == TWO
-    assert repeated_steps(frozenset({RootStep.DROP_CACHES})) == (("--no-drop-caches", True),)
-    assert repeated_steps(TWO) == (("--no-root-steps=drop-caches,fanotify", True),)
-    assert repeated_steps(EVERY_STEP) == (("--no-root-steps=all", True),)
-    assert repeated_steps(NO_STEPS) == ()
+    assert refused_steps(None, no_drop_caches=True) == {RootStep.DROP_CACHES}
+    assert refused_steps("fanotify", no_drop_caches=True) == TWO
+    assert step_options(frozenset({RootStep.DROP_CACHES})) == (("--no-drop-caches", True),)
+    assert step_options(TWO) == (("--no-root-steps=drop-caches,fanotify", True),)
+    assert step_options(EVERY_STEP) == (("--no-root-steps=all", True),)
+    assert step_options(NO_STEPS) == ()

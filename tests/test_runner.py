@@ -14,35 +14,35 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.experiments.bench import Bench
 from recovery.experiments.crash_recovery import judge
-from recovery.experiments.experiment import Outcome, Scenario, Worked
-from recovery.linux.storage import DATA, Folder
+from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
+from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Build,
     Cache,
-    Extra,
+    ExtraRun,
     Flavor,
-    Floor,
+    ReadFloor,
+    ResourceUsage,
     Run,
-    Samples,
     Schema,
     Session,
+    StackSamples,
     Startup,
     Trial,
-    Usage,
     Variant,
     Verdict,
     Version,
-    starts,
+    startup_specs,
 )
-from recovery.mysqld.phases import Standing
-from recovery.mysqld.read_floor import Reads
-from recovery.report.stored_session import find, load
-from recovery.session.datadirs import Stagehand
-from recovery.session.plan import Place, make_plan, variants_of
-from recovery.session.prepare import Prepared
-from recovery.session.progress import Ahead
+from recovery.mysqld.phases import CurrentPhase
+from recovery.mysqld.read_floor import FloorTimes
+from recovery.report.stored_session import find_session, load_session
+from recovery.session.datadirs import DatadirPool
+from recovery.session.plan import DatadirSpec, build_variants, make_plan
+from recovery.session.prepare import RunSetup
+from recovery.session.progress import SessionEstimate
 from recovery.session.request import Request
-from recovery.session.run import Loop, keep
+from recovery.session.run import TrialLoop, store_artifacts
 from recovery.session.store import empty_run
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
@@ -57,23 +57,23 @@ class FakeBench:
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
         self.cpus_shared = False
-        self.datadir = SimpleNamespace(storage=Folder(DATA, logdir))
+        self.datadir = SimpleNamespace(storage=WritableFolder(DATA, logdir))
         self.came_back = True
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
         self.refuses_to_settle = False
 
-    def vary(self, variant: Variant, *, extra: Extra | None = None, repeat: int = 1) -> None:
+    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.extra = extra
         self.variant = variant
         self.repeat = repeat
         self.came_back = True
 
-    def floor(self) -> Reads:
+    def floor(self) -> FloorTimes:
         if self.refuses_to_settle:
             raise TrialVoidError("the cache was not cold")
-        return Reads(9, 2.0, 1.0, 16, 0.5, 2)
+        return FloorTimes(9, 2.0, 1.0, 16, 0.5, 2)
 
     clear_logs = Bench.clear_logs
 
@@ -89,21 +89,21 @@ class FakeBench:
 class FakeStagehand:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
-        self.left: list[Place] = []
+        self.left: list[DatadirSpec] = []
         self.engine = SimpleNamespace(name="local", facts={})
         self.aside: str | None = None
-        self.dropped: list[Place] = []
+        self.dropped: list[DatadirSpec] = []
 
-    def set_aside(self, _: Place) -> str | None:
+    def set_aside(self, _: DatadirSpec) -> str | None:
         return self.aside
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: DatadirSpec) -> None:
         self.dropped.append(place)
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: DatadirSpec) -> None:
         self.left.append(place)
 
 
@@ -125,22 +125,22 @@ class SilentNarrator:
     def on_stage(self) -> Iterator[None]:
         yield
 
-    def planned(self, ahead: Ahead) -> None: ...
+    def planned(self, ahead: SessionEstimate) -> None: ...
     def gone_on(self, runs: Iterable[Run]) -> None: ...
     def keeping_in(self, folder: Path) -> None: ...
     def trial_began(self, trial: Trial) -> None: ...
     def doing(self, step: str) -> None: ...
-    def follow(self, standing: Callable[[float], Standing]) -> None: ...
+    def follow(self, standing: Callable[[float], CurrentPhase]) -> None: ...
 
     def trial_ended(self, run: Run, planned: int) -> None:
         self.said.append(f"{run.number}/{planned} {run.verdict}")
 
 
-def good(bench: FakeBench) -> Outcome:
+def good(bench: FakeBench) -> StartMeasurement:
     log = bench.server.logdir / "timed.err"
     log.write_text("ready for connections\n")
-    startup = Startup(4.0, 4.1, "Database was not shutdown normally!", Usage(read_bytes=5), log)
-    return Outcome(
+    startup = Startup(4.0, 4.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log)
+    return StartMeasurement(
         startup,
         "signal 9",
         None,
@@ -156,26 +156,28 @@ def good(bench: FakeBench) -> Outcome:
 
 @pytest.fixture(autouse=True)
 def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.session.run.measure_floor", FakeBench.floor)
+    monkeypatch.setattr("recovery.session.run.measure_storage_floor", FakeBench.floor)
 
 
-def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[Loop, FakeBench, FakeStagehand]:
+def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[TrialLoop, FakeBench, FakeStagehand]:
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
-    def measure(bench: FakeBench, _: Cache) -> Outcome:
+    def measure(bench: FakeBench, _: Cache) -> StartMeasurement:
         step = next(steps)
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
             bench.came_back = "does not come back" not in str(step)
             raise step
-        return replace(good(bench), samples=step if isinstance(step, Samples) else None)
+        return replace(good(bench), samples=step if isinstance(step, StackSamples) else None)
 
     scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
-    plan = make_plan([VERSION], variants_of(starts(scenario.caches), (), ()), repeats=len(script), alternating=False)
+    plan = make_plan(
+        [VERSION], build_variants(startup_specs(scenario.caches), (), ()), repeats=len(script), alternating=False
+    )
     request = Request(
         "cold-recovery",
-        starts((Cache.COLD,)),
+        startup_specs((Cache.COLD,)),
         ("5.7.22",),
         Schema(9),
         len(script),
@@ -187,12 +189,12 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     logdir.mkdir()
     bench = FakeBench(logdir)
     stagehand = FakeStagehand(bench)
-    prepared = Prepared(scenario, plan, ())
-    return Loop(request, prepared, stagehand=cast(Stagehand, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
+    prepared = RunSetup(scenario, plan, ())
+    return TrialLoop(request, prepared, stagehand=cast(DatadirPool, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
 
 
 def stored(tmp_path: Path) -> Session:
-    return load(find(tmp_path / "results", None))
+    return load_session(find_session(tmp_path / "results", None))
 
 
 def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: P
     assert [run.verdict for run in session.runs] == [Verdict.MEASURED] * 2
     assert [run.log for run in session.runs] == ["logs/001-5.7.22-cold-1.err", "logs/002-5.7.22-cold-2.err"]
     assert session.servers == {"5.7.22": {"source": "a fake"}}
-    assert stagehand.left == [Place(VERSION)]
+    assert stagehand.left == [DatadirSpec(VERSION)]
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
@@ -234,7 +236,7 @@ def test_what_goes_wrong_is_stored_with_its_reason_and_the_session_goes_on(
     assert (first.verdict, first.reason) == (verdict, error.message)
     assert first.startup_s is None
     assert first.log is not None
-    assert (find(tmp_path / "results", None) / first.log).read_text() == "the last words\n"
+    assert (find_session(tmp_path / "results", None) / first.log).read_text() == "the last words\n"
     assert second.verdict is Verdict.MEASURED
     assert bench.settled == 1
 
@@ -277,7 +279,7 @@ def test_what_a_server_did_not_come_back_over_is_kept(
     is_kept = aside is not None and GONE.message in str(failed.reason)
     assert failed.reason == (f"{GONE.message}; kept as x" if is_kept else str(failed.reason).partition(";")[0])
     assert failed.log is not None
-    assert (find(tmp_path / "results", None) / failed.log).read_text() == "the last words\n"
+    assert (find_session(tmp_path / "results", None) / failed.log).read_text() == "the last words\n"
     anew = "5.7.22: after run 1 its data directory was built anew."
     assert (anew in session.notes) == (is_kept and failed.number == 1)
     assert bool(session.floors) == (session.runs[-1].verdict is Verdict.MEASURED)
@@ -289,10 +291,10 @@ def test_the_log_of_a_start_before_the_timed_one_is_kept_where_it_failed(tmp_pat
         made.mkdir(parents=True)
     (logs / "killed-1.err").write_text("it cannot recover\n")
     trial = Trial(1, VERSION, Variant("recovery", Cache.COLD), 1)
-    worked = Worked(measures={}, seconds=0.0, usage=Usage(), around=None, clients={})
+    worked = WorkMeasurement(measures={}, seconds=0.0, usage=ResourceUsage(), around=None, clients={})
     for verdict, log in ((Verdict.FAILED, "logs/001-5.7.22-recovery-1.err"), (Verdict.MEASURED, None)):
         run = replace(empty_run(trial), verdict=verdict)
-        assert keep(folder, trial, run, outcome=worked, logs=logs).log == log
+        assert store_artifacts(folder, trial, run, outcome=worked, logs=logs).log == log
 
 
 def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:
@@ -317,13 +319,13 @@ def test_an_unfit_host_ends_the_session_and_says_why(tmp_path: Path) -> None:
 def test_the_floor_is_stored_with_the_variants_over_these_files(tmp_path: Path) -> None:
     loop, _, _ = session_of(tmp_path, ["good", "good"], floor=True)
     loop.run()
-    assert stored(tmp_path).floors == (Floor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5, 2),)
+    assert stored(tmp_path).floors == (ReadFloor("5.7.22", ("cold",), 9, 2.0, 1.0, 16, 0.5, 2),)
 
 
 def test_what_stacks_lack_is_noted_and_nothing_is_kept_of_none(tmp_path: Path) -> None:
-    seen = Samples("perf", 3, (), "main 3\n", note="perf was full")
+    seen = StackSamples("perf", 3, (), "main 3\n", note="perf was full")
     loop, _, _ = session_of(
-        tmp_path, [seen, Samples("perf", 0, (), "", note="perf saw nothing"), replace(seen, note="")]
+        tmp_path, [seen, StackSamples("perf", 0, (), "", note="perf saw nothing"), replace(seen, note="")]
     )
     loop.run()
     session = stored(tmp_path)

@@ -9,13 +9,13 @@ import pytest
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, clean_start, crash_recovery, find_scenario
 from recovery.experiments.bench import Bench
-from recovery.experiments.crash_recovery import MOST_WARMUPS, settled, start_warm
-from recovery.experiments.experiment import Outcome
-from recovery.model import Cache, Startup, Usage, Verdict, WarmProof
+from recovery.experiments.crash_recovery import MOST_WARMUPS, reads_settled, time_warm_start
+from recovery.experiments.experiment import StartMeasurement
+from recovery.model import Cache, ResourceUsage, Startup, Verdict, WarmProof
 
 PROOF = "InnoDB: Database was not shutdown normally!"
-GOOD = Outcome(
-    startup=Startup(4.2, 4.3, PROOF, Usage(), Path("x.err")),
+GOOD = StartMeasurement(
+    startup=Startup(4.2, 4.3, PROOF, ResourceUsage(), Path("x.err")),
     previous_exit="signal 9",
     cold=None,
     cold_means=None,
@@ -78,11 +78,11 @@ def test_a_clean_start_must_not_have_recovered() -> None:
     ],
 )
 def test_reads_settle(read: int | None, before: int | None, data: int | None, expected: bool) -> None:
-    assert settled(read, before=before, data_bytes=data) is expected
+    assert reads_settled(read, before=before, data_bytes=data) is expected
 
 
 def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
-    assert settled(None, before=None, data_bytes=None, warmups=1)
+    assert reads_settled(None, before=None, data_bytes=None, warmups=1)
 
 
 def test_the_list_of_scenarios() -> None:
@@ -110,7 +110,7 @@ class ReadingBench:
     def timed_start(self, log_name: str) -> Startup:
         self.last_read_bytes = self.reads.pop(0)
         self.resident = 1.0
-        return replace(GOOD.startup, usage=Usage(read_bytes=self.last_read_bytes), log=Path(log_name))
+        return replace(GOOD.startup, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
 
     def resident_share(self) -> float:
         return self.resident
@@ -120,7 +120,7 @@ class ReadingBench:
 
 
 def warm_start(bench: ReadingBench) -> tuple[str, Startup, WarmProof]:
-    return start_warm(cast(Bench, bench), lambda: "signal 9")
+    return time_warm_start(cast(Bench, bench), lambda: "signal 9")
 
 
 def test_starts_that_warm_are_not_the_one_that_counts() -> None:

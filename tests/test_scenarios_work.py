@@ -9,13 +9,21 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Asked, Experiment, Host
-from recovery.experiments.load import SPECIAL, UNIFORM, data_bytes, options_of, pool_bytes, pool_options, powers_of_two
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity
+from recovery.experiments.load import (
+    SPECIAL,
+    UNIFORM,
+    data_bytes,
+    option_combinations,
+    pool_bytes,
+    pool_options,
+    powers_of_two,
+)
 from recovery.experiments.table_cache import INSTANCES
-from recovery.model import Ask, Cache, Create, Dump, Layout, Load, Schema, Work, parse_version
-from recovery.session.plan import make_plan, places_for, variants_of
+from recovery.model import Cache, CreateTask, DumpTask, Layout, Load, Schema, StatementTask, VariantSpec, parse_version
+from recovery.session.plan import build_variants, datadir_specs, make_plan
 
-HOST = Host(cpus=2, memory_bytes=24 << 30)
+HOST = HostCapacity(cpus=2, memory_bytes=24 << 30)
 NAMES = ("metadata", "interference", "table-cache", "write-scaling")
 
 
@@ -25,18 +33,18 @@ def experiment(name: str) -> Experiment:
     return found
 
 
-def works(name: str, asked: Asked, schema: Schema | None = None) -> tuple[Work, ...]:
+def works(name: str, asked: ExperimentRequest, schema: Schema | None = None) -> tuple[VariantSpec, ...]:
     found = experiment(name)
     return found.works(asked, schema or found.schema, HOST)
 
 
-def loads(found: tuple[Work, ...]) -> list[Load]:
+def loads(found: tuple[VariantSpec, ...]) -> list[Load]:
     return [work.task for work in found if isinstance(work.task, Load)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_work_has_a_name_of_its_own_that_a_file_can_bear(name: str) -> None:
-    found = works(name, Asked(threads=(1, 4)))
+    found = works(name, ExperimentRequest(threads=(1, 4)))
     names = [work.name for work in found]
     assert len(set(names)) == len(names)
     assert all("/" not in one and " " not in one for one in names)
@@ -44,25 +52,27 @@ def test_each_work_has_a_name_of_its_own_that_a_file_can_bear(name: str) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_others_are_held_against_is_measured(name: str) -> None:
-    found = works(name, Asked(threads=(1, 4)))
+    found = works(name, ExperimentRequest(threads=(1, 4)))
     for axis, base in experiment(name).bases.items():
         assert any(dict(work.axes).get(axis) == base for work in found), axis
 
 
 def test_metadata_asks_the_published_questions_and_dumps_in_both_ways() -> None:
-    found = works("metadata", Asked(published_build=500, queries=(("mine", "select 1"),)))
+    found = works("metadata", ExperimentRequest(published_build=500, queries=(("mine", "select 1"),)))
     assert {work.cache for work in found} == {Cache.COLD}
     tasks = {work.name: work.task for work in found}
     assert list(tasks) == ["Q1", "Q2", "Q3", "mine", "dump", "dump-skip-lock-tables", "published-build"]
-    assert isinstance(tasks["Q2"], Ask)
+    assert isinstance(tasks["Q2"], StatementTask)
     assert "'s_1'" in tasks["Q2"].statement
-    assert tasks["mine"] == Ask("select 1")
-    assert tasks["dump-skip-lock-tables"] == Dump(("--skip-lock-tables",))
-    assert tasks["published-build"] == Create(500)
+    assert tasks["mine"] == StatementTask("select 1")
+    assert tasks["dump-skip-lock-tables"] == DumpTask(("--skip-lock-tables",))
+    assert tasks["published-build"] == CreateTask(500)
 
 
 def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
-    found = works("interference", Asked(options=(("table_open_cache", ("400", "9000")),), pollers=3, every_s=0.5))
+    found = works(
+        "interference", ExperimentRequest(options=(("table_open_cache", ("400", "9000")),), pollers=3, every_s=0.5)
+    )
     assert [(dict(work.axes)["table_open_cache"], dict(work.axes)["poll"]) for work in found] == [
         ("400", "off"), ("400", "on"), ("9000", "off"), ("9000", "on"),
     ]  # fmt: skip
@@ -75,13 +85,13 @@ def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
 
 
 def test_where_one_load_cannot_prepare_its_statements_none_does() -> None:
-    found = works("interference", Asked(threads=(1, 10)))
+    found = works("interference", ExperimentRequest(threads=(1, 10)))
     assert {load.options for load in loads(found)} == {(SPECIAL, "--db-ps-mode=disable")}
-    assert {load.options for load in loads(works("interference", Asked(threads=(1, 2))))} == {(SPECIAL,)}
+    assert {load.options for load in loads(works("interference", ExperimentRequest(threads=(1, 2))))} == {(SPECIAL,)}
 
 
 def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() -> None:
-    found = works("table-cache", Asked(threads=(1, 8)))
+    found = works("table-cache", ExperimentRequest(threads=(1, 8)))
     assert len(found) == 3 * 3 * 3 * 2
     assert "read-only-instances-16-2-tables-8-threads" in [work.name for work in found]
     assert {load.tables for load in loads(found)} == {1, 2, 3}
@@ -89,13 +99,15 @@ def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() 
 
 
 def test_who_only_reads_is_not_measured_by_how_the_log_is_flushed() -> None:
-    found = works("write-scaling", Asked(parts=("scaling",), threads=(1,)))
+    found = works("write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,)))
     flushed = {dict(work.axes)["workload"] for work in found if "innodb_flush_log_at_trx_commit" in dict(work.axes)}
     assert flushed == {"read-write", "update-nokey"}
 
 
 def test_a_workload_of_the_users_is_asked_once() -> None:
-    found = works("write-scaling", Asked(parts=("scaling",), threads=(1,), workloads=("update-nokey", "point-select")))
+    found = works(
+        "write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,), workloads=("update-nokey", "point-select"))
+    )
     assert [work.name for work in found] == [
         "scaling-point-select",
         *(f"scaling-update-nokey-commit-{value}" for value in ("1", "2", "0")),
@@ -108,23 +120,26 @@ def test_two_loads_of_one_name_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder / "mine.lua").write_text("")
     both = tuple(str(tmp_path / folder / "mine.lua") for folder in ("a", "b"))
     with pytest.raises(UsageError, match=r"two of the loads are called mine\.lua"):
-        works("table-cache", Asked(workloads=both, threads=(1,), load_tables=(1,), options=((INSTANCES, ("1",)),)))
+        works(
+            "table-cache",
+            ExperimentRequest(workloads=both, threads=(1,), load_tables=(1,), options=((INSTANCES, ("1",)),)),
+        )
 
 
 def test_larger_than_memory_is_larger_and_has_a_directory_for_each_page_size() -> None:
-    found = works("write-scaling", Asked(parts=("larger-than-memory",), threads=(4,)))
+    found = works("write-scaling", ExperimentRequest(parts=("larger-than-memory",), threads=(4,)))
     schema = experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
     assert pools.pop() * 3.5 < data_bytes(schema.total_tables, schema.rows)
     assert {load.options for load in loads(found)} == {(UNIFORM,)}, "most would hit the few rows that fit"
-    places = places_for([parse_version("5.7.22")], variants_of(found))
+    places = datadir_specs([parse_version("5.7.22")], build_variants(found))
     assert [dict(place.settings).get("innodb_page_size") for place in places] == [None, "8k", "4k"]
 
 
 def test_compressed_tables_have_a_directory_of_their_own() -> None:
-    found = works("write-scaling", Asked(parts=("compression",), threads=(4,)))
-    places = places_for([parse_version("5.7.22")], variants_of(found))
+    found = works("write-scaling", ExperimentRequest(parts=("compression",), threads=(4,)))
+    places = datadir_specs([parse_version("5.7.22")], build_variants(found))
     assert [place.layout for place in places] == [None, None, Layout.COMPRESSED]
 
 
@@ -138,34 +153,34 @@ def test_compressed_tables_have_a_directory_of_their_own() -> None:
     ],
 )
 def test_a_server_is_not_asked_for_what_it_cannot_do(part: str, version: str, measured: bool) -> None:
-    variants = variants_of(works("write-scaling", Asked(parts=(part,), threads=(4,))))
+    variants = build_variants(works("write-scaling", ExperimentRequest(parts=(part,), threads=(4,))))
     plan = make_plan([parse_version(version)], variants, repeats=1, alternating=True)
     assert bool(plan.trials) is measured
 
 
 def test_a_question_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="no question 'speed'") as error:
-        works("write-scaling", Asked(parts=("speed",)))
+        works("write-scaling", ExperimentRequest(parts=("speed",)))
     assert "hot-rows" in error.value.hint
 
 
 def test_hot_rows_are_ten_in_all_and_locked_several_at_a_time() -> None:
     for part in ("hot-rows", "lock-schedule"):
-        found = loads(works("write-scaling", Asked(parts=(part,), threads=(4,), load_tables=(3,))))
+        found = loads(works("write-scaling", ExperimentRequest(parts=(part,), threads=(4,), load_tables=(3,))))
         assert {(load.script, load.tables, load.rows) for load in found} == {("oltp_read_write", 1, 10)}
         assert {load.options for load in found} == {(UNIFORM,)}
 
 
 def test_of_hot_rows_the_committed_transactions_are_held_against_each_other() -> None:
-    found = works("write-scaling", Asked(threads=(4,)))
+    found = works("write-scaling", ExperimentRequest(threads=(4,)))
     own = {dict(work.axes)["question"] for work in found if work.figure == "tps"}
     assert own == {"hot-rows", "lock-schedule"}
     assert {work.figure for work in found} == {None, "tps"}
-    assert {one.figure for one in variants_of(found) if "hot-rows" in one.name} == {"tps"}
+    assert {one.figure for one in build_variants(found) if "hot-rows" in one.name} == {"tps"}
 
 
 def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
-    found = works("write-scaling", Asked(parts=("redo-spinning",), threads=(4,)))
+    found = works("write-scaling", ExperimentRequest(parts=("redo-spinning",), threads=(4,)))
     assert [(dict(work.axes)["spinning"], dict(work.axes)["threads"]) for work in found] == [
         ("on", "1"), ("on", "4"), ("off", "1"), ("off", "4"),
     ]  # fmt: skip
@@ -179,32 +194,32 @@ def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
 @pytest.mark.parametrize("part", ["larger-than-memory", "compression"])
 def test_data_larger_than_memory_cannot_be_smaller(part: str) -> None:
     with pytest.raises(UsageError, match="MEMORY_RATIO=1 leaves no data that is larger"):
-        works("write-scaling", Asked(parts=(part,), memory_ratio=1.0))
-    assert works("write-scaling", Asked(parts=("scaling",), threads=(1,), memory_ratio=1.0))
+        works("write-scaling", ExperimentRequest(parts=(part,), memory_ratio=1.0))
+    assert works("write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,), memory_ratio=1.0))
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_what_does() -> None:
     schema = Schema(8, rows=10_000_000)
     with pytest.raises(UsageError, match="need a buffer pool of 24") as told:
-        works("table-cache", Asked(threads=(1,), load_tables=(8,)), schema)
+        works("table-cache", ExperimentRequest(threads=(1,), load_tables=(8,)), schema)
     fit = re.search(r"ROWS=(\d+)", told.value.hint)
     assert fit is not None
     assert 4_500_000 < int(fit[1]) < 5_500_000
-    assert works("table-cache", Asked(threads=(1,), load_tables=(8,)), Schema(8, rows=int(fit[1])))
+    assert works("table-cache", ExperimentRequest(threads=(1,), load_tables=(8,)), Schema(8, rows=int(fit[1])))
     # The load's own tables count, and data that is to be larger does not.
-    assert works("table-cache", Asked(threads=(1,), load_tables=(1,)), schema)
-    assert works("write-scaling", Asked(threads=(1,), parts=("larger-than-memory", "hot-rows")), schema)
+    assert works("table-cache", ExperimentRequest(threads=(1,), load_tables=(1,)), schema)
+    assert works("write-scaling", ExperimentRequest(threads=(1,), parts=("larger-than-memory", "hot-rows")), schema)
     with pytest.raises(UsageError, match="MEMORY_RATIO=1 asks") as told:
-        works("table-cache", Asked(threads=(1,), memory_ratio=1.0), schema)
+        works("table-cache", ExperimentRequest(threads=(1,), memory_ratio=1.0), schema)
     assert "MEMORY_RATIO=1.6 or more" in told.value.hint
-    assert works("table-cache", Asked(threads=(1,), load_tables=(8,), memory_ratio=1.6), schema)
+    assert works("table-cache", ExperimentRequest(threads=(1,), load_tables=(8,), memory_ratio=1.6), schema)
 
 
 @pytest.mark.parametrize("rows", [1, 20_000, 70_000, 250_000, 450_000, 1_000_000, 3_000_000, 20_000_000])
 @pytest.mark.parametrize("ratio", [None, 4.0])
 def test_a_pool_comes_out_even_for_every_version(rows: int, ratio: float | None) -> None:
     """Rounded up by a server it would be twice as large in one as in another."""
-    schema, host = Schema(8, rows=rows), Host(cpus=2, memory_bytes=256 << 30)
+    schema, host = Schema(8, rows=rows), HostCapacity(cpus=2, memory_bytes=256 << 30)
     size = pool_bytes(schema, host, ratio=ratio)
     options = pool_options(size)
     instances, chunk = (int(options[f"loose_innodb_buffer_pool_{name}"]) for name in ("instances", "chunk_size"))
@@ -219,12 +234,12 @@ def test_a_pool_comes_out_even_for_every_version(rows: int, ratio: float | None)
 
 def test_a_workload_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="no workload is called nonsense"):
-        works("table-cache", Asked(workloads=("nonsense",)))
+        works("table-cache", ExperimentRequest(workloads=("nonsense",)))
 
 
 def test_options_are_crossed_and_the_users_values_replace_the_usual_ones() -> None:
-    asked = Asked(options=(("a", ("1", "2")), ("b", ("x",))))
-    assert options_of(asked, (("a", ("7",)),)) == ((("a", "1"), ("b", "x")), (("a", "2"), ("b", "x")))
+    asked = ExperimentRequest(options=(("a", ("1", "2")), ("b", ("x",))))
+    assert option_combinations(asked, (("a", ("7",)),)) == ((("a", "1"), ("b", "x")), (("a", "2"), ("b", "x")))
 
 
 def test_a_pool_holds_all_data_unless_it_is_asked_to_be_smaller() -> None:

@@ -21,9 +21,9 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.linux.privileges import RootStep
 from recovery.model import Schema, parse_version
 from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
-from recovery.session.request import identifier
-from recovery.workload.schema import quoted, statements
-from recovery.workload.sysbench import calling
+from recovery.session.request import parse_identifier
+from recovery.workload.schema import quote_identifier, script_statements
+from recovery.workload.sysbench import base_command
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
@@ -93,17 +93,17 @@ def test_make_hands_settings_on_as_text(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["select", "order", "table", "key_", "a1"])
 def test_a_schema_may_be_called_like_a_word_of_the_language(name: str) -> None:
-    first, second = statements(Schema(1, database=identifier("--database", name)))
+    first, second = script_statements(Schema(1, database=parse_identifier("--database", name)))
     assert first == f"create schema `{name}`"
     assert second.startswith(f"create table `{name}`.table_1 ")
-    assert quoted("a`b") == "`a``b`"
-    assert quoted("discovery") == "discovery", "as published"
+    assert quote_identifier("a`b") == "`a``b`"
+    assert quote_identifier("discovery") == "discovery", "as published"
 
 
 @pytest.mark.parametrize("name", ["a`b", "a;b", "a b", "a'b", "", "mysql", "a\nb", "é"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
-        identifier("--database", name)
+        parse_identifier("--database", name)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_template_reaches_nothing_but_its_variables(expression: str, tmp_path:
     path = tmp_path / "own.sql.j2"
     path.write_text(expression)
     with pytest.raises(UsageError):
-        list(statements(Schema(1, template=path)))
+        list(script_statements(Schema(1, template=path)))
 
 
 @pytest.mark.parametrize("version", ["5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.4.6", "9.7.4", "mariadb-10.11.5"])
@@ -154,7 +154,7 @@ def test_no_option_brings_others_with_it() -> None:
 
 
 def test_no_password_is_on_a_command_line() -> None:
-    words = calling("oltp", program=Path("sysbench"), socket=Path("s"), database="d", threads=1)
+    words = base_command("oltp", program=Path("sysbench"), socket=Path("s"), database="d", threads=1)
     assert [word for word in words if "password" in word] == ["--mysql-password="], "there is none: it is root's socket"
     for name, tree in parsed():
         texts = (

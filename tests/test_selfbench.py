@@ -12,7 +12,7 @@ from bench.building import Built
 from bench.page import section
 from bench.starts import BARE, CONTAINER, TOOL, Start
 
-from recovery.analysis.statistics import effect_95
+from recovery.analysis.statistics import compare_means
 from recovery.cli.main import cli, run
 
 PLAIN_S, STAGE_S = (50.0, 51.0, 52.0), (16.0, 17.0, 18.0)
@@ -40,7 +40,7 @@ def test_a_build_is_compared_by_its_statements_and_as_a_whole() -> None:
     _, version, plain, fast, rates, plain_s, stage_s, whole, _ = (cell.strip() for cell in row.split("|"))
     assert (version, plain, fast, plain_s, stage_s) == ("5.7.22", "417", "2,353", "51.0", "17.0")
     assert rates.startswith("5.6"), "of the statements alone"
-    expected = effect_95(PLAIN_S, STAGE_S)
+    expected = compare_means(PLAIN_S, STAGE_S)
     assert expected is not None
     assert whole.startswith(f"{expected.value:.1f} "), "with its interval"
     assert "Means of 3." in page

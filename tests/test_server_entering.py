@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from recovery.linux.cgroups import Group
+from recovery.linux.cgroups import LimitGroup
 from recovery.model import NO_LIMITS
-from recovery.mysqld.local import spawn_in
+from recovery.mysqld.local import spawn_in_cgroup
 
 NASTY = "a b'c\"d $(touch ran) `touch ran`; touch ran #"
 
@@ -20,8 +20,8 @@ def test_no_path_and_no_setting_is_read_by_the_shell(tmp_path: Path) -> None:
     program.chmod(0o755)
     source.write_text("from its input\n")
     output = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
-    process, _ = spawn_in(
-        Group(NO_LIMITS, "none", ()), [str(program), NASTY], source=source, log=output,
+    process, _ = spawn_in_cgroup(
+        LimitGroup(NO_LIMITS, "none", ()), [str(program), NASTY], source=source, log=output,
         environment={"LD_LIBRARY_PATH": f"{folder}:x", "TZ": "UTC", "PATH": os.defpath}, cwd=tmp_path,
     )  # fmt: skip
     os.close(output)

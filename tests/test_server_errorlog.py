@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.mysqld.error_log import Kind, classify, is_error, stamp_of
+from recovery.mysqld.error_log import Kind, classify, is_error, microsecond_stamp
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err"))
 
@@ -88,11 +88,11 @@ def test_ready_is_known_from_its_first_line_alone_in_every_generation() -> None:
 
 
 def test_stamps_in_microseconds_only() -> None:
-    assert stamp_of("1970-01-01T00:00:01.500000Z 0 [Note] x") == 1.5
-    assert stamp_of("1970-01-01T02:00:01.500000+02:00 0 [Note] x") == 1.5
-    assert stamp_of("2026-11-20 20:28:37 77 [Note] x") is None
-    assert stamp_of("2026-13-20T20:28:37.000000Z 0 [Note] x") is None
-    assert stamp_of("Version: '5.7.22'") is None
+    assert microsecond_stamp("1970-01-01T00:00:01.500000Z 0 [Note] x") == 1.5
+    assert microsecond_stamp("1970-01-01T02:00:01.500000+02:00 0 [Note] x") == 1.5
+    assert microsecond_stamp("2026-11-20 20:28:37 77 [Note] x") is None
+    assert microsecond_stamp("2026-13-20T20:28:37.000000Z 0 [Note] x") is None
+    assert microsecond_stamp("Version: '5.7.22'") is None
 
 
 def test_errors_of_any_weight() -> None:

@@ -7,18 +7,18 @@ import subprocess
 import time
 from pathlib import Path
 
-from recovery.mysqld.container import Gate
+from recovery.mysqld.container import ExecBarrier
 
 DEV_NULL = Path(os.devnull)
 
 
-def start(gate: Gate, folder: Path, command: list[str], source: Path = DEV_NULL) -> subprocess.Popen[bytes]:
+def start(gate: ExecBarrier, folder: Path, command: list[str], source: Path = DEV_NULL) -> subprocess.Popen[bytes]:
     return subprocess.Popen(gate.command(folder / "log", source, command))
 
 
 def test_it_waits_and_then_becomes_the_command(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("from its input\n")
-    with Gate(tmp_path) as gate:
+    with ExecBarrier(tmp_path) as gate:
         process = start(gate, tmp_path, ["/bin/sh", "-c", "echo $$ $0; cat; echo wrong >&2", "x y"], tmp_path / "in")
         assert gate.wait(lambda: process.poll() is None)
         assert (tmp_path / "log").read_text() == "", "the log is the command's own, from its first byte"
@@ -31,7 +31,7 @@ def test_it_waits_and_then_becomes_the_command(tmp_path: Path) -> None:
 
 
 def test_the_command_inherits_neither_pipe(tmp_path: Path) -> None:
-    with Gate(tmp_path) as gate:
+    with ExecBarrier(tmp_path) as gate:
         process = start(gate, tmp_path, ["/bin/ls", "-l", "/proc/self/fd"])
         assert gate.wait(lambda: process.poll() is None)
         gate.open()
@@ -41,13 +41,13 @@ def test_the_command_inherits_neither_pipe(tmp_path: Path) -> None:
 
 
 def test_what_ends_before_it_stands_there_is_told(tmp_path: Path) -> None:
-    with Gate(tmp_path) as gate:
+    with ExecBarrier(tmp_path) as gate:
         process = subprocess.Popen(["/bin/false"])
         assert not gate.wait(lambda: process.poll() is None)
 
 
 def test_without_a_word_nothing_is_run(tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
+    gate = ExecBarrier(tmp_path)
     process = start(gate, tmp_path, ["/bin/echo", "ran"])
     assert gate.wait(lambda: process.poll() is None)
     gate.close()  # as when this tool dies

@@ -10,19 +10,19 @@ from recovery.errors import UsageError
 from recovery.linux.files import template_dir
 from recovery.model import parse_version
 from recovery.mysqld.options import (
-    as_known,
-    bare,
+    adapt_redo_capacity,
+    base_name,
     base_settings,
     build_settings,
     check_user_settings,
     compressed_settings,
-    counting_settings,
+    experiment_settings,
     hint_if_unknown,
     key_settings,
     merge,
     render_cnf,
+    wait_counting_settings,
 )
-from recovery.mysqld.options import test_settings as experiment_settings
 
 RUNDIR = Path("/run/recovery/1")
 TEMPLATE = (template_dir() / "my.cnf.j2").read_text()
@@ -63,7 +63,7 @@ def test_mariadb_makes_no_tls_key_unless_the_user_says_so(own: dict[str, str]) -
     assert base("mariadb-10.2.11")["ssl"] == base("mariadb-11.8.2")["ssl"] == "OFF"
     assert not [version for version in ("5.6.24", "5.7.22", "8.0.31", "9.7.4") if "ssl" in base(version)]
     told = merge(base("mariadb-11.4.5"), own)
-    assert {name: value for name, value in told.items() if bare(name) == "ssl"} == merge(own)
+    assert {name: value for name, value in told.items() if base_name(name) == "ssl"} == merge(own)
 
 
 def test_where_the_keys_of_encrypted_tables_are() -> None:
@@ -122,22 +122,22 @@ CAPACITY = {"loose_innodb_redo_log_capacity": str(1 << 30)}
     ],
 )
 def test_the_redo_log_is_as_large_in_every_version(version: str, told: dict[str, str]) -> None:
-    assert as_known(parse_version(version), CAPACITY) == told
+    assert adapt_redo_capacity(parse_version(version), CAPACITY) == told
     for own in ({"innodb_log_file_size": str(64 << 20)}, {"loose_innodb_log_files_in_group": "4"}):
-        assert as_known(parse_version(version), CAPACITY | own) == own, "the user's"
+        assert adapt_redo_capacity(parse_version(version), CAPACITY | own) == own, "the user's"
     gigabyte = {"innodb_redo_log_capacity": "1G"}
-    assert as_known(parse_version(version), gigabyte) == (gigabyte if told == CAPACITY else told)
-    assert as_known(parse_version(version), {"loose_innodb_redo_log_capacity": "much"}) == {
+    assert adapt_redo_capacity(parse_version(version), gigabyte) == (gigabyte if told == CAPACITY else told)
+    assert adapt_redo_capacity(parse_version(version), {"loose_innodb_redo_log_capacity": "much"}) == {
         "loose_innodb_redo_log_capacity": "much"
     }, "the server says what is wrong with it"
-    assert as_known(parse_version(version), {"a": "1"}) == {"a": "1"}
+    assert adapt_redo_capacity(parse_version(version), {"a": "1"}) == {"a": "1"}
 
 
 def test_what_is_monitored_anyway_stays_so_where_waits_are_counted() -> None:
-    assert counting_settings({})["loose_innodb_monitor_enable"] == "latch"
+    assert wait_counting_settings({})["loose_innodb_monitor_enable"] == "latch"
     for name in ("innodb_monitor_enable", "loose_innodb_monitor_enable"):
         usual = {name: "log_lsn_checkpoint_age", "performance_schema": "OFF"}
-        counting = merge(usual, counting_settings(usual))
+        counting = merge(usual, wait_counting_settings(usual))
         assert counting["loose_innodb_monitor_enable"] == "log_lsn_checkpoint_age,latch"
         assert "innodb_monitor_enable" not in counting
         assert counting["performance_schema"] == "ON"
@@ -155,7 +155,7 @@ def test_only_who_knows_file_formats_is_given_one() -> None:
      "enable_innodb_doublewrite"],
 )  # fmt: skip
 def test_however_an_option_is_spelled_it_is_the_same(name: str) -> None:
-    assert bare(name) == "innodb_doublewrite"
+    assert base_name(name) == "innodb_doublewrite"
 
 
 @pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from recovery.model import parse_version
-from recovery.mysqld.phases import Passage
+from recovery.mysqld.phases import PhaseTracker
 
 STARTED_S, WALL_S = 1000.0, 1_700_000_000.0
 LINES_80 = (
@@ -19,14 +19,14 @@ def line(at_s: float, text: str) -> str:
     return f"{datetime.fromtimestamp(WALL_S + at_s, UTC):%Y-%m-%dT%H:%M:%S.%fZ} {text}"
 
 
-def passed(*arrivals: tuple[float, float, str], version: str = "8.0.15") -> Passage:
-    passage = Passage(parse_version(version), STARTED_S)
+def passed(*arrivals: tuple[float, float, str], version: str = "8.0.15") -> PhaseTracker:
+    passage = PhaseTracker(parse_version(version), STARTED_S)
     for arrived_s, made_s, text in arrivals:
         passage.see(line(made_s, text), STARTED_S + arrived_s, WALL_S + arrived_s)
     return passage
 
 
-def spans(passage: Passage) -> dict[str, tuple[float, float]]:
+def spans(passage: PhaseTracker) -> dict[str, tuple[float, float]]:
     found = passage.phases(startup_s=4.0, first_query_s=4.5, crashed=True)
     return {phase.name: (round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found}
 

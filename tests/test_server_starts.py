@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from recovery.analysis.phase_names import seconds_by_name
 from recovery.errors import UsageError
-from recovery.mysqld.error_log import counts_of, progress_of, stamp_of_any
-from recovery.mysqld.log_analysis import Start, starts_in
+from recovery.mysqld.error_log import log_counters, parse_stamp, progress_of
+from recovery.mysqld.log_analysis import LoggedStart, starts_in
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err"))
 TEXTS = {log.stem: log.read_bytes() for log in LOGS}
@@ -53,7 +53,7 @@ PERCONA_84_QUIET = b"""\
 """
 
 
-def starts(*logs: bytes) -> list[Start]:
+def starts(*logs: bytes) -> list[LoggedStart]:
     return list(starts_in(io.BytesIO(b"".join(logs)), "a log"))
 
 
@@ -178,27 +178,27 @@ def test_what_threads_do_beside_is_in_no_phase() -> None:
     ],
 )
 def test_stamps(line: str, seconds: float | None, whole: bool) -> None:
-    stamp = stamp_of_any(line)
+    stamp = parse_stamp(line)
     assert (None if stamp is None else stamp.at_s) == seconds
     assert stamp is None or stamp.whole is whole
 
 
 def test_counts_and_progress() -> None:
-    assert dict(counts_of("[MY-012207] [InnoDB] Using 17 threads to scan 324780 tablespace files")) == {
+    assert dict(log_counters("[MY-012207] [InnoDB] Using 17 threads to scan 324780 tablespace files")) == {
         "scan_threads": 17
     }
-    assert dict(counts_of("[InnoDB] Scanned 26 tablespaces. Validated 25.")) == {
+    assert dict(log_counters("[InnoDB] Scanned 26 tablespaces. Validated 25.")) == {
         "tablespaces_in_dictionary": 26,
         "tablespaces_validated": 25,
     }
     assert progress_of("[InnoDB] Thread# 0 - Checked 15615/20298 files") == "Checked 15615/20298"
-    assert dict(counts_of("[InnoDB] 8threads have validated 622649 out of 1000006 tablespaces so far.")) == {
+    assert dict(log_counters("[InnoDB] 8threads have validated 622649 out of 1000006 tablespaces so far.")) == {
         "validation_threads": 8
     }
     assert progress_of("InnoDB: Progress in percent: 1 2 3") == "3 %"
     assert progress_of("InnoDB: x") is None
     # To look for a number in a line of nothing but digits would take minutes.
-    assert dict(counts_of("1" * 60_000 + " threads have validated 1 out of 2")) == {}
+    assert dict(log_counters("1" * 60_000 + " threads have validated 1 out of 2")) == {}
 
 
 def test_a_log_of_nothing_but_a_redo_scan_is_of_a_start() -> None:

@@ -13,25 +13,25 @@ from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
 from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.linux.cgroups import Activity, Counted, Group
+from recovery.linux.cgroups import GroupUsage, LimitGroup, ProcessActivity
 from recovery.model import Limits, parse_version
-from recovery.mysqld.local import LocalLife
-from recovery.mysqld.log_tail import Line, LogTail
-from recovery.mysqld.startup import Ready, died, failed, watch
+from recovery.mysqld.local import LocalProcess
+from recovery.mysqld.log_tail import LogLine, LogTail
+from recovery.mysqld.startup import Ready, describe_exit, server_failure, wait_until_ready
 
 
-def play(folder: Path, *steps: str | float) -> LocalLife:
+def play(folder: Path, *steps: str | float) -> LocalProcess:
     return FakeLauncher([list(steps)]).launch(fake_launch(folder))
 
 
-def say(life: LocalLife, text: str) -> None:
+def say(life: LocalProcess, text: str) -> None:
     with life.launch.log.open("a") as log:
         log.write(text)
 
 
-def watched(life: LocalLife, *, version: str = "5.7.22", stall_s: float = 60.0) -> Ready:
+def watched(life: LocalProcess, *, version: str = "5.7.22", stall_s: float = 60.0) -> Ready:
     try:
-        return watch(life, ready_version=parse_version(version), stall_s=stall_s)
+        return wait_until_ready(life, ready_version=parse_version(version), stall_s=stall_s)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -81,7 +81,7 @@ def test_a_failure_ends_the_watch_though_the_process_lingers(tmp_path: Path) -> 
     life = play(tmp_path, "x [ERROR] InnoDB: Unable to lock ./ibdata1, error: 11\n")
     try:
         with pytest.raises(ServerFailedError, match="Unable to lock"):
-            watch(life, ready_version=parse_version("5.7.22"))
+            wait_until_ready(life, ready_version=parse_version("5.7.22"))
         assert life.exited() is None
     finally:
         life.signal(signal.SIGKILL)
@@ -106,16 +106,16 @@ def test_a_server_that_does_nothing_hangs(tmp_path: Path) -> None:
 def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None:
     life, looks = play(tmp_path), 0
 
-    def look(_: int) -> Activity:
+    def look(_: int) -> ProcessActivity:
         """It is ready at the tenth look: four of them take as long as it may be still."""
         nonlocal looks
         looks += 1
         if looks == 10:
             say(life, READY_57)
-        return Activity(float(looks), (0,))
+        return ProcessActivity(float(looks), (0,))
 
     try:
-        assert watch(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look).line
+        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look).line
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -128,16 +128,16 @@ def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple
     """Of a process whose reads and writes may not be looked at, any work is work."""
     life, began_s, looks = play(tmp_path), time.monotonic(), 0
 
-    def look(_: int) -> Activity:
+    def look(_: int) -> ProcessActivity:
         nonlocal looks
         looks += 1
         if looks == 10 and not hangs:
             say(life, READY_57)
-        return Activity(cpus * (time.monotonic() - began_s), io)
+        return ProcessActivity(cpus * (time.monotonic() - began_s), io)
 
     try:
         with pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext():
-            watch(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look)
+            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -147,7 +147,7 @@ def test_it_sleeps_until_something_happens(tmp_path: Path, monkeypatch: pytest.M
     """A loop that did not wait would read the log many thousand times in this second."""
     reads, read = 0, LogTail.read
 
-    def counted(tail: LogTail) -> list[Line]:
+    def counted(tail: LogTail) -> list[LogLine]:
         nonlocal reads
         reads += 1
         return read(tail)
@@ -157,15 +157,15 @@ def test_it_sleeps_until_something_happens(tmp_path: Path, monkeypatch: pytest.M
     assert reads < 200
 
 
-class _FullGroup(Group):
+class _FullGroup(LimitGroup):
     """One in which the kernel has killed."""
 
     def __init__(self, oom_kills: int) -> None:
         super().__init__(Limits(memory_bytes=128 << 20), "full", ())
         self.oom_kills = oom_kills
 
-    def counted(self) -> Counted:
-        return Counted(oom_kills=self.oom_kills)
+    def counted(self) -> GroupUsage:
+        return GroupUsage(oom_kills=self.oom_kills)
 
 
 @pytest.mark.parametrize(("kills", "told"), [(1, ": MEMORY=128m is too little for it"), (0, "")])
@@ -174,7 +174,7 @@ def test_a_server_killed_for_want_of_its_memory_is_told_so(kills: int, told: str
     life = FakeLauncher([["signal 9"]]).launch(launch)
     exited = life.wait(DEADLINE_S)
     assert exited is not None
-    error = failed(life, died(life, exited))
+    error = server_failure(life, describe_exit(life, exited))
     assert isinstance(error, ServerKilledError)
     assert error.message.endswith("when memory runs out" + told)
     assert ("give it more MEMORY" in error.hint) == bool(told)

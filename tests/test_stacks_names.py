@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.analysis.stacks import read, waits, written
+from recovery.analysis.stacks import folded_text, is_waiting, parse_folded
 from recovery.model import Phase
-from recovery.profiling.profile import MOST_CHAINS, chains_of, fold
-from recovery.profiling.symbols import Snapshot, Stack, nameless, plain_name
+from recovery.profiling.profile import MAX_CHAINS, fold_stacks, top_chains
+from recovery.profiling.symbols import Snapshot, Stack, plain_name, unknown_function
 
 PHASES = (Phase("discovery", 0.0, 2.0), Phase("redo apply", 2.0, 3.0), Phase("first query", 3.0, 3.1))
 WORKS = Stack(main=True, frames=("main", "fil_validate", "__libc_pread"))
@@ -50,8 +50,8 @@ def test_any_text_is_some_name(text: str) -> None:
 
 
 def test_the_file_of_a_function_without_a_name() -> None:
-    assert nameless("/opt/mysqld/bin/mysqld") == "[mysqld]"
-    assert nameless("") == "[?]"
+    assert unknown_function("/opt/mysqld/bin/mysqld") == "[mysqld]"
+    assert unknown_function("") == "[?]"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_file_of_a_function_without_a_name() -> None:
     ],
 )
 def test_a_thread_that_waits(frames: tuple[str, ...]) -> None:
-    assert waits(frames)
+    assert is_waiting(frames)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_thread_that_waits(frames: tuple[str, ...]) -> None:
     ],
 )
 def test_a_thread_that_works(frames: tuple[str, ...]) -> None:
-    assert not waits(frames)
+    assert not is_waiting(frames)
 
 
 def test_the_main_thread_always_and_the_others_where_they_work() -> None:
     idle = Stack(main=True, frames=("main", "pthread_join", "futex_wait"))
     seen = [Snapshot(0.5, (WORKS, WAITS)), Snapshot(1.5, (idle, ANOTHER_WORKS)), Snapshot(2.5, (WORKS,))]
-    assert fold(seen, PHASES) == {
+    assert fold_stacks(seen, PHASES) == {
         ("discovery", "main thread", *WORKS.frames): 1,
         ("discovery", "main thread", *idle.frames): 1,
         ("discovery", "other threads", *ANOTHER_WORKS.frames): 1,
@@ -97,9 +97,9 @@ def test_the_main_thread_always_and_the_others_where_they_work() -> None:
 
 
 def test_the_hottest_of_each_phase_in_the_order_of_phases() -> None:
-    many = [Stack(main=True, frames=("main", f"f{number}")) for number in range(MOST_CHAINS + 2)]
+    many = [Stack(main=True, frames=("main", f"f{number}")) for number in range(MAX_CHAINS + 2)]
     seen = [Snapshot(2.5, (WORKS,)), *(Snapshot(0.1, (stack,)) for stack in (*many, many[4], many[4], many[3]))]
-    chains = chains_of(seen, PHASES)
+    chains = top_chains(seen, PHASES)
     assert [(chain.phase, chain.frames[-1], chain.samples, chain.of) for chain in chains] == [
         ("discovery", "f4", 3, 8),
         ("discovery", "f3", 2, 8),
@@ -109,15 +109,15 @@ def test_the_hottest_of_each_phase_in_the_order_of_phases() -> None:
 
 
 def test_a_look_that_ended_late_belongs_to_the_last_phase() -> None:
-    assert {phase for phase, *_ in fold([Snapshot(9.0, (WORKS,)), Snapshot(-0.1, (WORKS,))], PHASES)} == {
+    assert {phase for phase, *_ in fold_stacks([Snapshot(9.0, (WORKS,)), Snapshot(-0.1, (WORKS,))], PHASES)} == {
         "first query",
         "discovery",
     }
-    assert [chain.phase for chain in chains_of([Snapshot(1.0, (WORKS,))], ())] == ["unnamed"]
+    assert [chain.phase for chain in top_chains([Snapshot(1.0, (WORKS,))], ())] == ["unnamed"]
 
 
 def test_what_is_written_can_be_read() -> None:
-    folded = fold([Snapshot(0.5, (WORKS, ANOTHER_WORKS)), Snapshot(0.6, (WORKS,))], PHASES)
-    assert "discovery;main thread;main;fil_validate;__libc_pread 2\n" in written(folded)
-    assert read(written(folded)) == folded
-    assert read("no count here\n\n 3\nx -1\n") == {}
+    folded = fold_stacks([Snapshot(0.5, (WORKS, ANOTHER_WORKS)), Snapshot(0.6, (WORKS,))], PHASES)
+    assert "discovery;main thread;main;fil_validate;__libc_pread 2\n" in folded_text(folded)
+    assert parse_folded(folded_text(folded)) == folded
+    assert parse_folded("no count here\n\n 3\nx -1\n") == {}

@@ -22,20 +22,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import until
 
-from recovery.analysis.stacks import read
+from recovery.analysis.stacks import parse_folded
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.load import Watch
-from recovery.linux.files import is_stopped
-from recovery.linux.signals import stopped_by_somebody
+from recovery.experiments.load import TaskMonitor
+from recovery.linux.process_marks import is_stopped
+from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import Device
-from recovery.model import Phase, Samples
+from recovery.model import Phase, StackSamples
 from recovery.mysqld.client import connect
 from recovery.profiling import eu_stack, perf
-from recovery.profiling.profile import Sampling
-from recovery.profiling.samplers import AUTO, PROGRAMS, programs
-from recovery.profiling.symbols import mapped_by, reads_the_same
+from recovery.profiling.profile import StackSampler
+from recovery.profiling.samplers import AUTO, PROGRAMS, usable_programs
+from recovery.profiling.symbols import mapped_files, same_files_on_host
 
 RESTS = "import time; time.sleep(600)"
 STOPS = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
@@ -75,8 +75,8 @@ def test_stacks_of_eu_stack(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.update(addresses)
         return {0x7F468C10D544: "__libc_pread", 0x978C56: "os_file_pread", 0x57A808: "_start"}
 
-    monkeypatch.setattr(eu_stack, "names_of", names)
-    (main, other), nothing = eu_stack.stacks(21436, [EU_STACK, "PID 21436 - process\n"])
+    monkeypatch.setattr(eu_stack, "resolve_addresses", names)
+    (main, other), nothing = eu_stack.resolve_stacks(21436, [EU_STACK, "PID 21436 - process\n"])
     assert main.main
     assert main.frames == ("_start", "os_file_pread", "__libc_pread")
     assert not other.main
@@ -86,7 +86,7 @@ def test_stacks_of_eu_stack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_samples_of_perf() -> None:
-    one, other = perf.snapshots(PERF, pid=22349, since=35990.0)
+    one, other = perf.parse_snapshots(PERF, pid=22349, since=35990.0)
     assert one.at_s == pytest.approx(4.843597)
     assert one.stacks[0].main
     assert one.stacks[0].frames == ("[mysqld]", "Datafile::close", "__close")
@@ -96,14 +96,14 @@ def test_samples_of_perf() -> None:
 
 @given(st.text(alphabet="#TID0123456789 x:\nin()?\t.[]"))
 def test_any_text_is_understood_somehow(text: str) -> None:
-    list(perf.snapshots(text, pid=1, since=0.0))
+    list(perf.parse_snapshots(text, pid=1, since=0.0))
 
 
 def test_a_process_of_this_host_has_this_hosts_files() -> None:
     own = Path(f"/proc/{os.getpid()}/exe").resolve().name
-    assert reads_the_same(os.getpid(), own) is True
-    assert reads_the_same(os.getpid(), "mysqld") is None, "it has not become the server yet"
-    mapped = mapped_by(os.getpid())
+    assert same_files_on_host(os.getpid(), own) is True
+    assert same_files_on_host(os.getpid(), "mysqld") is None, "it has not become the server yet"
+    mapped = mapped_files(os.getpid())
     assert any("libc" in one.file for one in mapped)
     assert {True, False} == {one.code for one in mapped}, "only code is held against this host's"
 
@@ -116,20 +116,20 @@ def fake(folder: Path, name: str, script: str = "exit 0") -> None:
 def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostUnfitError, match="there is no eu-stack, no perf") as told:
-        programs(AUTO)
+        usable_programs(AUTO)
     assert "the package elfutils, or how it is called here" in str(told.value.hint)
     fake(tmp_path, "dnf")
     with pytest.raises(HostUnfitError) as told:
-        programs(AUTO)
+        usable_programs(AUTO)
     assert told.value.hint == "install it: dnf install elfutils; or leave --stacks out"
     fake(tmp_path, "perf", "echo 'perf: Operation not permitted.' >&2; exit 1")
     fake(tmp_path, "eu-stack")
     with pytest.raises(HostUnfitError, match="perf may not look into a process here: perf: Operation not permitted"):
-        programs(AUTO)
+        usable_programs(AUTO)
     fake(tmp_path, "perf")
-    assert programs(AUTO) == ("perf",), "eu-stack is nothing without eu-addr2line"
+    assert usable_programs(AUTO) == ("perf",), "eu-stack is nothing without eu-addr2line"
     with pytest.raises(HostUnfitError, match="there is no eu-stack"):
-        programs("eu-stack")
+        usable_programs("eu-stack")
 
 
 def test_gdb_is_no_choice_any_more(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,11 +147,11 @@ def process(script: str, *given: str) -> Iterator[int]:
             child.kill()
 
 
-def sampled(tmp_path: Path, found: tuple[str, ...], enough: Callable[[Sampling], bool]) -> Samples:
+def sampled(tmp_path: Path, found: tuple[str, ...], enough: Callable[[StackSampler], bool]) -> StackSamples:
     """Of a process of our own that only rests, until enough was seen of it."""
     with process(RESTS) as pid:
         since = time.monotonic()
-        sampling = Sampling(found, executable_of(pid), tmp_path / "stacks")
+        sampling = StackSampler(found, executable_of(pid), tmp_path / "stacks")
         with sampling.of(pid):
             until(lambda: enough(sampling), "what the program says")
         return sampling.seen(pid, since=since, phases=(Phase("rest to ready", 0.0, 600.0),))
@@ -161,15 +161,15 @@ def executable_of(pid: int) -> str:
     return Path(f"/proc/{pid}/exe").resolve().name
 
 
-def has_complained(sampling: Sampling) -> bool:
+def has_complained(sampling: StackSampler) -> bool:
     return bool(sampling._complaint)
 
 
-def is_recording(sampling: Sampling) -> bool:
-    return perf.recording(sampling._folder).exists()
+def is_recording(sampling: StackSampler) -> bool:
+    return perf.recording_path(sampling._folder).exists()
 
 
-def has_recorded(sampling: Sampling) -> bool:
+def has_recorded(sampling: StackSampler) -> bool:
     return sampling._looker is not None and sampling._looker.poll() is not None
 
 
@@ -208,8 +208,8 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
         group=None,
         connect=partial(connect, tmp_path / "no.sock"),
     )
-    bench = SimpleNamespace(server=server, sampling=lambda: Sampling(("perf",), "mysqld", tmp_path / "stacks"))
-    with Watch(cast(Bench, bench)) as watch, watch.measured():
+    bench = SimpleNamespace(server=server, sampling=lambda: StackSampler(("perf",), "mysqld", tmp_path / "stacks"))
+    with TaskMonitor(cast(Bench, bench)) as watch, watch.measured():
         pass
     found = watch.stacks("Q2")
     assert found is not None
@@ -220,7 +220,7 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "eu-stack", 'echo "TID $3:"; echo "#0  0x10"; echo "#1  0x21"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(eu_stack, "names_of", lambda *_: {0x10: "read", 0x20: "main"})
+    monkeypatch.setattr(eu_stack, "resolve_addresses", lambda *_: {0x10: "read", 0x20: "main"})
     found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._looks) >= 2)
     assert found.looks >= 2
     assert found.folded.startswith("rest to ready;")
@@ -245,7 +245,7 @@ def test_a_sample_is_of_the_phase_in_which_the_process_was_stopped(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with process(COUNTS, str(told)) as pid:
         until(lambda: told.exists() and told.read_text(), "the first line")
-        sampling = Sampling(("eu-stack",), executable_of(pid), tmp_path / "stacks")
+        sampling = StackSampler(("eu-stack",), executable_of(pid), tmp_path / "stacks")
         with sampling.of(pid):
             until(lambda: len(sampling._looks) >= 3, "samples")
         written = len(told.read_text())
@@ -254,7 +254,7 @@ def test_a_sample_is_of_the_phase_in_which_the_process_was_stopped(
         begins = [*map(float, told.read_text().splitlines()[:-1]), math.inf]
         phases = [Phase(f"{start}", start, end) for start, end in pairwise(begins)]
         found = sampling.seen(pid, since=0.0, phases=phases)
-    assert {names[0] for names in read(found.folded)} == set(looked.read_text().split())
+    assert {names[0] for names in parse_folded(found.folded)} == set(looked.read_text().split())
 
 
 def test_nobody_waits_for_a_look_at_a_server_that_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -262,11 +262,11 @@ def test_nobody_waits_for_a_look_at_a_server_that_is_given_up(monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     number = tmp_path / "number"
     with process(RESTS) as pid:
-        sampling = Sampling(("eu-stack",), executable_of(pid), tmp_path / "stacks")
+        sampling = StackSampler(("eu-stack",), executable_of(pid), tmp_path / "stacks")
         with contextlib.suppress(KeyboardInterrupt), sampling.of(pid):
             until(lambda: number.exists() and number.read_text().endswith("\n"), "the look")
             assert is_stopped(pid)
-            assert not stopped_by_somebody(pid), "but by us"
+            assert not is_stopped_by_others(pid), "but by us"
             raise KeyboardInterrupt
         assert not is_stopped(pid)
     assert not psutil.pid_exists(int(number.read_text()))

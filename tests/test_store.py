@@ -20,7 +20,7 @@ from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux.files import write_atomically
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.report.stored_session import LOCK, REPORT, find, load
+from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session
 from recovery.session.store import SessionStore, check_results_folder
 
 PROMISED = {
@@ -60,12 +60,12 @@ SESSION = Session(
 
 
 def stored(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / REPORT).read_text())
+    content: dict[str, Any] = json.loads((folder / REPORT_FILE).read_text())
     return content
 
 
 def change(folder: Path, **changes: object) -> None:
-    (folder / REPORT).write_text(json.dumps({**stored(folder), **changes}))
+    (folder / REPORT_FILE).write_text(json.dumps({**stored(folder), **changes}))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_session_comes_back_as_it_was(store: SessionStore) -> None:
     expected = replace(
         SESSION, notes=("another note",), status="finished", runs=(a_run(1), a_run(2, None, Verdict.FAILED))
     )
-    assert load(store.folder) == expected
+    assert load_session(store.folder) == expected
 
 
 def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
@@ -103,7 +103,7 @@ def test_the_tool_puts_its_version_in(tmp_path: Path) -> None:
 
 def test_an_interrupted_session_is_not_called_finished(store: SessionStore) -> None:
     store.finish(replace(SESSION, status="interrupted"))
-    assert load(store.folder).status == "interrupted"
+    assert load_session(store.folder).status == "interrupted"
 
 
 @pytest.mark.parametrize("status", ["running", "finished", "interrupted", "aborted"])
@@ -133,24 +133,24 @@ def test_what_is_made_from_the_runs_is_made_anew_when_asked(tmp_path: Path, caps
         change(store.folder, findings=[], status=status)
         assert run(["report", str(store.folder), "--write"]) == 0
         assert (stored(store.folder)["status"], kinds(store.folder)) == (status, found)
-    assert not (store.folder / LOCK).exists()
+    assert not (store.folder / LOCK_FILE).exists()
 
 
 def test_an_update_keeps_the_runs(store: SessionStore) -> None:
     store.append(a_run(1))
     store.update(replace(SESSION, servers={"5.7.22": {"source": "own"}}))
-    assert load(store.folder).runs == (a_run(1),)
-    assert load(store.folder).servers == {"5.7.22": {"source": "own"}}
+    assert load_session(store.folder).runs == (a_run(1),)
+    assert load_session(store.folder).servers == {"5.7.22": {"source": "own"}}
 
 
 def test_runs_that_a_killed_tool_left_behind_are_found(store: SessionStore) -> None:
     store.append(a_run(1))
-    before = (store.folder / REPORT).read_bytes()
+    before = (store.folder / REPORT_FILE).read_bytes()
     for number in range(2, 12):
         store.append(a_run(number))
-    (store.folder / REPORT).write_bytes(before)
+    (store.folder / REPORT_FILE).write_bytes(before)
     (store.folder / "runs" / f".012.json.{os.getpid()}").write_text('{"format": 1, "num')
-    assert [run.number for run in load(store.folder).runs] == list(range(1, 12))
+    assert [run.number for run in load_session(store.folder).runs] == list(range(1, 12))
 
 
 def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
@@ -164,16 +164,16 @@ def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -9
-    session = load(find(tmp_path, None))
+    session = load_session(find_session(tmp_path, None))
     assert [run.startup_s for run in session.runs] == [2.5]
     assert session.status == "aborted"
     assert "was killed" in session.notes[-1]
 
 
 def test_a_session_under_way_is_said_to_run(store: SessionStore) -> None:
-    assert load(store.folder).status == "running"
+    assert load_session(store.folder).status == "running"
     store.finish(SESSION)
-    assert load(store.folder).status == "finished"
+    assert load_session(store.folder).status == "finished"
     assert not (store.folder / "running.lock").exists()
 
 
@@ -187,10 +187,10 @@ def test_folders_are_never_shared_and_latest_follows(tmp_path: Path, monkeypatch
     assert latest.is_symlink()
     # A relative link: the results folder can be moved as a whole.
     assert str(latest.readlink()) == folders[-1].name
-    assert find(tmp_path, None) == folders[-1]
-    assert find(tmp_path, folders[0].name) == folders[0]
+    assert find_session(tmp_path, None) == folders[-1]
+    assert find_session(tmp_path, folders[0].name) == folders[0]
     monkeypatch.chdir(folders[1].parent)
-    assert find(Path("elsewhere"), folders[1].name) == folders[1]
+    assert find_session(Path("elsewhere"), folders[1].name) == folders[1]
 
 
 def test_a_second_session_of_the_same_second_gets_a_number(tmp_path: Path) -> None:
@@ -202,33 +202,33 @@ def test_the_newest_is_found_without_the_link(tmp_path: Path) -> None:
     SessionStore.create(tmp_path, SESSION)
     newest = SessionStore.create(tmp_path, SESSION).folder
     assert not (tmp_path / "latest").exists()
-    assert find(tmp_path, None) == newest
+    assert find_session(tmp_path, None) == newest
 
 
 @pytest.mark.parametrize("name", [None, "nothing", "", "/nowhere/at/all"])
 def test_no_session_is_told_in_a_line(tmp_path: Path, name: str | None) -> None:
     with pytest.raises(RecoveryError, match="there is no session") as caught:
-        find(tmp_path, name)
+        find_session(tmp_path, name)
     assert caught.value.hint
     with pytest.raises(RecoveryError, match="there is no session"):
-        load(tmp_path)
+        load_session(tmp_path)
 
 
 def test_keys_of_a_later_tool_are_left_alone(store: SessionStore) -> None:
     store.append(a_run(1))
     run = {**stored(store.folder)["runs"][0], "cosmic_rays": 3}
     change(store.folder, weather="mild", runs=[run])
-    assert load(store.folder).runs == (a_run(1),)
+    assert load_session(store.folder).runs == (a_run(1),)
 
 
-@pytest.mark.parametrize("where", [REPORT, "runs/001.json"])
+@pytest.mark.parametrize("where", [REPORT_FILE, "runs/001.json"])
 def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     store.append(a_run(1))
     change(store.folder, runs=[])
     path = store.folder / where
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
     with pytest.raises(RecoveryError, match=r"written by a newer version of this tool \(format 2\)") as caught:
-        load(store.folder)
+        load_session(store.folder)
     assert "update" in caught.value.hint
 
 
@@ -248,9 +248,9 @@ def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     ],
 )
 def test_a_damaged_report_is_one_line(store: SessionStore, content: bytes) -> None:
-    (store.folder / REPORT).write_bytes(content)
+    (store.folder / REPORT_FILE).write_bytes(content)
     with pytest.raises(RecoveryError, match="is damaged") as caught:
-        load(store.folder)
+        load_session(store.folder)
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
@@ -271,27 +271,27 @@ def test_more_than_a_report_shows_is_refused(store: SessionStore, changes: dict[
     runs[0]["measures"] = changes.pop("measures", {})
     change(store.folder, runs=runs, **changes)
     with pytest.raises(RecoveryError, match=f"has {many}"):
-        load(store.folder)
+        load_session(store.folder)
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
-    with (tmp_path / REPORT).open("wb") as file:
+    with (tmp_path / REPORT_FILE).open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(RecoveryError, match="is larger than"):
-        load(tmp_path)
+        load_session(tmp_path)
 
 
 def test_a_verdict_nobody_knows_is_damage(store: SessionStore) -> None:
     store.append(a_run(1))
     change(store.folder, runs=[{**stored(store.folder)["runs"][0], "verdict": "splendid"}])
     with pytest.raises(RecoveryError, match=r"runs\.0\.verdict"):
-        load(store.folder)
+        load_session(store.folder)
 
 
 def test_names_that_are_no_utf_8_cost_no_results(tmp_path: Path) -> None:
     odd = os.fsdecode(b"recovery --data /mnt/\xff")
     store = SessionStore.create(tmp_path, replace(SESSION, command=odd, settings={"data": odd}))
-    assert load(store.folder).command == "recovery --data /mnt/?"
+    assert load_session(store.folder).command == "recovery --data /mnt/?"
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "/sys/results"])
@@ -326,7 +326,7 @@ def test_a_disk_that_fills_up_leaves_the_old_report_whole(store: SessionStore) -
     store.append(a_run(1))
     with no_file_over(100), pytest.raises(HostUnfitError):
         store.append(a_run(2))
-    assert load(store.folder).runs == (a_run(1),)
+    assert load_session(store.folder).runs == (a_run(1),)
     assert [path.name for path in store.folder.iterdir() if path.name.startswith(".")] == []
 
 

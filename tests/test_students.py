@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recovery.analysis.statistics import LEAST_RUNS, beta_share, both_tails, effect_95, interval_95, t975
+from recovery.analysis.statistics import MIN_RUNS, compare_means, interval_95, regularized_beta, t975, t_two_sided_p
 
 NOISES = (0.05, 0.25)
 
@@ -19,16 +19,16 @@ NOISES = (0.05, 0.25)
 def test_t_is_that_of_scipy(degrees: float) -> None:
     assert t975(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-8)
     for t in (0.0, 0.3, 1.0, 2.5, 12.0):
-        assert both_tails(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9)
-        assert both_tails(-t, degrees) == both_tails(t, degrees)
+        assert t_two_sided_p(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9)
+        assert t_two_sided_p(-t, degrees) == t_two_sided_p(t, degrees)
 
 
 def test_the_beta_function_is_that_of_scipy() -> None:
     draw = random.Random(1)  # noqa: S311
     for _ in range(300):
         x, a, b = draw.random(), 10 ** draw.uniform(-1, 3), 10 ** draw.uniform(-1, 3)
-        assert beta_share(x, a, b) == pytest.approx(stats.beta.cdf(x, a, b), rel=1e-8, abs=1e-12)
-    assert (beta_share(0.0, 2, 3), beta_share(1.0, 2, 3)) == (0.0, 1.0)
+        assert regularized_beta(x, a, b) == pytest.approx(stats.beta.cdf(x, a, b), rel=1e-8, abs=1e-12)
+    assert (regularized_beta(0.0, 2, 3), regularized_beta(1.0, 2, 3)) == (0.0, 1.0)
 
 
 def test_bounds_of_a_mean() -> None:
@@ -52,7 +52,7 @@ def test_a_ratios_interval_is_welchs_on_its_logarithm() -> None:
     draw = random.Random(2)  # noqa: S311
     for _ in range(100):
         one, other = (samples(draw, 2, 0.2, draw.randint(3, 8)), samples(draw, 1, 0.05, draw.randint(3, 8)))
-        found = effect_95(one, other)
+        found = compare_means(one, other)
         shift, error, degrees = (float(each[0]) for each in by_scipy(np.array([one]), np.array([other])))
         low, high = stats.t.interval(0.95, degrees, loc=shift, scale=error)
         assert found is not None
@@ -79,7 +79,7 @@ def test_exchanging_the_sides_changes_no_verdict() -> None:
     twice = half = 0
     for _ in range(500):
         one, other = samples(draw, 2, 0.25, 3), samples(draw, 1, 0.25, 3)
-        found, turned = effect_95(one, other), effect_95(other, one)
+        found, turned = compare_means(one, other), compare_means(other, one)
         assert found is not None
         assert turned is not None
         assert found.differs is turned.differs
@@ -91,32 +91,32 @@ def test_exchanging_the_sides_changes_no_verdict() -> None:
 
 
 def test_a_zero_mean_gets_a_difference() -> None:
-    found = effect_95([3.0, 4.0, 5.0], [0.0, 0.0, 0.0])
+    found = compare_means([3.0, 4.0, 5.0], [0.0, 0.0, 0.0])
     assert found is not None
     assert (found.is_ratio, found.value, found.differs) == (False, 4.0, True)
     assert found.error == pytest.approx(stats.t.ppf(0.975, 2) / 3**0.5)
-    nothing = effect_95([0.0] * 3, [0.0] * 3)
+    nothing = compare_means([0.0] * 3, [0.0] * 3)
     assert nothing is not None
     assert (nothing.is_ratio, nothing.value, nothing.differs) == (False, 0.0, False)
 
 
 def test_negative_values_get_a_difference() -> None:
     """Their logarithm, or that of a mean that is positive by rounding, would be none, or beyond any number."""
-    found = effect_95([0.01, 0.02, -0.03], [0.05, 0.04, 0.06])
+    found = compare_means([0.01, 0.02, -0.03], [0.05, 0.04, 0.06])
     assert found is not None
     assert not found.is_ratio
 
 
-@pytest.mark.parametrize("values", [[2.0], [2.0] * (LEAST_RUNS - 1)])
+@pytest.mark.parametrize("values", [[2.0], [2.0] * (MIN_RUNS - 1)])
 def test_few_runs_have_a_ratio_and_no_verdict(values: Sequence[float]) -> None:
-    found = effect_95(values, [1.0] * 5)
+    found = compare_means(values, [1.0] * 5)
     assert found is not None
     assert (found.value, found.low, found.high, found.error, found.differs) == (2.0, None, None, None, None)
-    assert effect_95([], values) is effect_95(values, []) is None
+    assert compare_means([], values) is compare_means(values, []) is None
 
 
 def test_runs_without_any_spread_differ_or_do_not() -> None:
-    same, twice = effect_95([1.0] * 3, [1.0] * 3), effect_95([2.0] * 3, [1.0] * 3)
+    same, twice = compare_means([1.0] * 3, [1.0] * 3), compare_means([2.0] * 3, [1.0] * 3)
     assert same is not None
     assert twice is not None
     assert (same.differs, same.luck, twice.differs, twice.luck) == (False, 1.0, True, 0.0)

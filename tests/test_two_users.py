@@ -15,15 +15,15 @@ from fakes import fake_launch
 from otherusers import NOBODY, SOMEBODY, done_as, everybodys_folder, going_on_as, needs_root
 
 from recovery.builds import install
-from recovery.builds.install import Job, Origin, obtain
-from recovery.builds.server_sources import find_own
+from recovery.builds.install import InstallJob, Origin, ensure_installed
+from recovery.builds.server_sources import find_own_server
 from recovery.cli.doctor import room
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import files, locks
 from recovery.linux.files import servers_dir
 from recovery.linux.locks import host_lock
-from recovery.mysqld.datadir import DataDirs, clear_left_copies
+from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.launcher import Exit
 from recovery.mysqld.local import LocalLauncher
 from recovery.session import progress as session_progress
@@ -88,7 +88,7 @@ def test_what_is_no_lock_is_not_taken_for_one(shared: Path) -> None:
         make(path)
         with pytest.raises(HostUnfitError, match="cannot be taken"), host_lock():
             pass
-        assert locks.holder(path) is None
+        assert locks.lock_holder(path) is None
         path.unlink()
     assert precious.read_text() == "keep"
 
@@ -99,7 +99,7 @@ def test_words_in_a_lock_are_anybody_s(shared: Path) -> None:
     path.chmod(0o666)
     with going_on_as("import fcntl\nf = open(given[0])\nfcntl.flock(f, 2)\nprint('held', flush=True)\nsys.stdin.read()",
                      str(path)):  # fmt: skip
-        told = locks.holder(path)
+        told = locks.lock_holder(path)
     assert told is not None
     assert told.isprintable()
     assert len(told) < 400
@@ -190,7 +190,7 @@ def test_a_copy_beside_another_s_data_directory_is_left_alone(shared: Path) -> N
     done_as("Path(given[0], 'copy/mysql').mkdir(parents=True)", str(shared / KEY))
     dead = {"pid": 1, "command": "recovery crash-matrix", "since": "2026-11-22 06:00:00 UTC"}
     (shared / f"{KEY}.lock").write_text(json.dumps(dead))
-    assert list(clear_left_copies(shared)) == []
+    assert list(remove_leftover_copies(shared)) == []
     assert (shared / KEY / "copy/mysql").is_dir()
 
 
@@ -212,7 +212,7 @@ def test_root_runs_no_server_that_another_could_change(shared: Path, how: str) -
     else:
         (own / "bin/mysqld").symlink_to(theirs / "bin/mysqld")
     with pytest.raises(HostUnfitError, match="belongs to nobody") as caught:
-        find_own(str(given), offline=True, say=lambda _: None)
+        find_own_server(str(given), offline=True, say=lambda _: None)
     assert "chown -R root" in caught.value.hint
 
 
@@ -248,19 +248,19 @@ def test_no_status_of_another_is_believed(shared: Path) -> None:
     lock = shared / "lock"
     done_as("Path(given[0]).write_text('forged')", f"{lock}.0.status")
     os.mkfifo(f"{lock}.1.status")
-    assert list(session_progress.left_beside(lock)) == []
-    session_progress.write(session_progress.status_path(lock), "own")
-    assert list(session_progress.left_beside(lock)) == ["own"]
+    assert list(session_progress.read_status_files(lock)) == []
+    session_progress.write_status_file(session_progress.status_path(lock), "own")
+    assert list(session_progress.read_status_files(lock)) == ["own"]
 
 
 def test_temporary_folders_of_others_stay(shared: Path) -> None:
     """Root may remove all; what bears the mark of one that is gone is its owner's to remove."""
-    left = done_as("print(files.make(given[0]))", str(shared), uid=SOMEBODY)
+    left = done_as("print(files.make_temp_folder(given[0]))", str(shared), uid=SOMEBODY)
     trap = shared / "recovery-trap"
     trap.mkdir()
     os.mkfifo(trap / "owner")
-    assert files.is_left(Path(left))
-    assert files.sweep(shared) == 0
+    assert files.is_abandoned_temp_folder(Path(left))
+    assert files.sweep_temp_folders_in(shared) == 0
     assert Path(left).is_dir()
 
 
@@ -271,14 +271,14 @@ def _fill(part: Path) -> Origin:
     return Origin("file", "", "own x", "x", "ab" * 32, 1, "bin/mysqld")
 
 
-def _obtained(said: list[str]) -> install.Installed:
-    return obtain(Job("x", lambda origin: origin.where == "x", _fill), said.append)
+def _obtained(said: list[str]) -> install.InstalledServer:
+    return ensure_installed(InstallJob("x", lambda origin: origin.where == "x", _fill), said.append)
 
 
 SEEN = """
 os.environ["RECOVERY_CACHE"] = given[0]
 try:
-    print(len(install.every()))
+    print(len(install.installed_servers()))
 except RecoveryError as error:
     print(error.message)
 """
@@ -312,22 +312,22 @@ def test_a_cache_of_one_s_own_is_private(shared: Path, monkeypatch: pytest.Monke
 
 def test_nothing_is_run_out_of_another_s_cache(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done_as(
-        "os.environ['RECOVERY_CACHE'] = given[0]\nfiles.made_readable(files.servers_dir())\n"
+        "os.environ['RECOVERY_CACHE'] = given[0]\nfiles.create_readable_folder(files.servers_dir())\n"
         "Path(given[0]).chmod(0o755)", str(shared / "cache"),
     )  # fmt: skip
     monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
     with pytest.raises(HostUnfitError, match=f"{shared}/cache/servers is not used: {shared}/cache belongs to nobody"):
-        install.every()
+        install.installed_servers()
     assert "belongs to nobody" in done_as(SEEN, str(shared / "cache"), uid=SOMEBODY)
     assert done_as(SEEN, str(shared / "cache")) == "0"
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
-    assert install.every() == (), "who has become root on their behalf may use theirs"
+    assert install.installed_servers() == (), "who has become root on their behalf may use theirs"
     monkeypatch.delenv("SUDO_UID")
     monkeypatch.setenv("RECOVERY_CACHE", str(shared))
     (shared / "servers").mkdir()
     (shared / "servers").chmod(0o777)
     with pytest.raises(HostUnfitError, match="everybody may write there"):
-        install.every()
+        install.installed_servers()
 
 
 def test_the_folder_above_a_cache_or_a_folder_for_temporary_files_counts(
@@ -344,7 +344,7 @@ def test_the_folder_above_a_cache_or_a_folder_for_temporary_files_counts(
         with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
             servers_dir()
         with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
-            files.make(str(above / "temporary"))
+            files.make_temp_folder(str(above / "temporary"))
     assert list((theirs / "temporary").iterdir()) == []
     done_as("Path(given[1]).symlink_to(given[0])", str(shared), str(shared / "their-link"))
     monkeypatch.setenv("RECOVERY_CACHE", str(shared / "their-link/cache"))
@@ -364,14 +364,14 @@ def test_a_server_that_others_could_change_is_set_aside(
         server.mysqld.parent.chmod(0o777)
     else:
         server.mysqld.chmod(0o777)
-    assert install.every() == ()
+    assert install.installed_servers() == ()
     said: list[str] = []
     other = _obtained(said)
     assert other.folder != server.folder
     assert server.mysqld.exists(), "it stays as it is"
     assert f"{server.folder} is not used: " in said[0]
     assert ("everybody may write t" in said[0]) == (spoil != "owner")
-    assert install.every() == (other,)
+    assert install.installed_servers() == (other,)
 
 
 def test_a_folder_of_another_s_names_no_server(

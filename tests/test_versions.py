@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.builds.resolve import parse_wanted
+from recovery.builds.resolve import parse_request
 from recovery.errors import UsageError
-from recovery.model import CAPABILITIES, Flavor, can, dies_with, parse_version
+from recovery.model import CAPABILITIES, Flavor, can, crashes_with_tables, parse_version
 
 MYSQL, MARIADB, PERCONA = Flavor.MYSQL, Flavor.MARIADB, Flavor.PERCONA
 
@@ -62,7 +62,7 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 
 def test_what_is_no_version_is_refused_with_a_hint() -> None:
     with pytest.raises(UsageError, match=r"'oracle-5\.7\.22' is no server version") as caught:
-        parse_wanted("oracle-5.7.22")
+        parse_request("oracle-5.7.22")
     assert "5.7.22" in caught.value.hint
 
 
@@ -117,10 +117,10 @@ def test_every_server_has_exactly_one_way_to_make_a_data_directory(text: str) ->
 
 @pytest.mark.parametrize("text", ["8.0.38", "8.4.1", "9.0.0", "percona-8.0.38"])
 def test_withdrawn_releases_die_above_8000_tables(text: str) -> None:
-    assert not dies_with(parse_version(text), 8000)
-    assert dies_with(parse_version(text), 8001)
+    assert not crashes_with_tables(parse_version(text), 8000)
+    assert crashes_with_tables(parse_version(text), 8001)
 
 
 @pytest.mark.parametrize("text", ["8.0.37", "8.0.39", "8.4.0", "8.4.2", "9.0.1", "5.7.22", "mariadb-9.0.0"])
 def test_their_neighbours_do_not(text: str) -> None:
-    assert not dies_with(parse_version(text), 1_000_000)
+    assert not crashes_with_tables(parse_version(text), 1_000_000)

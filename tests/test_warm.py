@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from recovery.analysis.summary import summarised
-from recovery.analysis.warm import with_second_starts
+from recovery.analysis.summary import session_summaries
+from recovery.analysis.warm import rename_second_starts
 from recovery.model import Run, Session, Verdict
 from recovery.report import exports, markdown, text
 from recovery.report.html import page
-from recovery.report.stored_session import REPORT, load, to_json
+from recovery.report.stored_session import REPORT_FILE, load_session, to_json
 from recovery.report.summary_text import answers
-from recovery.report.tables import tables
+from recovery.report.tables import all_tables
 from recovery.session.store import SessionStore
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -50,7 +50,7 @@ def a_session(*runs: Run) -> Session:
 
 
 def variants_of(*runs: Run) -> list[str]:
-    return [run.variant for run in with_second_starts(a_session(*runs)).runs]
+    return [run.variant for run in rename_second_starts(a_session(*runs)).runs]
 
 
 COLD = a_run(1, "cold", 20 * GB)
@@ -118,25 +118,25 @@ def test_a_failed_cold_start_proves_nothing_and_a_failed_warm_one_keeps_its_name
 
 
 def test_the_same_again_is_the_same_and_more_runs_are_judged_anew() -> None:
-    once = with_second_starts(a_session(COLD, a_run(2, "warm", 2 * GB), a_run(3, "warm", 19 * GB)))
+    once = rename_second_starts(a_session(COLD, a_run(2, "warm", 2 * GB), a_run(3, "warm", 19 * GB)))
     assert once.variants == ("cold", "warm", "second start")
-    assert with_second_starts(once) == once
+    assert rename_second_starts(once) == once
     more = replace(once, runs=(*once.runs, a_run(4, "cold", 400 * GB)))
-    assert [run.variant for run in with_second_starts(more).runs] == ["cold", "warm", "warm", "cold"]
-    assert with_second_starts(more).variants == ("cold", "warm")
+    assert [run.variant for run in rename_second_starts(more).runs] == ["cold", "warm", "warm", "cold"]
+    assert rename_second_starts(more).variants == ("cold", "warm")
 
 
 def test_where_a_variant_stands_is_known_of_its_second_starts() -> None:
     session = a_session(a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 19 * GB))
     session = replace(session, cells={"cold-small": {"settings": "small"}, "warm-small": {"settings": "small"}})
-    found = with_second_starts(session)
+    found = rename_second_starts(session)
     assert found.cells == session.cells | {"second start-small": {"settings": "small"}}
-    assert with_second_starts(found) == found
+    assert rename_second_starts(found) == found
 
 
 def test_servers_at_work_are_left_alone() -> None:
     work = replace(a_session(a_run(1, "warm", None)), figure="qps")
-    assert with_second_starts(work) is work
+    assert rename_second_starts(work) is work
 
 
 def test_it_is_in_no_figure_of_warm_starts() -> None:
@@ -144,7 +144,7 @@ def test_it_is_in_no_figure_of_warm_starts() -> None:
     other = [replace(one, version="8.0.31", number=one.number + 10) for one in (COLD, runs[0], runs[0])]
     found = {
         (one.version, one.variant): (one.count, one.mean_s, one.ratio)
-        for one in summarised(with_second_starts(a_session(COLD, *runs, *other)))
+        for one in session_summaries(rename_second_starts(a_session(COLD, *runs, *other)))
     }
     assert found["5.7.22", "warm"] == (1, 10.0, 1.0)
     assert found["5.7.22", "second start"] == (1, 80.0, None)
@@ -164,61 +164,61 @@ def test_what_9_7_reads_of_its_own_files_past_the_cache_is_no_sign() -> None:
 
 
 def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
-    session = load(NOT_WARM)
+    session = load_session(NOT_WARM)
     assert {run.variant for run in session.runs} == {"cold", "second start"}
     (answer,) = answers(session)
     assert "87.3 +- 0.3 s cold and 81.6 +- 0.5 s on a second start" in answer
-    assert "9.7.4,second start,2" in exports.render(session).replace(",mysql,", ",")
+    assert "9.7.4,second start,2" in exports.render_csv(session).replace(",mysql,", ",")
     assert "second start" in page.render(session)
     assert "second start" in markdown.render(session)
     told = json.loads(to_json(session))
     assert {one["variant"]: one["count"] for one in told["summaries"]} == {"cold": 5, "warm": 0, "second start": 5}
-    assert "second start" in load(RESULTS / "2026-11-21-containers-9.7").variants, "a third of the cold bytes"
-    assert "second start" not in load(RESULTS / "2026-11-21-containers-5.7.22").variants
+    assert "second start" in load_session(RESULTS / "2026-11-21-containers-9.7").variants, "a third of the cold bytes"
+    assert "second start" not in load_session(RESULTS / "2026-11-21-containers-5.7.22").variants
 
 
 def test_the_reason_is_said_once() -> None:
-    said = text.render(load(NOT_WARM)).replace("\n", " ")
+    said = text.render(load_session(NOT_WARM)).replace("\n", " ")
     assert said.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
     starts = a_session(COLD, a_run(2, "warm", 19 * GB, FEW), a_run(3, "warm", 18 * GB, (0.15, 1.0)))
-    notes = tables(with_second_starts(starts))[0].notes
+    notes = all_tables(rename_second_starts(starts))[0].notes
     assert (
         "5.7.22 second start: 12 to 15 % of the tables' files were in the page cache before it, 100 % after it and "
         "it read 90 to 95 % of what the cold starts read; not counted as warm." in notes
     )
-    unknown = with_second_starts(a_session(a_run(1, "warm", 11 * GB)))
+    unknown = rename_second_starts(a_session(a_run(1, "warm", 11 * GB)))
     assert (
         "5.7.22 second start: nothing tells what was in the page cache before it and it read 50 % of the data "
-        "directory; not counted as warm." in tables(unknown)[0].notes
+        "directory; not counted as warm." in all_tables(unknown)[0].notes
     )
 
 
 def test_a_start_of_which_nothing_is_known_is_a_second_start() -> None:
-    session = with_second_starts(a_session(COLD, a_run(2, "warm", None)))
+    session = rename_second_starts(a_session(COLD, a_run(2, "warm", None)))
     assert (
         "5.7.22 second start: nothing tells what was in the page cache before it; not counted as warm."
-        in tables(session)[0].notes
+        in all_tables(session)[0].notes
     )
 
 
 def test_who_limited_memory_is_not_told_to_buy_some() -> None:
     session = a_session(COLD, a_run(2, "warm", 19 * GB, FEW))
     limited = replace(session, settings={"memory_bytes": GB})
-    assert any("raise MEMORY=" in note for note in tables(with_second_starts(limited))[0].notes)
-    assert any("a host with more memory" in note for note in tables(with_second_starts(session))[0].notes)
+    assert any("raise MEMORY=" in note for note in all_tables(rename_second_starts(limited))[0].notes)
+    assert any("a host with more memory" in note for note in all_tables(rename_second_starts(session))[0].notes)
 
 
 def test_what_is_read_from_a_warm_cache_is_said_of_each_version() -> None:
     past = a_run(2, "warm", 6_400_000_000, ALL, version="8.0.31")
     session = a_session(COLD, a_run(1, "warm", 0, ALL), replace(COLD, version="8.0.31"), past)
-    notes = [note for note in tables(session)[0].notes if note.startswith("Read by warm starts")]
+    notes = [note for note in all_tables(session)[0].notes if note.startswith("Read by warm starts")]
     assert notes == [
         "Read by warm starts, with their files in the page cache: 5.7.22 0 B; 8.0.31 6.4 GB (32.0 kB a table)."
     ]
-    runs = next(table for table in tables(session) if table.title == "Every run")
+    runs = next(table for table in all_tables(session) if table.title == "Every run")
     assert "Tables' files in the page cache before and after the start: 100 % and 100 %: runs 1, 2." in runs.notes
     older = a_session(COLD, a_run(2, "warm", 0))
-    assert not any(note.startswith("Read by warm") for note in tables(older)[0].notes), "it was not looked at"
+    assert not any(note.startswith("Read by warm") for note in all_tables(older)[0].notes), "it was not looked at"
 
 
 def test_a_run_is_kept_under_its_own_name_and_the_session_goes_on(tmp_path: Path) -> None:
@@ -229,10 +229,10 @@ def test_a_run_is_kept_under_its_own_name_and_the_session_goes_on(tmp_path: Path
     store.finish(replace(store.session, status="interrupted"))
     stored = json.loads((store.folder / "runs" / "002.json").read_text())
     assert (stored["variant"], stored["resident_share"]) == ("warm", None)
-    assert load(store.folder).runs[1].variant == "second start"
-    assert json.loads((store.folder / REPORT).read_text())["variants"] == ["cold", "warm", "second start"]
+    assert load_session(store.folder).runs[1].variant == "second start"
+    assert json.loads((store.folder / REPORT_FILE).read_text())["variants"] == ["cold", "warm", "second start"]
     further = SessionStore.go_on(store.folder)
     further.append(a_run(3, "cold", 400 * GB))
     further.append(a_run(4, "warm", 0))
     further.finish(further.session)
-    assert [run.variant for run in load(store.folder).runs] == ["cold", "warm", "cold", "warm"]
+    assert [run.variant for run in load_session(store.folder).runs] == ["cold", "warm", "cold", "warm"]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from recovery.model import Session
 
-Known = Mapping[str, str]
+ServerFacts = Mapping[str, str]
 """Facts about a server as stored in a session: the `options` given to it, and under `@name` the effective values."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_WORDS = {"on": "1", "true": "1", "off": "0", "false": "0"}
+_BOOLEAN_WORDS = {"on": "1", "true": "1", "off": "0", "false": "0"}
 
 
 @dataclass(frozen=True)
-class Lowered:
+class ChangedOption:
     """An option with an effective value other than the requested one. Servers lower values that their host does not
     allow, round those that are not a multiple, and raise those that are too small."""
 
@@ -27,68 +27,68 @@ class Lowered:
         return f"{self.option}={self.asked} was asked for, and {self.effective} is in effect"
 
 
-def given(known: Known) -> dict[str, str]:
+def given_options(known: ServerFacts) -> dict[str, str]:
     """Returns the options that were given to the server, without the prefix `loose_`."""
     pairs = (pair.partition("=")[::2] for pair in known.get("options", "").split())
     return {name.removeprefix("loose_"): value for name, value in pairs}
 
 
-def same(one: str, other: str) -> bool:
+def same_value(one: str, other: str) -> bool:
     """Returns whether two values of an option are equal: `16k` equals 16384, and ON equals 1."""
-    return one == other or _plain(one) == _plain(other)
+    return one == other or _normalized(one) == _normalized(other)
 
 
-def lowered(known: Known) -> Iterator[Lowered]:
+def changed_options(known: ServerFacts) -> Iterator[ChangedOption]:
     """Yields the given options that have another effective value, if the server reports it."""
-    for option, asked in given(known).items():
+    for option, asked in given_options(known).items():
         effective = known.get(f"@{option}")
-        if effective is not None and not same(asked, effective):
-            yield Lowered(option, asked, effective)
+        if effective is not None and not same_value(asked, effective):
+            yield ChangedOption(option, asked, effective)
 
 
-def one_experiment(one: Known, other: Known) -> tuple[Lowered, ...]:
+def same_effective_options(one: ServerFacts, other: ServerFacts) -> tuple[ChangedOption, ...]:
     """Returns the options that were requested with different values and have the same value in effect on both servers.
     Empty if any option differs in effect, or if only one of the servers was given it: the default of the other one may
     be another value."""
-    asked, others = given(one), given(other)
+    asked, others = given_options(one), given_options(other)
     found = []
     for name in asked | others:
         if name not in asked or name not in others:
             return ()
-        if same(asked[name], others[name]):
+        if same_value(asked[name], others[name]):
             continue
         effective, too = one.get(f"@{name}"), other.get(f"@{name}")
-        if effective is None or too is None or not same(effective, too):
+        if effective is None or too is None or not same_value(effective, too):
             return ()
-        found.append(Lowered(name, asked[name], effective))
+        found.append(ChangedOption(name, asked[name], effective))
     return tuple(found)
 
 
-def server_of_cell(session: Session, version: str, variant: str) -> Known:
+def server_of_cell(session: Session, version: str, variant: str) -> ServerFacts:
     """Returns the facts about the server of this cell: among the servers with options that agree with the cell, the one
     with the most options of its axes."""
     cell = session.cells.get(variant, {})
     axes = {axis.name for axis in session.axes}
-    best: tuple[int, Known] = (-1, {})
+    best: tuple[int, ServerFacts] = (-1, {})
     for name, known in session.servers.items():
         if name.partition(" ")[0] != version:
             continue
-        options = {option: value for option, value in given(known).items() if option in axes}
-        if any(option not in cell or not same(value, cell[option]) for option, value in options.items()):
+        options = {option: value for option, value in given_options(known).items() if option in axes}
+        if any(option not in cell or not same_value(value, cell[option]) for option, value in options.items()):
             continue
         if len(options) > best[0]:
             best = (len(options), known)
     return best[1]
 
 
-def are_one(session: Session, version: str, variants: tuple[str, str]) -> bool:
+def are_equivalent(session: Session, version: str, variants: tuple[str, str]) -> bool:
     """Returns whether two cells differ only in requested options that have the same value in effect."""
     one, other = (server_of_cell(session, version, variant) for variant in variants)
-    return bool(one_experiment(one, other))
+    return bool(same_effective_options(one, other))
 
 
-def _plain(text: str) -> float | str:
-    small = _WORDS.get(text.lower(), text.lower())
+def _normalized(text: str) -> float | str:
+    small = _BOOLEAN_WORDS.get(text.lower(), text.lower())
     factor = _UNITS.get(small[-1:], 1)
     try:
         return float(small[:-1] if factor > 1 else small) * factor

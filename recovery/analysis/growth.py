@@ -6,14 +6,14 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recovery.analysis.statistics import LEAST_POINTS, LEAST_RUNS_FOR_A_FIT, Fit, Prediction, fit
-from recovery.analysis.summary import mean, measured_by
+from recovery.analysis.statistics import MIN_POINTS, MIN_RUNS_FOR_A_FIT, LineFit, Prediction, fit_line
+from recovery.analysis.summary import mean, measured_runs_by_cell
 from recovery.model import Run, Session
 
-MOST_OFF = 0.25
+MAX_PREDICTION_ERROR = 0.25
 """Largest relative deviation of the largest point from its prediction for which predictions are used."""
 TEST_NEEDS = (
-    f"the test of a prediction needs at least {LEAST_POINTS} smaller numbers of tables and {LEAST_RUNS_FOR_A_FIT} runs"
+    f"the test of a prediction needs at least {MIN_POINTS} smaller numbers of tables and {MIN_RUNS_FOR_A_FIT} runs"
 )
 
 
@@ -25,25 +25,25 @@ class Curve:
     variant: str
     points: Points
     """Numbers of tables as counted by the server, and the runs at each."""
-    fit: Fit | None
+    fit: LineFit | None
 
     @property
-    def held_out(self) -> HeldOut | None:
+    def held_out(self) -> PredictionTest | None:
         """The largest point compared with its prediction by the smaller ones; None if those are too few."""
         (tables, runs), smaller = self.points[-1], self.points[:-1]
         found = _fit_of(smaller)
-        return None if found is None else HeldOut(tables, runs, found.form, found.predict(tables))
+        return None if found is None else PredictionTest(tables, runs, found.form, found.predict(tables))
 
     @property
     def predicts(self) -> bool | None:
         """Whether a prediction for more tables is used, which requires that the largest point is predicted well by the
         smaller ones. None if that cannot be tested."""
         found = self.held_out
-        return None if found is None else found.off is not None and abs(found.off) <= MOST_OFF
+        return None if found is None else found.off is not None and abs(found.off) <= MAX_PREDICTION_ERROR
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class PredictionTest:
     """The largest point, and its prediction by the other points."""
 
     tables: int
@@ -76,15 +76,15 @@ Points = tuple[tuple[int, tuple[Run, ...]], ...]
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
 
-def _fit_of(points: Points) -> Fit | None:
-    return fit((tables, run.startup_s) for tables, runs in points for run in runs if run.startup_s is not None)
+def _fit_of(points: Points) -> LineFit | None:
+    return fit_line((tables, run.startup_s) for tables, runs in points for run in runs if run.startup_s is not None)
 
 
-def curves(session: Session) -> tuple[Curve, ...]:
+def growth_curves(session: Session) -> tuple[Curve, ...]:
     """Returns the curves of a session; none unless several numbers of tables were requested."""
     asked = frozenset(str(session.settings.get("points") or "").split())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
-    for version, variant, runs in measured_by(session):
+    for version, variant, runs in measured_runs_by_cell(session):
         name, _, number = variant.rpartition("-")
         if number in asked and _NUMBER.fullmatch(number):
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
@@ -93,7 +93,7 @@ def curves(session: Session) -> tuple[Curve, ...]:
     )
 
 
-def predicted_at(session: Session) -> int | None:
+def requested_prediction(session: Session) -> int | None:
     """Returns the number of tables for which a prediction was requested, or None."""
     asked = session.settings.get("predict")
     return asked if isinstance(asked, int) else None
@@ -107,22 +107,22 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "variant": curve.variant,
             **asdict(curve.fit),
             "form": curve.fit.form,
-            **_prediction(curve, curve.fit, session),
-            **_held_out(curve),
+            **_stored_prediction(curve, curve.fit, session),
+            **_stored_prediction_test(curve),
         }
-        for curve in curves(session)
+        for curve in growth_curves(session)
         if curve.fit is not None
     ]
 
 
-def _prediction(curve: Curve, found: Fit, session: Session) -> dict[str, Any]:
-    tables = predicted_at(session)
+def _stored_prediction(curve: Curve, found: LineFit, session: Session) -> dict[str, Any]:
+    tables = requested_prediction(session)
     if tables is None:
         return {}
     return {"predicted": {"tables": tables, **asdict(found.predict(tables)), "used": curve.predicts}}
 
 
-def _held_out(curve: Curve) -> dict[str, Any]:
+def _stored_prediction_test(curve: Curve) -> dict[str, Any]:
     found = curve.held_out
     if found is None:
         return {}

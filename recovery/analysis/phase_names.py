@@ -17,7 +17,7 @@ UNDO_AND_TEMP = "undo and temp"
 DICTIONARY = "dictionary"
 UPGRADE = "upgrade"
 BINLOG_RECOVERY = "binlog recovery"
-REST = "rest to ready"
+REST_TO_READY = "rest to ready"
 UNNAMED = "unnamed"
 FIRST_QUERY = "first query"
 # Phases of the server's background threads, concurrent with the others.
@@ -29,11 +29,11 @@ JOIN = " + "
 
 ORDER = (
     PROCESS_START, BUFFER_POOL, DISCOVERY, SYSTEM_FILES, REDO_SCAN, REDO_APPLY, VALIDATION, UNDO_AND_TEMP, DICTIONARY,
-    ROLLBACK, UPGRADE, BINLOG_RECOVERY, BUFFER_POOL_LOAD, REST, UNNAMED, FIRST_QUERY,
+    ROLLBACK, UPGRADE, BINLOG_RECOVERY, BUFFER_POOL_LOAD, REST_TO_READY, UNNAMED, FIRST_QUERY,
 )  # fmt: skip
 
 
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
+def sorted_phases(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the distinct names in the order of a start. A joined name is sorted by its first part."""
     known = {name: number for number, name in enumerate(ORDER)}
     return tuple(sorted(set(names), key=lambda name: (known.get(name.split(JOIN)[0], len(ORDER)), len(name), name)))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-LEAST_RUNS = 3
+MIN_RUNS = 3
 """With fewer runs no interval is given: the t of two runs is 12.7, and their spread is mostly chance."""
 _LEVEL = 0.95
 
@@ -24,47 +24,47 @@ _LEVEL = 0.95
 def t975(degrees: float) -> float:
     """Returns the t that bounds 95 % on both sides, by bisection. Degrees of freedom need not be whole numbers."""
     low, high = 0.0, 1.0
-    while both_tails(high, degrees) > 1 - _LEVEL:
+    while t_two_sided_p(high, degrees) > 1 - _LEVEL:
         low, high = high, 2 * high
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if both_tails(middle, degrees) > 1 - _LEVEL else (low, middle)
+        low, high = (middle, high) if t_two_sided_p(middle, degrees) > 1 - _LEVEL else (low, middle)
     return high
 
 
-def both_tails(t: float, degrees: float) -> float:
+def t_two_sided_p(t: float, degrees: float) -> float:
     """Returns the probability that Student's t is at least as far from 0, on either side."""
-    return beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
+    return regularized_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
-def f_tail(value: float, over: float, under: float) -> float:
+def f_upper_tail_p(value: float, over: float, under: float) -> float:
     """Returns the probability of an F value at least as large. `over` and `under` are its degrees of freedom."""
-    return 1.0 if value <= 0 else beta_share(under / (under + over * value), under / 2, over / 2)
+    return 1.0 if value <= 0 else regularized_beta(under / (under + over * value), under / 2, over / 2)
 
 
-def beta_share(x: float, a: float, b: float) -> float:
+def regularized_beta(x: float, a: float, b: float) -> float:
     """Returns the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
     if x <= 0 or x >= 1:
         return min(1.0, max(0.0, x))
     if x > (a + 1) / (a + b + 2):
-        return 1.0 - beta_share(1 - x, b, a)
+        return 1.0 - regularized_beta(1 - x, b, a)
     front = math.exp(
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )  # fmt: skip
-    c, d = 1.0, 1 / _apart(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     fraction = d
     for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            c, d = _apart(1 + term / c), 1 / _apart(1 + term * d)
+            c, d = _away_from_zero(1 + term / c), 1 / _away_from_zero(1 + term * d)
             fraction *= c * d
         if abs(c * d - 1) < 1e-15:
             break
     return front * fraction / a
 
 
-def _apart(value: float) -> float:
+def _away_from_zero(value: float) -> float:
     return value if abs(value) > 1e-300 else 1e-300
 
 
@@ -75,10 +75,10 @@ def interval_95(values: Sequence[float]) -> tuple[float, float]:
 
 
 def half_interval_95(values: Sequence[float]) -> float:
-    return t975(len(values) - 1) * _error(values)
+    return t975(len(values) - 1) * _standard_error(values)
 
 
-def described(values: Sequence[float], unit: str = "") -> dict[str, Any]:
+def descriptive_statistics(values: Sequence[float], unit: str = "") -> dict[str, Any]:
     """Returns mean, median, min, max, stdev and interval (half of the mean's 95 % interval); each is None if there are
     too few values. `unit` is appended to each name."""
     found = {
@@ -88,7 +88,7 @@ def described(values: Sequence[float], unit: str = "") -> dict[str, Any]:
         "max": max(values, default=None),
         # Standard deviation of a sample, not of a population: five runs represent all possible runs.
         "stdev": statistics.stdev(values) if len(values) > 1 else None,
-        "interval": half_interval_95(values) if len(values) >= LEAST_RUNS else None,
+        "interval": half_interval_95(values) if len(values) >= MIN_RUNS else None,
     }
     return {name + unit: value for name, value in found.items()}
 
@@ -125,7 +125,7 @@ class Effect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class EffectFields:
     """The fields that are stored of an effect. Those of a ratio are None if a mean is zero."""
 
     ratio: float | None = None
@@ -144,7 +144,7 @@ class Compared:
     """Significant: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an interval."""
 
 
-def stored_effect(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
+def effect_fields(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
     """Returns the fields of `Compared`. For the baseline, which is compared with itself, only its ratio of 1."""
     if found is None:
         return {}
@@ -156,7 +156,7 @@ def stored_effect(found: Effect | None, *, is_base: bool = False) -> dict[str, A
     return {"ratio": found.value, **ends, "differs": found.differs}
 
 
-def effect_95(values: Sequence[float], to: Sequence[float]) -> Effect | None:
+def compare_means(values: Sequence[float], to: Sequence[float]) -> Effect | None:
     """Compares the means of two sides. Returns None if one side has no value.
 
     The interval of a ratio is computed on its logarithm: the relative standard errors of both means are added as
@@ -166,11 +166,11 @@ def effect_95(values: Sequence[float], to: Sequence[float]) -> Effect | None:
         return None
     means = (statistics.fmean(values), statistics.fmean(to))
     if min(means) <= 0 or min(*values, *to) < 0:
-        return difference_95(values, to)
+        return compare_differences(values, to)
     return _effect((values, to), math.log(means[0] / means[1]), scales=means, told=math.exp, is_ratio=True)
 
 
-def difference_95(values: Sequence[float], to: Sequence[float]) -> Effect:
+def compare_differences(values: Sequence[float], to: Sequence[float]) -> Effect:
     shift = statistics.fmean(values) - statistics.fmean(to)
     return _effect((values, to), shift, scales=(1.0, 1.0), told=float, is_ratio=False)
 
@@ -183,24 +183,24 @@ def _effect(
     told: Callable[[float], float],
     is_ratio: bool,
 ) -> Effect:
-    if min(map(len, sides)) < LEAST_RUNS:
+    if min(map(len, sides)) < MIN_RUNS:
         return Effect(told(shift), is_ratio=is_ratio)
-    parts = [((_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
+    parts = [((_standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
     square = sum(part for part, _ in parts)
     if not square:
         return Effect(told(shift), told(shift), told(shift), 0.0 if shift else 1.0, is_ratio)
     degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
     error = math.sqrt(square)
     half = t975(degrees) * error
-    return Effect(told(shift), told(shift - half), told(shift + half), both_tails(shift / error, degrees), is_ratio)
+    return Effect(told(shift), told(shift - half), told(shift + half), t_two_sided_p(shift / error, degrees), is_ratio)
 
 
-def _error(values: Sequence[float]) -> float:
-    return _spread(tuple(values)) / math.sqrt(len(values))
+def _standard_error(values: Sequence[float]) -> float:
+    return _stdev(tuple(values)) / math.sqrt(len(values))
 
 
 @lru_cache(maxsize=1 << 14)
-def _spread(values: tuple[float, ...]) -> float:
+def _stdev(values: tuple[float, ...]) -> float:
     """Returns the standard deviation. It is cached, because it is exact and slow, and a report needs the same one many
     times, for each of its pairs and formats."""
     return statistics.stdev(values)
@@ -214,9 +214,9 @@ def _spread(values: tuple[float, ...]) -> float:
 # Why piecewise: where the kept sessions clearly reject the line (5.7.22), the largest point is 36 % above the line
 # through the smaller ones, and 6 % above the last slope.
 
-LEAST_POINTS = 2
-LEAST_RUNS_FOR_A_FIT = 4
-LINE_NEEDS = f"a line needs at least {LEAST_POINTS} numbers of tables and {LEAST_RUNS_FOR_A_FIT} runs"
+MIN_POINTS = 2
+MIN_RUNS_FOR_A_FIT = 4
+LINE_NEEDS = f"a line needs at least {MIN_POINTS} numbers of tables and {MIN_RUNS_FOR_A_FIT} runs"
 LACK_OF_FIT_NEEDS = "the test of its fit needs at least 3 numbers of tables, one of them with 2 runs"
 LINE, PIECEWISE = "straight line", "piecewise"
 _SIGNIFICANT = 0.05
@@ -241,7 +241,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Fit:
+class LineFit:
     """A straight line (seconds = fixed + per table x tables), and the piecewise form used if the line does not fit."""
 
     fixed_s: float
@@ -303,18 +303,18 @@ class Fit:
         return Prediction(*(max(0.0, seconds) for seconds in (expected, expected - half, expected + half)))
 
 
-def fit(points: Iterable[tuple[int, float]]) -> Fit | None:
+def fit_line(points: Iterable[tuple[int, float]]) -> LineFit | None:
     """Fits a line to (tables, seconds) of every run. Returns None if there are too few points or runs."""
     runs = tuple(points)
     by_tables: dict[float, list[float]] = {}
     for tables, seconds in runs:
         by_tables.setdefault(float(tables), []).append(seconds)
-    if len(by_tables) < LEAST_POINTS or len(runs) < LEAST_RUNS_FOR_A_FIT or min(seconds for _, seconds in runs) <= 0:
+    if len(by_tables) < MIN_POINTS or len(runs) < MIN_RUNS_FOR_A_FIT or min(seconds for _, seconds in runs) <= 0:
         return None
-    return _fit(runs, {tables: statistics.fmean(found) for tables, found in sorted(by_tables.items())})
+    return _weighted_fit(runs, {tables: statistics.fmean(found) for tables, found in sorted(by_tables.items())})
 
 
-def _fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float]) -> Fit:
+def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float]) -> LineFit:
     weights = [1 / means[tables] ** 2 for tables, _ in runs]
     weight = sum(weights)
     center = sum(w * tables for w, (tables, _) in zip(weights, runs, strict=True)) / weight
@@ -327,7 +327,7 @@ def _fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float]) -> Fit
     degrees = len(runs) - 2
     relative_error = math.sqrt(rest / degrees)
     t = t975(degrees)
-    return Fit(
+    return LineFit(
         fixed_s=fixed_s,
         fixed_error_s=t * relative_error * math.sqrt(1 / weight + center**2 / spread),
         per_table_s=slope,
@@ -351,7 +351,7 @@ def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> floa
     lack = rest - repeated
     if lack <= _ROUNDING * runs:
         return 1.0
-    return f_tail(lack / over / (repeated / under), over, under) if repeated else 0.0
+    return f_upper_tail_p(lack / over / (repeated / under), over, under) if repeated else 0.0
 
 
 def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
@@ -360,11 +360,11 @@ def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
 
 # --- Holm's correction: which of several comparisons are significant when they are taken together
 
-LUCK = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Share of comparisons without an effect that are significant by chance: 95 % intervals miss this share."""
 
 
-def holm(found: Sequence[float]) -> tuple[float, ...]:
+def holm_adjusted(found: Sequence[float]) -> tuple[float, ...]:
     """Returns the adjusted p-values in the given order, by the method of Holm (1979): the smallest is multiplied by the
     number of all p-values, the next by the number that remain, and none is less than the one before it."""
     corrected = [0.0] * len(found)
@@ -375,13 +375,13 @@ def holm(found: Sequence[float]) -> tuple[float, ...]:
     return tuple(corrected)
 
 
-def stand_out(found: Sequence[float | None]) -> tuple[bool | None, ...]:
+def holm_significant(found: Sequence[float | None]) -> tuple[bool | None, ...]:
     """Returns which p-values are significant when all are taken together. None stays None and is not counted."""
-    known = iter(holm([one for one in found if one is not None]))
-    return tuple(None if one is None else next(known) <= LUCK for one in found)
+    known = iter(holm_adjusted([one for one in found if one is not None]))
+    return tuple(None if one is None else next(known) <= SIGNIFICANCE_LEVEL for one in found)
 
 
-def by_luck(count: int) -> str:
+def false_positives_text(count: int) -> str:
     """Returns how many comparisons out of `count` would be significant by chance alone, as text."""
-    many = round(LUCK * count)
+    many = round(SIGNIFICANCE_LEVEL * count)
     return f"about {many:,}" if many else "less than one"

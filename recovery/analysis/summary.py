@@ -12,13 +12,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from recovery.analysis.effective_options import are_one
-from recovery.analysis.statistics import Compared, described, effect_95, stand_out, stored_effect
-from recovery.model import QUANTITIES, STARTUP, Axis, Run, Session, Verdict, is_second_start, quantity
+from recovery.analysis.effective_options import are_equivalent
+from recovery.analysis.statistics import (
+    EffectFields,
+    compare_means,
+    descriptive_statistics,
+    effect_fields,
+    holm_significant,
+)
+from recovery.model import METRICS, STARTUP_FIGURE, Axis, Run, Session, Verdict, is_second_start, metric
 
 
 @dataclass(frozen=True)
-class Summary(Compared):
+class Summary(EffectFields):
     """The startups of one version in one variant."""
 
     version: str
@@ -45,7 +51,7 @@ class Summary(Compared):
     """Number of runs that measured something other than was asked."""
 
 
-def summarised(session: Session) -> tuple[Summary, ...]:
+def session_summaries(session: Session) -> tuple[Summary, ...]:
     return summarise(session.runs, session.versions, session.variants, baseline=baseline_of(session))
 
 
@@ -61,22 +67,22 @@ def summarise(
     """Returns one summary for each version in each variant, in the given order. Failed and void runs are only counted.
     A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
     different degrees."""
-    every = cells_of(runs, versions, variants)
+    every = group_by_cell(runs, versions, variants)
     cells = {key: cell for key, cell in every.items() if cell or not is_second_start(key[1])}
     times = {key: _times(cell) for key, cell in cells.items()}
     base = baseline if baseline in versions else next(iter(versions), None)
     found = []
     for (version, variant), cell in cells.items():
         to = () if is_second_start(variant) else times.get((str(base), variant), ())
-        effect = effect_95(times[version, variant], to)
-        found.append(replace(_summary(version, variant, cell), **stored_effect(effect, is_base=version == base)))
+        effect = compare_means(times[version, variant], to)
+        found.append(replace(_summary(version, variant, cell), **effect_fields(effect, is_base=version == base)))
     return tuple(found)
 
 
-def measured_by(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
+def measured_runs_by_cell(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
     """Returns version, variant and measured runs of each cell with such runs, in the order of the report."""
     measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
-    cells = cells_of(measured, session.versions, session.variants)
+    cells = group_by_cell(measured, session.versions, session.variants)
     return tuple((*key, runs) for key, runs in cells.items() if runs)
 
 
@@ -86,7 +92,7 @@ def mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(taken) if taken else None
 
 
-def cells_of(
+def group_by_cell(
     runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]
 ) -> dict[tuple[str, str], tuple[Run, ...]]:
     """Returns the runs of each version in each variant."""
@@ -107,7 +113,7 @@ def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
         version=version,
         variant=variant,
         count=len(times),
-        **described(times, "_s"),
+        **descriptive_statistics(times, "_s"),
         failed=sum(run.verdict is Verdict.FAILED for run in cell),
         void=sum(run.verdict is Verdict.VOID for run in cell),
     )
@@ -117,9 +123,9 @@ def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
 
 _SWITCH = frozenset({"on", "off", "true", "false", "yes", "no"})
 _SIZE = re.compile(r"\d+(\.\d+)?[kmgKMG]?B?")
-_MOST_TOGETHER = 12
+_MAX_GROUPED = 12
 """Variants in one table or chart; more of them are grouped by their first axis."""
-LEAST_TO_SCALE = 3
+MIN_SCALE_VALUES = 3
 """Least number of values on an axis for a line chart."""
 
 
@@ -142,14 +148,14 @@ def is_switch(axis: Axis) -> bool:
 
 
 def is_numeric(axis: Axis) -> bool:
-    return bool(axis.values) and all(number(value) is not None for value in axis.values)
+    return bool(axis.values) and all(parse_number(value) is not None for value in axis.values)
 
 
-def number(value: str) -> float | None:
+def parse_number(value: str) -> float | None:
     return float(value) if re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", value) else None
 
 
-def says_itself(axis: Axis) -> bool:
+def is_self_explanatory(axis: Axis) -> bool:
     """Returns whether the values are clear without the axis' name: `point-select` is, 8 and `off` are not."""
     return bool(axis.values) and not any(
         value.lower() in _SWITCH or _SIZE.fullmatch(value) is not None for value in axis.values
@@ -161,28 +167,28 @@ def groups(session: Session) -> tuple[Group, ...]:
     figure or axes, or there are too many variants for one table. Otherwise returns one group."""
     whole = session.differing_axes
     first = whole[0] if whole else None
-    if first is not None and says_itself(first):
-        parts = tuple(_part(session, first, value) for value in first.values)
+    if first is not None and is_self_explanatory(first):
+        parts = tuple(_group_for_value(session, first, value) for value in first.values)
         there = sum(len(part.variants) for part in parts) == len(session.variants)
         unlike = len({(part.figure, *(axis.name for axis in part.axes)) for part in parts}) > 1
-        many = len(session.variants) > _MOST_TOGETHER and any(part.axes for part in parts)
+        many = len(session.variants) > _MAX_GROUPED and any(part.axes for part in parts)
         if there and (unlike or many):
             return parts
     return (Group("", session.variants, whole, session.figure_of(next(iter(session.variants), ""))),)
 
 
-def _part(session: Session, axis: Axis, value: str) -> Group:
+def _group_for_value(session: Session, axis: Axis, value: str) -> Group:
     variants = tuple(variant for variant in session.variants if session.cells.get(variant, {}).get(axis.name) == value)
     return Group(value, variants, session.differing_among(variants), session.figure_of(variants[0]))
 
 
-def are_told_apart(session: Session, group: Group) -> bool:
+def are_distinguishable(session: Session, group: Group) -> bool:
     """Returns whether the variants of the group differ in their values on its axes."""
     cells = [tuple(session.cells.get(variant, {}).get(axis.name) for axis in group.axes) for variant in group.variants]
     return len(set(cells)) == len(cells)
 
 
-def scale_of(group: Group) -> Axis | None:
+def scale_axis(group: Group) -> Axis | None:
     """Returns the numeric axis for the chart of the figure, preferably one without a base value, or None."""
     able = [axis for axis in group.axes if _is_scale(axis)]
     return min(able, key=lambda axis: (axis.base is not None, -len(axis.values)), default=None)
@@ -191,9 +197,9 @@ def scale_of(group: Group) -> Axis | None:
 def _is_scale(axis: Axis) -> bool:
     """Returns whether the axis is numeric with enough values. With a base value they must also be in ascending order,
     because 1, 2 and 0 may be mere names."""
-    values = [number(value) or 0.0 for value in axis.values]
+    values = [parse_number(value) or 0.0 for value in axis.values]
     in_order = axis.base is None or values == sorted(values)
-    return is_numeric(axis) and len(values) >= LEAST_TO_SCALE and in_order
+    return is_numeric(axis) and len(values) >= MIN_SCALE_VALUES and in_order
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
@@ -204,7 +210,7 @@ def cell_words(session: Session, variant: str, *, without: Collection[str] = ())
     return ", ".join(told) or ("" if without else variant)
 
 
-def words_in(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
+def cell_words_in_group(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
     """Like `cell_words`, but leaves out what all variants of the group have in common."""
     cell = session.cells.get(variant, {})
     told = [value_words(axis, cell[axis.name]) for axis in group.axes if axis.name in cell and axis.name not in without]
@@ -212,7 +218,7 @@ def words_in(session: Session, group: Group, variant: str, *, without: Collectio
 
 
 def value_words(axis: Axis, value: str) -> str:
-    if says_itself(axis):
+    if is_self_explanatory(axis):
         return value
     return f"{axis.name} {value}" if axis.name.isalpha() and not is_switch(axis) else f"{axis.name}={value}"
 
@@ -221,7 +227,7 @@ def value_words(axis: Axis, value: str) -> str:
 
 
 @dataclass(frozen=True)
-class Middle(Compared):
+class FigureSummary(EffectFields):
     """One figure of one version in one variant."""
 
     version: str
@@ -253,7 +259,7 @@ class Middle(Compared):
 
 
 @dataclass(frozen=True)
-class Held(Compared):
+class VariantRatio(EffectFields):
     """The figure of one variant divided by that of another variant, which differs on one axis only."""
 
     axis: str
@@ -271,7 +277,7 @@ class Held(Compared):
 
 
 @dataclass(frozen=True)
-class Between(Compared):
+class VersionRatio(EffectFields):
     """The figure of one version divided by that of another version in the same variant."""
 
     version: str
@@ -282,169 +288,175 @@ class Between(Compared):
     """Variant of both, as in the session's `variants`."""
 
 
-LEAST_TO_PAIR = 3
+MIN_VERSIONS_FOR_PAIRS = 3
 """Number of versions from which on the last is also compared with the first."""
-_DERIVED = {
+_DERIVED_FIGURES = {
     "device_reads_per_query": ("device_reads_per_s", ("qps",)),
     "errors_per_transaction": ("client_errors", ("tps", "elapsed_s")),
 }
 """Figures of a run that are derived from others: a dividend, and the divisors."""
 
 
-def is_work(session: Session) -> bool:
+def is_load_session(session: Session) -> bool:
     """Returns whether the session is about servers under load rather than starts."""
-    return session.figure != STARTUP
+    return session.figure != STARTUP_FIGURE
 
 
-def value_of(run: Run, name: str) -> float | None:
-    if name not in _DERIVED:
-        return run.startup_s if name == STARTUP else run.measures.get(name)
-    one, others = _DERIVED[name]
+def run_value(run: Run, name: str) -> float | None:
+    if name not in _DERIVED_FIGURES:
+        return run.startup_s if name == STARTUP_FIGURE else run.measures.get(name)
+    one, others = _DERIVED_FIGURES[name]
     if not {one, *others} <= set(run.measures):
         return None
     over = math.prod(run.measures[part] for part in others)
     return run.measures[one] / over if over else None
 
 
-def figure_value(session: Session, run: Run) -> float | None:
+def variant_figure_value(session: Session, run: Run) -> float | None:
     """Returns the run's value of the figure that its variant measures."""
-    return value_of(run, session.figure_of(run.variant))
+    return run_value(run, session.figure_of(run.variant))
 
 
-def figures_about(session: Session) -> tuple[str, ...]:
+def measured_figures(session: Session) -> tuple[str, ...]:
     """Returns the distinct figures that the variants measure; usually one."""
     found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
     return tuple(found) or (session.figure,)
 
 
-def figures_taken(session: Session, runs: Sequence[Run]) -> list[float]:
+def cell_values(session: Session, runs: Sequence[Run]) -> list[float]:
     """Returns the values of the figure that a cell measures, of its measured runs."""
-    return taken(runs, session.figure_of(runs[0].variant)) if runs else []
+    return figure_values(runs, session.figure_of(runs[0].variant)) if runs else []
 
 
-def taken(runs: Iterable[Run], name: str) -> list[float]:
+def figure_values(runs: Iterable[Run], name: str) -> list[float]:
     """Returns the values of this figure of all measured runs that have it."""
-    values = (value_of(run, name) for run in runs if run.verdict is Verdict.MEASURED)
+    values = (run_value(run, name) for run in runs if run.verdict is Verdict.MEASURED)
     return [value for value in values if value is not None]
 
 
-def names_taken(session: Session) -> tuple[str, ...]:
+def figure_names(session: Session) -> tuple[str, ...]:
     """Returns the names of all figures that were taken: first those that the session measures, then those in the order
     of `QUANTITIES`, then the others."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
-    found |= {name for name in _DERIVED if taken(session.runs, name)}
-    order = (*figures_about(session), *QUANTITIES, *sorted(found))
+    found |= {name for name in _DERIVED_FIGURES if figure_values(session.runs, name)}
+    order = (*measured_figures(session), *METRICS, *sorted(found))
     return tuple(name for name in dict.fromkeys(order) if name in found)
 
 
-def middles(session: Session, name: str | None = None) -> tuple[Middle, ...]:
+def figure_summaries(session: Session, name: str | None = None) -> tuple[FigureSummary, ...]:
     """Returns the summary of one figure for each version in each variant, in the order of the report. By default it is
     the figure that the variant measures."""
     base = baseline_of(session)
-    cells = by_cell(session)
+    cells = runs_by_cell(session)
     called = {variant: name or session.figure_of(variant) for variant in session.variants}
-    values = {key: taken(runs, called[key[1]]) for key, runs in cells.items()}
+    values = {key: figure_values(runs, called[key[1]]) for key, runs in cells.items()}
     found = []
     for key, runs in cells.items():
-        effect = effect_95(values[key], values[base, key[1]])
-        found.append(replace(_middle(key, called[key[1]], runs), **stored_effect(effect, is_base=key[0] == base)))
+        effect = compare_means(values[key], values[base, key[1]])
+        found.append(
+            replace(_figure_summary(key, called[key[1]], runs), **effect_fields(effect, is_base=key[0] == base))
+        )
     return tuple(found)
 
 
-def means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
+def figure_means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
     """Returns the mean of one figure for each version in each variant, for uses that need nothing else."""
-    return {key: mean(taken(runs, name)) for key, runs in by_cell(session).items()}
+    return {key: mean(figure_values(runs, name)) for key, runs in runs_by_cell(session).items()}
 
 
-def by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
+def runs_by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
     """Returns all runs by version and variant, including those that are not measured."""
-    return cells_of(session.runs, session.versions, session.variants)
+    return group_by_cell(session.runs, session.versions, session.variants)
 
 
-def against_baseline(session: Session, name: str | None = None) -> tuple[Middle, ...]:
+def compared_with_baseline(session: Session, name: str | None = None) -> tuple[FigureSummary, ...]:
     """Returns the summaries of all versions but the baseline, where both have values."""
     base = baseline_of(session)
-    found = (one for one in middles(session, name) if one.version != base)
+    found = (one for one in figure_summaries(session, name) if one.version != base)
     return tuple(one for one in found if one.ratio is not None or one.difference is not None)
 
 
-def along(session: Session, axis: Axis) -> tuple[Held, ...]:
+def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
     """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
     There is none without a base value, nor if the server ran both with the same effective options."""
-    pairs = _pairs(session, axis)
-    cells = by_cell(session)
+    pairs = _variant_pairs(session, axis)
+    cells = runs_by_cell(session)
     found = []
     for version in session.versions:
         for variant, base in pairs:
-            if are_one(session, version, (variant, base)):
+            if are_equivalent(session, version, (variant, base)):
                 continue
-            effect = effect_95(*(figures_taken(session, cells[version, each]) for each in (variant, base)))
+            effect = compare_means(*(cell_values(session, cells[version, each]) for each in (variant, base)))
             if effect is not None:
-                found.append(Held(axis.name, version, variant, base, luck=effect.luck, **stored_effect(effect)))
-    standing = stand_out([one.luck for one in found])
+                found.append(VariantRatio(axis.name, version, variant, base, luck=effect.luck, **effect_fields(effect)))
+    standing = holm_significant([one.luck for one in found])
     return tuple(replace(one, stands_out=stands) for one, stands in zip(found, standing, strict=True))
 
 
-def contrasts(session: Session) -> tuple[Held, ...]:
+def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
     """Returns the ratios along all axes that have a base value; none for a session about starts."""
-    return tuple(held for axis in session.axes for held in along(session, axis)) if is_work(session) else ()
+    return (
+        tuple(held for axis in session.axes for held in variant_ratios(session, axis))
+        if is_load_session(session)
+        else ()
+    )
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Returns pairs of a later and an earlier version: neighbours, and the last with the first. For three versions
     these are all pairs."""
-    ends = [(versions[-1], versions[0])] if len(versions) >= LEAST_TO_PAIR else []
+    ends = [(versions[-1], versions[0])] if len(versions) >= MIN_VERSIONS_FOR_PAIRS else []
     return (*((later, earlier) for earlier, later in pairwise(versions)), *ends)
 
 
-def between(session: Session) -> tuple[Between, ...]:
+def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     """Returns the ratios of all version pairs in each variant that both have values in."""
-    if not is_work(session):
+    if not is_load_session(session):
         return ()
-    cells = by_cell(session)
+    cells = runs_by_cell(session)
     found = []
     for variant in session.variants:
         for version, base in version_pairs(session.versions):
-            effect = effect_95(*(figures_taken(session, cells[each, variant]) for each in (version, base)))
+            effect = compare_means(*(cell_values(session, cells[each, variant]) for each in (version, base)))
             if effect is not None:
-                found.append(Between(version, base, variant, **stored_effect(effect)))
+                found.append(VersionRatio(version, base, variant, **effect_fields(effect)))
     return tuple(found)
 
 
-def stored_measures(session: Session) -> tuple[Middle, ...]:
+def stored_figure_summaries(session: Session) -> tuple[FigureSummary, ...]:
     """Returns the summaries of all figures for report.json. There are none for a session about starts, which has
     `summaries`."""
-    if not is_work(session):
+    if not is_load_session(session):
         return ()
-    found = (one for name in names_taken(session) for one in middles(session, name))
+    found = (one for name in figure_names(session) for one in figure_summaries(session, name))
     return tuple(one for one in found if one.count or one.name == session.figure_of(one.variant))
 
 
-def _pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
+def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
     if axis.base is None:
         return []
-    known = {_key(session.cells.get(variant, {})): variant for variant in session.variants}
+    known = {_cell_key(session.cells.get(variant, {})): variant for variant in session.variants}
     pairs = []
     for variant in session.variants:
         cell = session.cells.get(variant, {})
-        base = known.get(_key({**cell, axis.name: axis.base}))
+        base = known.get(_cell_key({**cell, axis.name: axis.base}))
         if axis.name in cell and base is not None and base != variant:
             pairs.append((variant, base))
     return pairs
 
 
-def _key(cell: dict[str, str]) -> frozenset[tuple[str, str]]:
+def _cell_key(cell: dict[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(cell.items())
 
 
-def _middle(key: tuple[str, str], name: str, runs: Sequence[Run]) -> Middle:
-    values = taken(runs, name)
-    return Middle(
+def _figure_summary(key: tuple[str, str], name: str, runs: Sequence[Run]) -> FigureSummary:
+    values = figure_values(runs, name)
+    return FigureSummary(
         *key,
         name=name,
-        unit=quantity(name).unit,
+        unit=metric(name).unit,
         count=len(values),
-        **described(values),
+        **descriptive_statistics(values),
         failed=sum(run.verdict is Verdict.FAILED for run in runs),
         void=sum(run.verdict is Verdict.VOID for run in runs),
     )

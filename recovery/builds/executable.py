@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from recovery.builds import packages
-from recovery.builds.download import NoAnswerError, answer
+from recovery.builds.download import NoAnswerError, program_output
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
 from recovery.linux import files
-from recovery.linux.files import libraries_dir, made_readable, why_not_trusted
+from recovery.linux.files import create_readable_folder, libraries_dir, why_not_trusted
 from recovery.model import Build, Flavor, Version
 
-_PLACES = tuple(
+_MYSQLD_PLACES = tuple(
     f"{folder}{name}"
     for folder in ("bin/", "sbin/", "libexec/", "", "server/", "usr/sbin/", "usr/libexec/")
     for name in ("mysqld", "mariadbd")
@@ -27,7 +27,7 @@ _MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x
 _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
 _VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
 _OPTION = re.compile(r"^  (?:-., )?--([\w-]+)", re.MULTILINE)
-MOST_LISTED = 4 << 20
+MAX_OPTIONS_BYTES = 4 << 20
 """Most bytes of a server's list of options; 200 kB are usual."""
 
 
@@ -36,7 +36,7 @@ def find_mysqld(folder: Path) -> Path:
     UsageError if there is none."""
     inner = sorted(path for path in folder.iterdir() if path.is_dir())
     for base in (folder, *inner):
-        for place in _PLACES:
+        for place in _MYSQLD_PLACES:
             if (base / place).is_file():
                 return base / place
     raise UsageError(
@@ -44,7 +44,7 @@ def find_mysqld(folder: Path) -> Path:
     )
 
 
-_SHARES = ("share", "share/mysql", "share/mariadb")
+_SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb")
 
 
 def basedir_of(mysqld: Path) -> Path:
@@ -56,13 +56,13 @@ def basedir_of(mysqld: Path) -> Path:
 
 def messages_in(basedir: Path) -> Path | None:
     """Returns the folder that holds english/errmsg.sys; None if there is none."""
-    folders = (basedir / share for share in _SHARES)
+    folders = (basedir / share for share in _SHARE_FOLDERS)
     return next((folder for folder in folders if (folder / "english" / "errmsg.sys").is_file()), None)
 
 
 def scripts_in(basedir: Path) -> tuple[Path, ...]:
     """Returns the folders that hold SQL statements for a new data directory."""
-    folders = (basedir / share for share in (*_SHARES, "scripts"))
+    folders = (basedir / share for share in (*_SHARE_FOLDERS, "scripts"))
     return tuple(folder for folder in folders if next(folder.glob("*.sql"), None) is not None)
 
 
@@ -72,7 +72,7 @@ def check_elf(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(20)
     if len(header) < 20 or header[:4] != b"\x7fELF":
-        raise UsageError(f"{path} is no mysqld: it is not a Linux program (ELF)", _GIVE)
+        raise UsageError(f"{path} is no mysqld: it is not a Linux program (ELF)", _MYSQLD_HINT)
     order = "little" if header[5] == 1 else "big"
     kind, machine = (int.from_bytes(header[at : at + 2], order) for at in (16, 18))  # type: ignore[arg-type]
     built_for = _MACHINES.get(machine, f"machine {machine}")
@@ -82,28 +82,28 @@ def check_elf(path: Path) -> None:
             f"get the {platform.machine()} build of this version, and give it as MYSQLD=",
         )
     if kind not in _EXECUTABLE_TYPES:
-        raise UsageError(f"{path} is no mysqld: it is not a program", _GIVE)
+        raise UsageError(f"{path} is no mysqld: it is not a program", _MYSQLD_HINT)
     if not os.access(path, os.X_OK):
         raise UsageError(f"{path} may not be run", f"allow it: chmod +x {path}")
 
 
-_GIVE = "give the server's own executable, its unpacked folder or its tarball"
+_MYSQLD_HINT = "give the server's own executable, its unpacked folder or its tarball"
 
 
-def ask_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
+def query_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
     """Returns the version that the server prints. Raises UsageError if the file is not a server."""
     try:
-        said = answer(mysqld, "--no-defaults", "--version", environment=environment(library_dirs))
+        said = program_output(mysqld, "--no-defaults", "--version", environment=loader_environment(library_dirs))
     except NoAnswerError as error:
-        raise UsageError(f"{mysqld} is no mysqld: asked for its version, {error.message}", _GIVE) from None
-    version = version_said(said)
+        raise UsageError(f"{mysqld} is no mysqld: asked for its version, {error.message}", _MYSQLD_HINT) from None
+    version = parse_version_output(said)
     if version is None or not _is_server(mysqld):
         first_line = said.partition("\n")[0][:160] or "nothing"
-        raise UsageError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _GIVE)
+        raise UsageError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _MYSQLD_HINT)
     return version
 
 
-def version_said(text: str) -> Version | None:
+def parse_version_output(text: str) -> Version | None:
     """Parses the output of --version, such as
     `mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)`. Returns None if it holds no version."""
     match = _VERSION.search(text)
@@ -116,26 +116,28 @@ def version_said(text: str) -> Version | None:
     return Version(flavor, (int(match[2]), int(match[3]), int(match[4])), match["text"])
 
 
-def ask_options(build: Build) -> frozenset[str]:
+def query_options(build: Build) -> frozenset[str]:
     """Returns the names of all options that the server lists; empty if it does not answer."""
     try:
-        with files.folder() as folder:
-            words, known = (*listing_command(build), f"--datadir={folder}"), environment(build.library_dirs)
-            return options_said(
-                answer(*words, environment=known, folder=folder, longest=MOST_LISTED, errors=subprocess.DEVNULL)
+        with files.temp_folder() as folder:
+            words, known = (*list_options_command(build), f"--datadir={folder}"), loader_environment(build.library_dirs)
+            return parse_option_names(
+                program_output(
+                    *words, environment=known, folder=folder, longest=MAX_OPTIONS_BYTES, errors=subprocess.DEVNULL
+                )
             )
     except (NoAnswerError, OSError):
         return frozenset()
 
 
-def listing_command(build: Build) -> tuple[str, ...]:
+def list_options_command(build: Build) -> tuple[str, ...]:
     """Returns the command that makes a server list its options and exit. MariaDB 10.2 does not answer without its
     messages."""
     messages = () if build.messages is None else (f"--lc-messages-dir={build.messages}",)
     return (str(build.mysqld), "--no-defaults", "--user=root", *messages, "--verbose", "--help")
 
 
-def options_said(said: str) -> frozenset[str]:
+def parse_option_names(said: str) -> frozenset[str]:
     """Returns the names of the options in the output of --verbose --help, with underscores; empty if the output is cut
     off. A line of dashes ends the options; the values of variables follow it."""
     options, line, _ = said.partition("\n-----")
@@ -154,7 +156,7 @@ def _is_server(path: Path) -> bool:
     return False
 
 
-def environment(library_dirs: Iterable[Path]) -> dict[str, str]:
+def loader_environment(library_dirs: Iterable[Path]) -> dict[str, str]:
     """Returns the caller's environment with English messages, and with these folders alone for the loader. A library
     that is found only by the caller's own LD_LIBRARY_PATH would be missing when the server is started."""
     known = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
@@ -167,31 +169,31 @@ def environment(library_dirs: Iterable[Path]) -> dict[str, str]:
 
 _MISSING = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
 _TOO_OLD = re.compile(r"version `([^']+)' not found")
-_OWN_FOLDERS = ("", "lib", "lib/private", "libs", "lib64", "lib/mysql/private", "lib64/mysql/private")
-_HOST_FOLDERS = tuple(map(Path, ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib")))
-_ROUNDS = 8
+_BUNDLED_LIBRARY_FOLDERS = ("", "lib", "lib/private", "libs", "lib64", "lib/mysql/private", "lib64/mysql/private")
+_HOST_LIBRARY_FOLDERS = tuple(map(Path, ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib")))
+_MAX_ROUNDS = 8
 """A fetched library can lack another one; no server needs a chain of this length."""
 
 
-def provide(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], None]) -> tuple[Path, ...]:
+def provide_libraries(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], None]) -> tuple[Path, ...]:
     """Returns folders that together hold every library that the host lacks, and fetches libraries if necessary. Raises
     HostUnfitError if one cannot be obtained."""
     folders: list[Path] = []
-    for _ in range(_ROUNDS):
-        missing = lacking(mysqld, folders)
+    for _ in range(_MAX_ROUNDS):
+        missing = missing_libraries(mysqld, folders)
         if not missing:
             return tuple(folders)
-        found = [folder for name in missing if (folder := _local(name, mysqld, basedir, folders)) is not None]
+        found = [folder for name in missing if (folder := _find_offline(name, mysqld, basedir, folders)) is not None]
         if not found:
-            found = [_fetched(name, missing, offline=offline, say=say) for name in missing]
+            found = [_fetch_library(name, missing, offline=offline, say=say) for name in missing]
         folders += [folder for folder in dict.fromkeys(found) if folder not in folders]
-    raise _unfit(lacking(mysqld, folders), "what was fetched for it does not fit")
+    raise _missing_libraries_error(missing_libraries(mysqld, folders), "what was fetched for it does not fit")
 
 
-def lacking(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
+def missing_libraries(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
     """Returns the names of the libraries that the loader does not find, such as libaio.so.1."""
     try:
-        said = answer("ldd", mysqld, environment=environment(folders))
+        said = program_output("ldd", mysqld, environment=loader_environment(folders))
     except NoAnswerError as error:
         raise HostUnfitError(
             f"ldd does not list the libraries of {mysqld}: {error.message}", "give another build of this version"
@@ -208,28 +210,28 @@ def lacking(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_MISSING.findall(said)))
 
 
-def _local(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | None:
+def _find_offline(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | None:
     """Returns a folder that has the library without network access; None if there is none. The library may be near the
     executable or in the basedir, fetched earlier, or the host's own under its new name."""
     for base in (mysqld.parent, basedir):
-        for place in _OWN_FOLDERS:
+        for place in _BUNDLED_LIBRARY_FOLDERS:
             if (base / place / name).is_file() and base / place not in tried:
                 return base / place
-    for package in packages.candidates(name):
-        held = packages.held(package, name)
+    for package in packages.packages_with(name):
+        held = packages.find_unpacked(package, name)
         if held is not None and held.parent not in tried:
             return held.parent
-    renamed = _on_host(f"{name}t64")
-    return None if renamed is None else _alias(name, renamed)
+    renamed = _find_on_host(f"{name}t64")
+    return None if renamed is None else _link_renamed_library(name, renamed)
 
 
-def _alias(name: str, library: Path) -> Path:
+def _link_renamed_library(name: str, library: Path) -> Path:
     """Links the library under its old name and returns the folder of the link. Newer distributions renamed libaio.so.1
     to libaio.so.1t64; on 64 bits it is the same library."""
-    folder = made_readable(libraries_dir() / "renamed")
+    folder = create_readable_folder(libraries_dir() / "renamed")
     if any(map(why_not_trusted, (folder, *folder.iterdir()))):
         shutil.rmtree(folder)
-        made_readable(folder)
+        create_readable_folder(folder)
     link = folder / name
     if not link.is_symlink() or link.readlink() != library:
         link.unlink(missing_ok=True)
@@ -237,24 +239,24 @@ def _alias(name: str, library: Path) -> Path:
     return folder
 
 
-def _fetched(name: str, missing: tuple[str, ...], *, offline: bool, say: Callable[[str], None]) -> Path:
+def _fetch_library(name: str, missing: tuple[str, ...], *, offline: bool, say: Callable[[str], None]) -> Path:
     """Returns the folder of a library fetched from the first package that has it."""
     if offline:
-        raise _unfit(missing, "nothing may be fetched while offline")
+        raise _missing_libraries_error(missing, "nothing may be fetched while offline")
     failures = []
-    for package in packages.candidates(name):
+    for package in packages.packages_with(name):
         try:
             say(f"fetching {name} (package {package})")
-            return packages.fetch(package, name).parent
+            return packages.fetch_file(package, name).parent
         except StorageFailedError:
             raise
         except RecoveryError as error:
             failures.append(error.message)
-    raise _unfit(missing, failures[0] if failures else f"no package is known for {name}")
+    raise _missing_libraries_error(missing, failures[0] if failures else f"no package is known for {name}")
 
 
-def _unfit(missing: tuple[str, ...], why: str) -> HostUnfitError:
-    known = [first[0] for name in missing if (first := packages.candidates(name))]
+def _missing_libraries_error(missing: tuple[str, ...], why: str) -> HostUnfitError:
+    known = [first[0] for name in missing if (first := packages.packages_with(name))]
     install = f"install them: apt-get install {' '.join(dict.fromkeys(known))}" if known else ""
     return HostUnfitError(
         f"the server needs {', '.join(missing)}, which this host lacks ({why})",
@@ -262,7 +264,7 @@ def _unfit(missing: tuple[str, ...], why: str) -> HostUnfitError:
     )
 
 
-def eatmydata() -> Path | None:
+def find_eatmydata() -> Path | None:
     """Returns the library that makes fsync free while a temporary data directory is built; None if it cannot be
     obtained."""
     return fetch_package_file("libeatmydata1", "libeatmydata.so")
@@ -271,17 +273,17 @@ def eatmydata() -> Path | None:
 def fetch_package_file(package: str, filename: str) -> Path | None:
     """Returns a file of a package, from the host if it is installed there, else from the fetched package; None if
     neither is possible."""
-    found = _on_host(filename) or packages.held(package, filename)
+    found = _find_on_host(filename) or packages.find_unpacked(package, filename)
     if found is not None:
         return found
     try:
-        return packages.fetch(package, filename)
+        return packages.fetch_file(package, filename)
     except (RecoveryError, OSError):
         return None
 
 
-def _on_host(filename: str) -> Path | None:
-    for folder in _HOST_FOLDERS:
+def _find_on_host(filename: str) -> Path | None:
+    for folder in _HOST_LIBRARY_FOLDERS:
         for path in (folder / filename, *folder.glob(f"*-linux-gnu*/{filename}"), *folder.glob(f"*/*/{filename}")):
             if path.is_file():
                 return path

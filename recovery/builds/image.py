@@ -9,17 +9,25 @@ from dataclasses import replace
 import docker
 
 from recovery.builds import catalog, image_build, image_inspect
-from recovery.builds.image_inspect import NotPulledError, Why, id_of, look, pull, with_eatmydata, with_scripts
+from recovery.builds.image_inspect import (
+    NotPulledError,
+    PullFailure,
+    image_id,
+    inspect_image,
+    pull_image,
+    with_eatmydata,
+    with_scripts,
+)
 from recovery.builds.resolve import (
     DEBIAN_NAMES,
+    ServerRequest,
     Sources,
-    Wanted,
-    can_be_had,
+    available_versions,
     check_registry,
-    known_wanted,
-    parse_wanted,
+    parse_request,
+    parse_request_or_list,
     registry_names,
-    resolve,
+    resolve_server,
 )
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
@@ -32,35 +40,35 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     """Returns the requested server in an image of this host's engine, and reports each step in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
-    wanted = None if version is None else known_wanted(version)
-    with docker_engine.errors_told():
-        return with_eatmydata(client, with_scripts(client, _found(wanted, sources, say, client)))
+    wanted = None if version is None else parse_request_or_list(version)
+    with docker_engine.engine_errors():
+        return with_eatmydata(client, with_scripts(client, _find_or_make_image(wanted, sources, say, client)))
 
 
-def _found(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+def _find_or_make_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     if sources.image is not None:
-        return _own_image(wanted, sources, say, client)
+        return _use_own_image(wanted, sources, say, client)
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
         # The user has chosen the source of the server, so no registry is asked.
-        local = resolve(None if wanted is None else wanted.text, sources, say)
-        return image_build.of_server(client, local, sources, say)
+        local = resolve_server(None if wanted is None else wanted.text, sources, say)
+        return image_build.server_image(client, local, sources, say)
     if wanted is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
-    return _on_host(wanted, sources, say, client) or _fetched(wanted, sources, say, client)
+    return _find_on_host(wanted, sources, say, client) or _pull_or_build(wanted, sources, say, client)
 
 
-def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     assert sources.image is not None
     if not sources.image.strip():
         raise UsageError("IMAGE is set but empty", "leave it out, or give an image's name")
-    image = id_of(client, sources.image)
+    image = image_id(client, sources.image)
     if image is None:
         if sources.offline:
             raise UsageError(
                 f"{sources.image} is not on this host, and nothing may be fetched while offline", "pull it"
             )
-        image = pull(client, sources.image, say)
-    build = _looked_at(client, sources.image, image)
+        image = pull_image(client, sources.image, say)
+    build = _inspect_and_warn(client, sources.image, image)
     if wanted is not None and not wanted.fits(build.version):
         raise UsageError(
             f"IMAGE is {build.version} ({build.version.text}), but VERSION says {wanted.text}",
@@ -69,10 +77,10 @@ def _own_image(wanted: Wanted | None, sources: Sources, say: Say, client: docker
     return build
 
 
-def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
+def _inspect_and_warn(client: docker.DockerClient, name: str, image: str) -> Build:
     """Returns the server in the image, with a warning if the name does not pin the image."""
     found = client.images.get(image)
-    build = image_inspect.build_of(found) or look(client, image, f"image {name}")
+    build = image_inspect.build_from_labels(found) or inspect_image(client, image, f"image {name}")
     by_id = str(found.id).removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
     if by_id or "@" in name or not (digests := found.attrs.get("RepoDigests")):
         return build
@@ -80,76 +88,79 @@ def _looked_at(client: docker.DockerClient, name: str, image: str) -> Build:
     return replace(build, warnings=(*build.warnings, told))
 
 
-def _on_host(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
+def _find_on_host(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
     for name in dict.fromkeys((*registry_names(wanted, sources.registry), *registry_names(wanted, None))):
-        image = id_of(client, name)
+        image = image_id(client, name)
         if image is not None:
-            build = _looked_at(client, name, image)
+            build = _inspect_and_warn(client, name, image)
             if wanted.fits(build.version):
                 say(f"{wanted.text}: the image {name} is on this host")
                 return build
             say(f"the image {name} of this host holds {build.version}: passing it over")
-    found = image_inspect.find(client, wanted)
+    found = image_inspect.find_own_image(client, wanted)
     if found is not None:
         say(f"{wanted.text}: the image {found[0]} is on this host")
     return found and found[1]
 
 
-def _fetched(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
-    pulled = None if sources.offline else _pulled(wanted, sources, say, client)
+def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    pulled = None if sources.offline else _try_pull(wanted, sources, say, client)
     if isinstance(pulled, Build):
         return pulled
     problem: RecoveryError
-    if (release := _release(wanted)) is None:
+    if (release := _pinned_release(wanted)) is None:
         problem = UsageError(
-            f"no image of {wanted.text} was found", f"can be had: {can_be_had()}, {', '.join(DEBIAN_NAMES)}; IMAGE="
+            f"no image of {wanted.text} was found",
+            f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
         )
     else:
         try:
-            server = resolve(release, replace(sources, image=None), say)
+            server = resolve_server(release, replace(sources, image=None), say)
         except RecoveryError as error:
             problem = error
         else:
-            return image_build.of_server(client, server, sources, say)
+            return image_build.server_image(client, server, sources, say)
     if pulled is not None and isinstance(problem, UsageError):
         # The registry may have the server, so this is not a usage error.
         problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
     return _from_debian(wanted, sources, say, client, problem)
 
 
-def _release(wanted: Wanted) -> str | None:
+def _pinned_release(wanted: ServerRequest) -> str | None:
     """Returns the requested release or, for a series, the newest release that is pinned; None if there is none."""
     if wanted.release is not None:
         return wanted.text
-    pinned = [row.version for row in catalog.rows() if wanted.debian is None and wanted.fits(row.version)]
+    pinned = [row.version for row in catalog.pinned_servers() if wanted.debian is None and wanted.fits(row.version)]
     return str(max(pinned)) if pinned else None
 
 
-def _pulled(wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient) -> Build | NotPulledError | None:
+def _try_pull(
+    wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient
+) -> Build | NotPulledError | None:
     """Returns the server in the first pulled image that fits. Returns the error if the registry is unreachable or
     limits the pulls, and None if it does not have the server."""
     for name in registry_names(wanted, sources.registry):
         try:
-            image = pull(client, name, say)
+            image = pull_image(client, name, say)
         except NotPulledError as error:
             if not error.goes_on:
                 raise
-            say(f"{error.message}: {_AHEAD}")
-            if error.why in (Why.UNREACHABLE, Why.LIMITED):
+            say(f"{error.message}: {_NEXT_SOURCE}")
+            if error.why in (PullFailure.UNREACHABLE, PullFailure.LIMITED):
                 return error
             continue
-        build = _looked_at(client, name, image)
+        build = _inspect_and_warn(client, name, image)
         if wanted.fits(build.version):
             return build
-        say(f"{name} holds {build.version}, not {wanted.text}: {_AHEAD}")
+        say(f"{name} holds {build.version}, not {wanted.text}: {_NEXT_SOURCE}")
     return None
 
 
-_AHEAD = "an image from the server's own archive is next"
+_NEXT_SOURCE = "an image from the server's own archive is next"
 
 
 def _from_debian(
-    wanted: Wanted, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
+    wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
 ) -> Build:
     """Returns the server that Debian currently carries, for a version that no registry and no archive has. Raises
     `problem` if no suite can have it or if nothing may be fetched, and UsageError if the suite carries another version
@@ -157,10 +168,10 @@ def _from_debian(
     name = wanted.debian or _suite_for(wanted)
     if name is None or sources.offline:
         raise problem
-    if (carried := image_inspect.find(client, parse_wanted(name))) is not None:
+    if (carried := image_inspect.find_own_image(client, parse_request(name))) is not None:
         build = carried[1]
     else:
-        build = image_build.of_debian(client, name, sources, say)
+        build = image_build.debian_image(client, name, sources, say)
     if wanted.fits(build.version):
         return build
     raise UsageError(
@@ -169,7 +180,7 @@ def _from_debian(
     )
 
 
-def _suite_for(wanted: Wanted) -> str | None:
+def _suite_for(wanted: ServerRequest) -> str | None:
     numbers = wanted.release.numbers[:2] if wanted.release else wanted.series or (0, 0)
     if wanted.flavor is Flavor.MYSQL and numbers >= (9, 0):
         return "debian-sid"

@@ -24,60 +24,60 @@ from docker.errors import APIError
 from recovery.builds import download, image_inspect, packages
 from recovery.builds.image_inspect import (
     NotPulledError,
-    ask_version,
-    labels_of_a_look,
-    look,
-    pull,
+    inspect_image,
+    pull_image,
+    query_image_version,
     read_file,
-    throw_away,
+    temporary_container,
+    temporary_container_labels,
 )
-from recovery.builds.resolve import BASE, SUITE, Sources, check_registry, own_name
+from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, check_registry, own_image_name
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import MADE, NAME, OWNER
-from recovery.linux.files import docker_dir, images_dir, made_readable
-from recovery.linux.locks import alone
-from recovery.linux.privileges import RootStep, is_refused, refusal
-from recovery.linux.signals import held_back
+from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
+from recovery.linux.files import create_readable_folder, docker_dir, images_dir
+from recovery.linux.locks import wait_for_lock
+from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.signals import defer_signals
 from recovery.model import Build
 
 Say = Callable[[str], None]
-_LATE_SWEEPS = 15
-_BETWEEN_SWEEPS_S = 0.2
+_SWEEPS_AFTER_INTERRUPT = 15
+_SWEEP_INTERVAL_S = 0.2
 
 
 @contextmanager
-def making(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
+def image_lock(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
     """Holds the lock on an image's name while the image is made. Parts that an attempt left behind are removed before
     and after."""
     waiting = f"waiting for another process that makes {name}"
-    with alone(images_dir() / f".lock-{plain(name)}", lambda: say(waiting)):
-        _sweep(client, name)
+    with wait_for_lock(images_dir() / f".lock-{file_name_slug(name)}", lambda: say(waiting)):
+        _remove_parts(client, name)
         try:
             yield
         except KeyboardInterrupt:
             # The engine still completes its current step and keeps the result.
-            for _ in range(_LATE_SWEEPS):
-                time.sleep(_BETWEEN_SWEEPS_S)
-                _sweep(client, name)
+            for _ in range(_SWEEPS_AFTER_INTERRUPT):
+                time.sleep(_SWEEP_INTERVAL_S)
+                _remove_parts(client, name)
             raise
         finally:
-            _sweep(client, name)
+            _remove_parts(client, name)
 
 
-def plain(name: str) -> str:
+def file_name_slug(name: str) -> str:
     """Returns an image's name in a form that can be part of a file name."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", name)
 
 
-def _sweep(client: docker.DockerClient, name: str) -> None:
+def _remove_parts(client: docker.DockerClient, name: str) -> None:
     """Removes the unnamed parts of an image."""
-    for image in client.api.images(quiet=True, filters={"label": [f"{NAME}={name}"], "dangling": True}):
+    for image in client.api.images(quiet=True, filters={"label": [f"{IMAGE_NAME}={name}"], "dangling": True}):
         with suppress(APIError):  # a container uses it, or it was already removed
             client.images.remove(image)
 
 
-def build(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
+def build_image(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
     """Runs a Dockerfile and returns the id of the new image, which has no name yet and is labeled as a part."""
     context.seek(0)
     events = client.api.build(
@@ -100,7 +100,7 @@ _BUILD_HINT = "see the engine's log and its space (`docker system df`)"
 
 def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
     """Imports a root filesystem as an image and returns its id."""
-    changes = [f"LABEL {MADE}=part {NAME}={name}", 'CMD ["/bin/sh"]']
+    changes = [f"LABEL {PURPOSE}=part {IMAGE_NAME}={name}", 'CMD ["/bin/sh"]']
     answer: Any = client.api.import_image_from_data(tar, changes=changes)
     found = re.search(r"sha256:[0-9a-f]{64}", str(answer))
     if found is None:
@@ -108,16 +108,18 @@ def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
     return found[0]
 
 
-def finish(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
+def commit_image(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
     """Gives a complete image its name and the labels that describe it, and returns the id of the result. All labels are
     set again here: otherwise those of the temporary container would remain, and everything made from the image would
     carry the process id of this process."""
     repository, _, tag = name.rpartition(":")
-    all_labels = {**labels, MADE: "image", NAME: name, OWNER: ""}
+    all_labels = {**labels, PURPOSE: "image", IMAGE_NAME: name, OWNER: ""}
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
     with ExitStack() as undo:
-        with held_back():
-            container = client.containers.create(image, ["/bin/sh"], network_mode="none", labels=labels_of_a_look())
+        with defer_signals():
+            container = client.containers.create(
+                image, ["/bin/sh"], network_mode="none", labels=temporary_container_labels()
+            )
             undo.callback(container.remove, v=True, force=True)
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
     return str(answer["Id"])
@@ -128,50 +130,50 @@ def _escaped(value: str) -> str:
 
 
 def scratch_file() -> IO[bytes]:
-    return tempfile.TemporaryFile(dir=made_readable(images_dir()))
+    return tempfile.TemporaryFile(dir=create_readable_folder(images_dir()))
 
 
 # --- Content of a server image: the tree of the server, and the libraries that the base image lacks
 
-SERVER = PurePosixPath("/opt/mysqld")
-EXTRA = PurePosixPath("/opt/libraries")
+SERVER_ROOT = PurePosixPath("/opt/mysqld")
+EXTRA_LIBRARIES = PurePosixPath("/opt/libraries")
 MYSQLD_FILE = "mysqld.Dockerfile"
 
 # A server that a distribution has installed into one of these shared folders: only these patterns belong to it.
-_SHARED = tuple(map(Path, ("/", "/usr", "/usr/local")))
-_OF_A_SERVER = ("share/mysql*", "share/mariadb*", "lib/mysql", "lib64/mysql", "lib/*/mariadb*", "lib/*/mysql*")
+_SHARED_BASEDIRS = tuple(map(Path, ("/", "/usr", "/usr/local")))
+_SERVER_PATTERNS = ("share/mysql*", "share/mariadb*", "lib/mysql", "lib64/mysql", "lib/*/mariadb*", "lib/*/mysql*")
 
 
 def place_inside(build: Build, path: Path) -> PurePosixPath:
     """Returns where a path of the server is in the image."""
-    return SERVER / path.relative_to(build.basedir)
+    return SERVER_ROOT / path.relative_to(build.basedir)
 
 
 def library_path(build: Build, *, with_hosts: bool) -> str:
     """Returns the LD_LIBRARY_PATH of the image."""
     own = [str(place_inside(build, folder)) for folder in build.library_dirs if folder.is_relative_to(build.basedir)]
-    return ":".join([*own, *([str(EXTRA)] if with_hosts else [])])
+    return ":".join([*own, *([str(EXTRA_LIBRARIES)] if with_hosts else [])])
 
 
-def write_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
+def write_build_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
     """Writes a tar of the Dockerfile and the files that it copies. If `with_hosts` is set, it also contains the
     libraries that this host fetched for the server."""
     with tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(docker_dir() / MYSQLD_FILE, MYSQLD_FILE)
-        for path in _parts(build):
-            tar.add(path, _name(place_inside(build, path)), filter=_as_root)
+        for path in _server_paths(build):
+            tar.add(path, _member_name(place_inside(build, path)), filter=_owned_by_root)
         if with_hosts:
             for path in _host_libraries(build):
-                _add_file(tar, path, _name(EXTRA / path.name))
+                _add_file(tar, path, _member_name(EXTRA_LIBRARIES / path.name))
 
 
-def _parts(build: Build) -> Iterator[Path]:
-    if build.messages is not None and build.basedir not in _SHARED:
+def _server_paths(build: Build) -> Iterator[Path]:
+    if build.messages is not None and build.basedir not in _SHARED_BASEDIRS:
         yield build.basedir
         return
     # A folder without messages does not belong to the server alone: the executable may be in its build folder.
     yield build.mysqld
-    for pattern in _OF_A_SERVER:
+    for pattern in _SERVER_PATTERNS:
         yield from build.basedir.glob(pattern)
 
 
@@ -189,11 +191,11 @@ def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
-def _name(place: PurePosixPath) -> str:
+def _member_name(place: PurePosixPath) -> str:
     return str(place.relative_to("/"))
 
 
-def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Makes root the owner of the member, and makes it readable for any user that the server runs as."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
@@ -203,12 +205,12 @@ def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 # --- Images of a Debian suite: from Debian's own image or, if that cannot be pulled, by debootstrap
 
-_FILE = "debian.Dockerfile"
+_DEBIAN_DOCKERFILE = "debian.Dockerfile"
 _HINT = "name a registry that has it (REGISTRY=), or run as root where debootstrap is installed, or take ENGINE=local"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DebianRecipe:
     """What an image of a Debian suite is made from."""
 
     name: str
@@ -217,42 +219,42 @@ class Recipe:
     packages: tuple[str, ...]
 
 
-def obtain(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> tuple[str, str]:
+def build_debian_part(client: docker.DockerClient, recipe: DebianRecipe, sources: Sources, say: Say) -> tuple[str, str]:
     """Makes an image that is still unnamed (a part), and returns its id and a description of its origin. The caller
     holds the lock on the name (`making`)."""
     if sources.offline:
         raise UsageError(f"{recipe.name} is not on this host, and nothing is fetched while offline", "leave it out")
     name = f"{check_registry(sources.registry) if sources.registry else ''}debian:{recipe.suite}-slim"
     try:
-        if image_inspect.id_of(client, name) is None:
-            pull(client, name, say)
+        if image_inspect.image_id(client, name) is None:
+            pull_image(client, name, say)
             say(f"{name} is no pin: another day its registry may give another image by that name")
         say(f"installing {recipe.packages[-1]} and what it needs into {name}")
-        return _installed(client, recipe, name), name
+        return _install_packages(client, recipe, name), name
     except NotPulledError as error:
         why = error.message
     except HostUnfitError as error:  # for example no network inside the build
         why = error.message
     say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
-    return _bootstrapped(client, recipe, why), "debootstrap"
+    return _build_by_debootstrap(client, recipe, why), "debootstrap"
 
 
-def _installed(client: docker.DockerClient, recipe: Recipe, origin: str) -> str:
+def _install_packages(client: docker.DockerClient, recipe: DebianRecipe, origin: str) -> str:
     """Installs the packages into Debian's own image and returns the id of the result."""
-    mirror = packages.mirror(recipe.suite) or ""
+    mirror = packages.debian_mirror(recipe.suite) or ""
     arguments = {
         "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
         # HTTPS would need certificates, which the image lacks.
         "MIRROR": mirror if mirror.startswith("http://") else "",
-        **packages.proxies(),
+        **packages.apt_proxies(),
     }  # fmt: skip
     with scratch_file() as context:
         with tarfile.open(fileobj=context, mode="w") as tar:
-            tar.add(docker_dir() / _FILE, _FILE)
-        return build(client, _FILE, context, arguments)
+            tar.add(docker_dir() / _DEBIAN_DOCKERFILE, _DEBIAN_DOCKERFILE)
+        return build_image(client, _DEBIAN_DOCKERFILE, context, arguments)
 
 
-def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
+def _build_by_debootstrap(client: docker.DockerClient, recipe: DebianRecipe, why: str) -> str:
     """Makes the image by debootstrap and returns its id; `why` is the reason why Debian's own image is not used."""
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
@@ -260,8 +262,8 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
     if os.geteuid() != 0:
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
     if is_refused(RootStep.DEBOOTSTRAP):
-        raise HostUnfitError(f"{why}, and debootstrap was {refusal(RootStep.DEBOOTSTRAP)}", _HINT)
-    prefix = f".part-{plain(recipe.name)}-"
+        raise HostUnfitError(f"{why}, and debootstrap was {refusal_text(RootStep.DEBOOTSTRAP)}", _HINT)
+    prefix = f".part-{file_name_slug(recipe.name)}-"
     for leftover in images_dir().glob(f"{prefix}*"):  # no other process uses this name: the owner was killed
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
@@ -269,18 +271,18 @@ def _bootstrapped(client: docker.DockerClient, recipe: Recipe, why: str) -> str:
         _debootstrap(program, recipe, tree)
         for rest in (*tree.glob("var/cache/apt/archives/*.deb"), *tree.glob("var/lib/apt/lists/*_*")):
             rest.unlink()
-        return _imported(client, tree, recipe.name)
+        return _import_folder(client, tree, recipe.name)
 
 
-def _debootstrap(program: str, recipe: Recipe, tree: Path) -> None:
+def _debootstrap(program: str, recipe: DebianRecipe, tree: Path) -> None:
     """Runs debootstrap in new mount and PID namespaces, so that everything it mounts and starts is gone when it ends,
     also when it is interrupted."""
     command = [program, "--force-check-gpg", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
     alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-    mirror = packages.mirror(recipe.suite)
+    mirror = packages.debian_mirror(recipe.suite)
     try:
-        download.run(*alone, *command, recipe.suite, str(tree), *([mirror] if mirror else []), folder=tree.parent,
-                     environment=packages.proxies())  # fmt: skip
+        words = (*alone, *command, recipe.suite, str(tree), *([mirror] if mirror else []))
+        download.run_client(*words, folder=tree.parent, environment=packages.apt_proxies())
     except download.ClientFailedError as error:
         raise HostUnfitError(
             f"debootstrap could not make {recipe.name}: {error.message}",
@@ -288,7 +290,7 @@ def _debootstrap(program: str, recipe: Recipe, tree: Path) -> None:
         ) from None
 
 
-def _imported(client: docker.DockerClient, tree: Path, name: str) -> str:
+def _import_folder(client: docker.DockerClient, tree: Path, name: str) -> str:
     without = [f"--exclude=./{folder}/*" for folder in ("dev", "proc", "sys", "run", "tmp")]
     command = ("tar", "-C", str(tree), "--numeric-owner", *without, "-c", ".")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
@@ -302,7 +304,7 @@ def _imported(client: docker.DockerClient, tree: Path, name: str) -> str:
 def package_versions(client: docker.DockerClient, image: str, packages: tuple[str, ...]) -> dict[str, str]:
     """Returns the installed versions of these packages from dpkg's status file in the image. Only exact names are
     found: not mysql-server-core-9.7, which is installed because mysql-server-core depends on it."""
-    with throw_away(client, image, ["/bin/sh"]) as container:
+    with temporary_container(client, image, ["/bin/sh"]) as container:
         status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
     found = {}
     for paragraph in status.split("\n\n"):
@@ -321,68 +323,70 @@ LIBRARIES = (
     "libstdc++6", "libgcc-s1", "liblz4-1", "libzstd1", "libsnappy1v5", "libsystemd0", "libpam0g", "libwrap0",
     "liburing2", "libtirpc3", "libeatmydata1",
 )  # fmt: skip
-_BASE = Recipe(BASE, SUITE, LIBRARIES)
-_DEBIAN = {
-    "debian-sid": Recipe(
-        image_inspect.debian_name("debian-sid"), "sid", ("libeatmydata1", "mysql-client-core", "mysql-server-core")
+_BASE_RECIPE = DebianRecipe(BASE_IMAGE_NAME, DEBIAN_SUITE, LIBRARIES)
+_DEBIAN_RECIPES = {
+    "debian-sid": DebianRecipe(
+        image_inspect.debian_image_name("debian-sid"),
+        "sid",
+        ("libeatmydata1", "mysql-client-core", "mysql-server-core"),
     ),
-    "debian-mariadb": Recipe(
-        image_inspect.debian_name("debian-mariadb"),
-        SUITE,
+    "debian-mariadb": DebianRecipe(
+        image_inspect.debian_image_name("debian-mariadb"),
+        DEBIAN_SUITE,
         (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
     ),
-    "debian-mariadb-11": Recipe(
-        image_inspect.debian_name("debian-mariadb-11"),
+    "debian-mariadb-11": DebianRecipe(
+        image_inspect.debian_image_name("debian-mariadb-11"),
         "trixie",
         ("libeatmydata1", "mariadb-client-core", "mariadb-server-core"),
     ),
 }
 
 
-def base(client: docker.DockerClient, sources: Sources, say: Say) -> str:
+def ensure_base_image(client: docker.DockerClient, sources: Sources, say: Say) -> str:
     """Returns the name of the base image, which is made once and is the same for every server image built here."""
-    with making(client, BASE, say):
-        if image_inspect.id_of(client, BASE) is None:
-            part, origin = obtain(client, _BASE, sources, say)
-            finish(client, part, BASE, {docker_engine.SOURCE: f"debian {SUITE} ({origin})"})
-    return BASE
+    with image_lock(client, BASE_IMAGE_NAME, say):
+        if image_inspect.image_id(client, BASE_IMAGE_NAME) is None:
+            part, origin = build_debian_part(client, _BASE_RECIPE, sources, say)
+            commit_image(client, part, BASE_IMAGE_NAME, {docker_engine.SOURCE: f"debian {DEBIAN_SUITE} ({origin})"})
+    return BASE_IMAGE_NAME
 
 
-def of_server(client: docker.DockerClient, server: Build, sources: Sources, say: Say) -> Build:
+def server_image(client: docker.DockerClient, server: Build, sources: Sources, say: Say) -> Build:
     """Returns the image of a server that is unpacked on this host; the existing image if there is one."""
-    name = own_name(server.version, server.fingerprint)
-    with making(client, name, say):
-        if (image := image_inspect.id_of(client, name)) is None:
-            below = base(client, sources, say)
+    name = own_image_name(server.version, server.fingerprint)
+    with image_lock(client, name, say):
+        if (image := image_inspect.image_id(client, name)) is None:
+            below = ensure_base_image(client, sources, say)
             say(f"building the image {name} from {server.source}")
-            image = finish(client, part(client, server, name, below), name, _labels(server))
-    built = image_inspect.build_of(client.images.get(image))
+            image = commit_image(client, build_server_part(client, server, name, below), name, _server_labels(server))
+    built = image_inspect.build_from_labels(client.images.get(image))
     assert built is not None
     # When the image was made, the same executable may have come from another source.
     return replace(built, source=server.source, warnings=server.warnings)
 
 
-def _labels(server: Build) -> dict[str, str]:
+def _server_labels(server: Build) -> dict[str, str]:
     inside = replace(
         server,
         mysqld=Path(place_inside(server, server.mysqld)),
         basedir=Path(place_inside(server, server.basedir)),
         messages=None if server.messages is None else Path(place_inside(server, server.messages)),
     )
-    return image_inspect.labels_of(inside)
+    return image_inspect.build_labels(inside)
 
 
-def part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
+def build_server_part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
     """Builds an unnamed image of the server and returns its id. It uses the libraries of the base image; the libraries
     of this host are added only if those are not enough."""
     mysqld = str(place_inside(server, server.mysqld))
     for with_hosts in (False, True):
         arguments = {"BASE": below, "NAME": name, "LIBRARIES": library_path(server, with_hosts=with_hosts)}
         with scratch_file() as context:
-            write_context(server, context, with_hosts=with_hosts)
-            image = build(client, MYSQLD_FILE, context, arguments)
+            write_build_context(server, context, with_hosts=with_hosts)
+            image = build_image(client, MYSQLD_FILE, context, arguments)
         try:
-            ask_version(client, image, mysqld)
+            query_image_version(client, image, mysqld)
         except RecoveryError as error:
             if with_hosts:
                 raise HostUnfitError(
@@ -394,24 +398,24 @@ def part(client: docker.DockerClient, server: Build, name: str, below: str) -> s
     raise AssertionError("unreachable")
 
 
-def of_debian(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
+def debian_image(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
     """Returns the image of the server that the suite carries today. It is made once, and kept until it is removed."""
-    recipe = _DEBIAN[name]
-    with making(client, recipe.name, say):
-        if (image := image_inspect.id_of(client, recipe.name)) is None:
-            image = _debian_image(client, recipe, sources, say)
-    built = image_inspect.build_of(client.images.get(image))
+    recipe = _DEBIAN_RECIPES[name]
+    with image_lock(client, recipe.name, say):
+        if (image := image_inspect.image_id(client, recipe.name)) is None:
+            image = _build_debian_image(client, recipe, sources, say)
+    built = image_inspect.build_from_labels(client.images.get(image))
     assert built is not None
     return built
 
 
-def _debian_image(client: docker.DockerClient, recipe: Recipe, sources: Sources, say: Say) -> str:
-    part, origin = obtain(client, recipe, sources, say)
-    seen = look(client, part, "")
+def _build_debian_image(client: docker.DockerClient, recipe: DebianRecipe, sources: Sources, say: Say) -> str:
+    part, origin = build_debian_part(client, recipe, sources, say)
+    seen = inspect_image(client, part, "")
     packages = package_versions(client, part, recipe.packages)
     exact = ", ".join(f"{package} {packages[package]}" for package in recipe.packages[-2:] if package in packages)
     say(f"debian {recipe.suite} carries {seen.version} ({seen.version.text})")
     build = replace(seen, source=f"debian {recipe.suite} ({exact}; {origin})")
     all_packages = ", ".join(f"{package} {exactly}" for package, exactly in packages.items())
-    labels = {**image_inspect.labels_of(build), docker_engine.PACKAGES: all_packages}
-    return finish(client, part, recipe.name, labels)
+    labels = {**image_inspect.build_labels(build), docker_engine.PACKAGES: all_packages}
+    return commit_image(client, part, recipe.name, labels)

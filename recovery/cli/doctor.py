@@ -14,30 +14,30 @@ from pathlib import Path
 
 import click
 
-from recovery.analysis.warnings import told_cached_below
+from recovery.analysis.warnings import cache_below_host_text
 from recovery.cli.options import setting
-from recovery.errors import HostUnfitError, harmless
+from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
-from recovery.linux.cgroups import needed
-from recovery.linux.files import default_data_dir, expanded, why_not_trusted
+from recovery.linux.cgroups import controller_settings
+from recovery.linux.files import default_data_dir, expand_path, why_not_trusted
 from recovery.linux.host_facts import (
     FANOTIFY,
     INOTIFY,
-    controllers,
-    cpu_quota,
-    environment,
+    cgroup_controllers,
+    collect_host_facts,
     fanotify_refused,
-    number,
     open_files_limit,
     other_servers,
+    own_cpu_quota,
+    read_number,
 )
-from recovery.linux.page_cache import cachestat_works, own_dropper
-from recovery.linux.privileges import OPTION, RootStep, is_refused, parse_steps, refusal, refusing
-from recovery.linux.procfs import DMI, ec2_instance_type, machine
-from recovery.linux.read_benchmark import FULL, LEFT_OUT, ReadProbe, probe
-from recovery.linux.storage import IN_MEMORY, can_write, device_of, free, nearest, need_for
+from recovery.linux.page_cache import cachestat_works, direct_cache_dropper
+from recovery.linux.privileges import REFUSE_OPTION, RootStep, is_refused, parse_steps, refusal_text, refuse_steps
+from recovery.linux.procfs import DMI, ec2_instance_type, machine_facts
+from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
+from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
 from recovery.model import Flavor, Limits, Schema, Version
-from recovery.profiling.samplers import complaints
+from recovery.profiling.samplers import why_unusable
 
 # What has the doctor found: how is it, why does it matter, and what is to be done?
 
@@ -69,7 +69,7 @@ def privileges(data: Path) -> Iterator[Check]:
         "root", True if root else None, "yes" if root else "no",
         "dropping the host's caches, limits and --trace by fanotify are root's alone", "run as root, where you may",
     )  # fmt: skip
-    drop = own_dropper() is not None
+    drop = direct_cache_dropper() is not None
     yield Check(
         "drop_caches",
         True if drop else None,
@@ -77,7 +77,7 @@ def privileges(data: Path) -> Iterator[Check]:
         "a cold start begins with an empty cache: files, inodes and names",
         "without it inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
     )
-    works = cachestat_works(nearest(data))
+    works = cachestat_works(nearest_existing(data))
     yield Check(
         "cachestat",
         works,
@@ -90,7 +90,7 @@ def privileges(data: Path) -> Iterator[Check]:
 def watches(data: Path) -> Iterator[Check]:
     why = "the server's log is followed by inotify: its ready line is seen within a millisecond"
     for name, least in (("max_user_watches", 64), ("max_user_instances", 16)):
-        found = number(INOTIFY / name)
+        found = read_number(INOTIFY / name)
         enough = found is not None and found >= least
         yield Check(f"inotify {name}", enough, told(found), why, f"sysctl fs.inotify.{name}={least * 8}")
     yield _fanotify(data)
@@ -105,8 +105,8 @@ def watches(data: Path) -> Iterator[Check]:
 
 
 def _fanotify(data: Path) -> Check:
-    refused = fanotify_refused(nearest(data))
-    groups, marks = (number(FANOTIFY / name) for name in ("max_user_groups", "max_user_marks"))
+    refused = fanotify_refused(nearest_existing(data))
+    groups, marks = (read_number(FANOTIFY / name) for name in ("max_user_groups", "max_user_marks"))
     return Check(
         "fanotify",
         True if refused is None else None,
@@ -122,10 +122,10 @@ def settable(data: Path) -> Iterator[Check]:
     yield Check(
         "control groups",
         None,
-        f"version {told(version)} ({controllers() or 'no controller of use'})",
+        f"version {told(version)} ({cgroup_controllers() or 'no controller of use'})",
         "READ_IOPS, READ_BPS, MEMORY and CPUS are set by them",
     )
-    quota = cpu_quota()
+    quota = own_cpu_quota()
     yield Check(
         "CPU quota of this tool",
         None,
@@ -141,7 +141,7 @@ def settable(data: Path) -> Iterator[Check]:
     }
     for name, limits in wishes.items():
         try:
-            (unit,) = needed(limits, data)
+            (unit,) = controller_settings(limits, data)
         except HostUnfitError as error:
             yield Check(name, None, error.message, why, error.hint)
         else:
@@ -155,7 +155,7 @@ _BUSY = 0.5
 
 
 def cpu_and_memory() -> Iterator[Check]:
-    facts = machine()
+    facts = machine_facts()
     yield Check(
         "CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads"
     )
@@ -178,7 +178,7 @@ def cpu_and_memory() -> Iterator[Check]:
 
 
 def machine_checks() -> Iterator[Check]:
-    facts = machine()
+    facts = machine_facts()
     yield Check(
         "system", None, f"{told(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
         "kernels differ in what they read ahead, and in what they keep in the cache",
@@ -187,7 +187,7 @@ def machine_checks() -> Iterator[Check]:
         "virtualisation", None, told(facts["virtualisation"]), "a neighbour on the same machine takes CPU and disk time"
     )
     if host_facts.looks_like_ec2():
-        found = host_facts.instance()
+        found = host_facts.ec2_instance()
         kind = ec2_instance_type(DMI) or found.type
         yield Check(
             "EC2 instance",
@@ -248,9 +248,9 @@ def root_steps() -> Iterator[Check]:
     root = os.geteuid() == 0
     for step, (when, instead) in _TAKEN.items():
         if is_refused(step):
-            yield Check(step, None, refusal(step), when, instead)
+            yield Check(step, None, refusal_text(step), when, instead)
         elif root:
-            yield Check(step, None, "would be taken", when, f"{OPTION}={step} refuses it: {instead}")
+            yield Check(step, None, "would be taken", when, f"{REFUSE_OPTION}={step} refuses it: {instead}")
         else:
             yield Check(step, None, "not this user's to take", when, instead)
 
@@ -263,7 +263,7 @@ _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
 
 def room(data: Path) -> Iterator[Check]:
     yield Check(
-        "data folder", can_write(nearest(data)), str(data), "it lies on the volume under test",
+        "data folder", can_write(nearest_existing(data)), str(data), "it lies on the volume under test",
         "give DATA= a folder that this user may write",
     )  # fmt: skip
     if (why := why_not_trusted(data)) is not None:
@@ -271,7 +271,7 @@ def room(data: Path) -> Iterator[Check]:
             "who may write there", False, why, "another user could put other files below a server",
             "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t",
         )  # fmt: skip
-    need, there = need_for(_REFERENCE, Schema(_TABLES)), free(data)
+    need, there = estimate_space(_REFERENCE, Schema(_TABLES)), free_space(data)
     fewer = "give DATA= another disk, or ask for fewer (TABLES=)"
     why = f"{_TABLES:,} tables of {_REFERENCE} take so much"
     enough = there.bytes >= need.bytes
@@ -314,7 +314,7 @@ def device_checks(data: Path) -> Iterator[Check]:
             "its kind and its IOPS are seen by nobody from in here",
             'say them yourself: --note "io2, 5000 IOPS"',
         )
-    elif host_facts.on_xen() and device.model is None:
+    elif host_facts.is_xen_guest() and device.model is None:
         yield Check(
             "EBS volume",
             None,
@@ -344,7 +344,7 @@ def speed(tried: ReadProbe | None) -> Iterator[Check]:
     if not tried.speeds:
         yield Check("reads", None, f"not tried: {tried.why_not}", why)
     if (again := tried.again) is not None:
-        cached = told_cached_below(tried.facts())
+        cached = cache_below_host_text(tried.facts())
         both = f"{again.first_ms} ms, then {again.again_ms} ({again.blocks} blocks of {again.over})"
         yield Check(
             "just-read blocks",
@@ -400,7 +400,7 @@ def _engine() -> Check:
     try:
         at = docker_engine.endpoint()
         with closing(docker_engine.connect(at)) as client:
-            found = docker_engine.facts(client, at)
+            found = docker_engine.engine_facts(client, at)
     except HostUnfitError as error:
         return Check("container engine", None, error.message, why, error.hint)
     return Check("container engine", True, "; ".join(found.values()), why)
@@ -426,20 +426,20 @@ _INDENT = " " * 6
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
 def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
-    folder = expanded(data or default_data_dir()).absolute()
-    with refusing(parse_steps(no_root_steps)):
+    folder = expand_path(data or default_data_dir()).absolute()
+    with refuse_steps(parse_steps(no_root_steps)):
         return _examined(folder, no_probe=no_probe, as_json=as_json)
 
 
 def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
-    tried = LEFT_OUT if no_probe else probe(folder, FULL)
-    found = examine(folder, stackers=complaints(), tried=tried)
+    tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
+    found = examine(folder, stackers=why_unusable(), tried=tried)
     if as_json:
         checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
-        told = {"checks": checks, "environment": {**environment(folder), **tried.facts()}}
+        told = {"checks": checks, "environment": {**collect_host_facts(folder), **tried.facts()}}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(map(harmless, page(found))) + "\n")
+        sys.stdout.write("\n".join(map(escape_control, page(found))) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0
 
 

@@ -14,7 +14,7 @@ from recovery.cli.output import tell
 from recovery.cli.report import cell, grid_of, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
-from recovery.linux.privileges import parse_steps, refusing
+from recovery.linux.privileges import parse_steps, refuse_steps
 from recovery.session.request import split_versions
 
 
@@ -26,7 +26,7 @@ def images(context: click.Context) -> int:
 
 
 def _list() -> int:
-    found = image_inspect.every(connect())
+    found = image_inspect.list_images(connect())
     console = wide_console()
     if not found:
         console.print("no images of servers on this host; `recovery images build VERSION` makes one")
@@ -73,7 +73,7 @@ def images_build(
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
     refused = parse_steps(no_root_steps)
     for version in versions or (None,):
-        with refusing(refused):
+        with refuse_steps(refused):
             build = resolve_image(version, sources, partial(tell, err=True), client)
         name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
         tell(f"{name}  {build.version} ({build.version.text})")
@@ -89,11 +89,11 @@ def images_remove(names: tuple[str, ...], everything: bool) -> int:
         raise UsageError("say which: names, or --all", "`recovery images` lists them")
     client = connect()
     if everything:
-        removed, left = image_inspect.remove_all(client)
+        removed, left = image_inspect.remove_all_images(client)
         for name in removed:
             tell(f"removed {name}")
         for name in left:
             tell(f"left {name}: in use")
     for name in names:
-        tell(f"removed {image_inspect.remove(client, name)}")
+        tell(f"removed {image_inspect.remove_image(client, name)}")
     return 0

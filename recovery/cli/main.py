@@ -20,9 +20,9 @@ from recovery.cli.commands import MEASURING, Commands
 from recovery.cli.options import FROM_ENVIRONMENT, PREFIX
 from recovery.cli.output import tell
 from recovery.cli.settings import CONFIG, load_config, refuse_empty_and_unknown, refuse_empty_words
-from recovery.errors import HostUnfitError, RecoveryError, UsageError, harmless
-from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refusing
-from recovery.linux.signals import change_nothing_any_more, count_continuing, end_like_an_interrupt
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
+from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refuse_steps
+from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
 # Is somebody's name or password in an address? It would be in every report, and in a lock that all users read.
 
@@ -69,14 +69,14 @@ def cli() -> None:
 
 def main() -> NoReturn:
     _open_what_is_closed()
-    end_like_an_interrupt()
-    count_continuing()
+    raise_interrupt_on_signals()
+    count_resumes()
     _keep_others_from_writing()
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # one more, while the first was being told
         code = INTERRUPTED
-    change_nothing_any_more()
+    ignore_signals()
     sys.exit(code)
 
 
@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
         refuse_credentials(os.environ, arguments, config)
         _tell_caller_of_make(arguments)
         command = _named(arguments)
-        with refusing(_refused_anyway(command, config)):
+        with refuse_steps(_refused_anyway(command, config)):
             defaults = _defaults(command, config)
             result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=defaults)
         return result if isinstance(result, int) else 0
@@ -169,7 +169,7 @@ def _defaults(command: click.Command | None, config: dict[str, Any]) -> dict[str
 
 
 def _line(text: str) -> str:
-    text = harmless(" ".join(text.split()))
+    text = escape_control(" ".join(text.split()))
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 

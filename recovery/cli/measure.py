@@ -18,98 +18,99 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.analysis.compare import not_compared, not_measured, slower_than_baseline
+from recovery.analysis.compare import cells_without_interval, incomplete_reason, worse_than_baseline
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import Sources, known_version, known_wanted, offers, resolve
+from recovery.builds.resolve import Sources, available_servers, parse_release, parse_request_or_list, resolve_server
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_foreign, repeat_command, setting
 from recovery.cli.output import tell
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, Screen, SessionNarrator
 from recovery.cli.report import cell
-from recovery.errors import HostUnfitError, RecoveryError, TooSlowError, UsageError
+from recovery.errors import HostUnfitError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Asked, Scenario
+from recovery.experiments.experiment import ExperimentRequest, Scenario
 from recovery.experiments.scale import SCALE
-from recovery.linux.cgroups import needed, words
-from recovery.linux.files import expanded, mark
+from recovery.linux.cgroups import controller_settings, limits_text
+from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
-from recovery.linux.privileges import refusing
-from recovery.linux.storage import free
-from recovery.model import Extra, Layout, Schema, Session, Version
+from recovery.linux.privileges import refuse_steps
+from recovery.linux.process_marks import process_id
+from recovery.linux.storage import free_space
+from recovery.model import ExtraRun, Layout, Schema, Session, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
-from recovery.profiling.samplers import programs
+from recovery.profiling.samplers import usable_programs
 from recovery.report import console as console_report
-from recovery.report.console import Page
-from recovery.report.stored_session import REPORT, load
+from recovery.report.console import ReportConsole
+from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
-from recovery.session.datadirs import may_alternate, refuse
-from recovery.session.engine import IN_CONTAINERS, LOCAL, choose, where
-from recovery.session.estimate import duration_text, seconds_for
-from recovery.session.plan import is_over, left_out, places_for
-from recovery.session.prepare import foresee
+from recovery.session.datadirs import can_alternate, check_schema_supported
+from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
+from recovery.session.estimate import duration_text, version_seconds
+from recovery.session.plan import datadir_specs, is_measured_over, unsupported_questions
+from recovery.session.prepare import check_table_open_cache
 from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
-from recovery.session.resume import FINISHED, Left, find_left, refuse_running, tidy
+from recovery.session.resume import FINISHED, Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.session.run import run_session
-from recovery.workload.schema import check_template, need_of
+from recovery.workload.schema import check_template, disk_need
 
 # What would be run? Plan, disk, inodes and time, with nothing downloaded, built or started.
 
-_TOLD = {Extra.STACKS: "stacks are taken", Extra.WAITS: "waits are counted"}
+_TOLD = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
 
 
 def tell_plan(request: Request, console: Console) -> None:
     check_template(request.schema)
-    needed(request.limits, request.data)
+    controller_settings(request.limits, request.data)
     if request.stacks is not None:
-        programs(request.stacks)
+        usable_programs(request.stacks)
 
     def say(line: str) -> None:
         console.print(cell(line), soft_wrap=True)
 
-    foresee(request, say=say)
+    check_table_open_cache(request, say=say)
     for line in _plan(request):
         say(line)
 
 
 def _plan(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
-    wanted = [known_wanted(text) for text in request.versions]
+    wanted = [parse_request_or_list(text) for text in request.versions]
     if request.engine == LOCAL:
         for text in request.versions:
-            known_version(text)
+            parse_release(text)
     names = {one.like: one.text for one in wanted if one.release is None}
     versions = [one.like for one in wanted] or _asked(request.mysqld)
     if not versions:  # told when it is there; until then it is taken for the default
-        versions = [known_version(DEFAULT_VERSION)]
+        versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
     variants = request.measured
-    places = places_for(versions, variants)
-    room = free(request.data)
+    places = datadir_specs(versions, variants)
+    room = free_space(request.data)
     runs = request.runs + len(request.extras)
-    run_by = where(request)
+    run_by = describe_engine(request)
     yield scenario.question
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  {name} is asked for its version at the start"
-    for told in (*request.unasked, *left_out([one for one in versions if one not in names], variants)):
+    for told in (*request.unasked, *unsupported_questions([one for one in versions if one not in names], variants)):
         yield f"  {told}"
     schemas = [place.schema(request.schema) for place in places]
     given = dict(request.settings)
     needs = [
-        need_of(check_template(schema), place.version, schema, merge(given, dict(place.settings)))
+        disk_need(check_template(schema), place.version, schema, merge(given, dict(place.settings)))
         for place, schema in zip(places, schemas, strict=True)
     ]
     for place, schema, need in zip(places, schemas, needs, strict=True):
-        refuse(place.version, schema)
-        here = [variant for variant in variants if is_over(variant, place)]
+        check_schema_supported(place.version, schema)
+        here = [variant for variant in variants if is_measured_over(variant, place)]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
         server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
-        seconds = seconds_for(
+        seconds = version_seconds(
             place.version,
             schema,
             runs=runs,
@@ -123,8 +124,8 @@ def _plan(request: Request) -> Iterator[str]:
     for info in DataDirs(request.data).list():
         yield f"  there already: {info.key} ({info.status})"
     if request.limits:
-        yield f"  the measured server is limited to {words(request.limits)}"
-    alternating = may_alternate(needs, room, growing=bool(request.points))
+        yield f"  the measured server is limited to {limits_text(request.limits)}"
+    alternating = can_alternate(needs, room, growing=bool(request.points))
     plan = request.plan(versions, variants, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
@@ -144,7 +145,7 @@ def _asked(mysqld: str | None) -> list[Version]:
     if mysqld is None or "://" in mysqld or not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
         return []
     try:
-        return [resolve(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
+        return [resolve_server(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
     except HostUnfitError:
         return []
 
@@ -152,7 +153,7 @@ def _asked(mysqld: str | None) -> list[Version]:
 def _whereabouts(version: Version, *, in_images: bool) -> str:
     if in_images:
         return "an image"
-    cached = {offer.version for offer in offers() if offer.cached}
+    cached = {offer.version for offer in available_servers() if offer.cached}
     return "in the cache" if str(version) in cached else "to be fetched"
 
 
@@ -175,7 +176,7 @@ def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
         schema = experiment.schema
         usual = {
             "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": experiment.runs,
-            "seconds": experiment.seconds, "warmup": Asked.warmup_s, **experiment.usual,
+            "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.usual,
         }  # fmt: skip
         if experiment.template is not None:  # the tables of a load are of one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _COMPARED}.get(name, text)
@@ -192,8 +193,8 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
     if dry_run:
         _narrator(request, quiet=quiet).say(f"$ {request.command}", FAINT)
-        with refusing(request.refused):
-            tell_plan(request, Page())
+        with refuse_steps(request.refused):
+            tell_plan(request, ReportConsole())
         return 0
     return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to))
 
@@ -204,15 +205,15 @@ def check_json(json_to: str | None) -> None:
 
 
 def exit_code(request: Request, session: Session) -> int:
-    if not_measured(session) is not None:
+    if incomplete_reason(session) is not None:
         return 1
-    if request.fail_over is not None and (unjudged := not_compared(session)):
+    if request.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report for the runs that are no warm starts, or do not count",
         )
-    if request.fail_over is not None and (told := slower_than_baseline(session, request.fail_over)):
-        raise TooSlowError("; ".join(told), "the report says where the time went")
+    if request.fail_over is not None and (told := worse_than_baseline(session, request.fail_over)):
+        raise LimitExceededError("; ".join(told), "the report says where the time went")
     return 0
 
 
@@ -222,12 +223,16 @@ class SessionInterruptedError(RecoveryError):
     exit_code = 130
 
 
-def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Left | None = None) -> Session:
+def run_and_show(
+    request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Unfinished | None = None
+) -> Session:
     """What was kept of one that ended early is shown, too, and how it goes on."""
     narrator = _narrator(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
     try:
-        folder = run_session(request, engine=choose(request, narrator.say), narrator=narrator, goes_on=goes_on).folder
+        folder = run_session(
+            request, engine=choose_engine(request, narrator.say), narrator=narrator, goes_on=goes_on
+        ).folder
     except BaseException as error:
         further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
         if further is None:
@@ -239,7 +244,7 @@ def run_and_show(request: Request, *, quiet: bool, json_to: str | None = None, g
         narrator.say(further)
         raise
     session = _show(folder, json_to, narrator.say)
-    if not Left(folder, session).has_ended:
+    if not Unfinished(folder, session).has_ended:
         narrator.say(_further(folder))
     return session
 
@@ -248,7 +253,7 @@ def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], N
     """How it goes on, in words; None where there is nothing to go on with."""
     kept = False
     with suppress(RecoveryError, OSError):  # what ended it is what must be told
-        kept = (folder / REPORT).is_file()
+        kept = (folder / REPORT_FILE).is_file()
         if kept and _show(folder, json_to, say).status == FINISHED:
             return None
     return _further(folder) if kept else None
@@ -270,21 +275,21 @@ def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
         began_s=time.monotonic(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    record = partial(session_progress.write, session_progress.status_path(lock_path()))
-    return SessionNarrator(progress, screen=Screen(sys.stderr), owner=mark(), record=record, quiet=quiet)
+    record = partial(session_progress.write_status_file, session_progress.status_path(lock_path()))
+    return SessionNarrator(progress, screen=Screen(sys.stderr), owner=process_id(), record=record, quiet=quiet)
 
 
 def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
     """Renders what is stored: on standard output the table, or the report itself where it was asked for."""
-    session = load(folder)
+    session = load_session(folder)
     try:
         write_reports(folder)
     finally:
-        report = (folder / REPORT).read_text(encoding="utf-8")
+        report = (folder / REPORT_FILE).read_text(encoding="utf-8")
         if json_to == "-":
             sys.stdout.write(report)
         else:
-            console_report.render(session, Page())
+            console_report.render(session, ReportConsole())
             if json_to:
                 _write(Path(json_to), report)
         say(f"stored in {folder}")
@@ -315,7 +320,7 @@ def request_of(name: str, words: Sequence[str]) -> Request:
     return make_request(name, given)
 
 
-def request_again(left: Left) -> Request:
+def request_again(left: Unfinished) -> Request:
     """As it was asked, to be stored where it is."""
     planned = left.plan()
     _, name, *words = shlex.split(planned.command)
@@ -353,20 +358,20 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
             "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
         )
     check_json(json_to)
-    results = expanded(results).absolute()
-    tidy(results)
-    left = find_left(results, session)
-    refuse_running(left)
+    results = expand_path(results).absolute()
+    sweep_results(results)
+    left = find_unfinished(results, session)
+    check_not_running(left)
     if left.has_ended:
         return _over(left)
     request = request_again(left)
     return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, goes_on=left))
 
 
-def _over(left: Left) -> int:
+def _over(left: Unfinished) -> int:
     """Where the tool was killed while it wrote the reports, they are written now."""
     write_reports(left.folder)
-    lacking = not_measured(left.session)
+    lacking = incomplete_reason(left.session)
     told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
     tell(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
     return 0 if lacking is None else 1

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from recovery.errors import UsageError
-from recovery.linux.privileges import ALL, OPTION, RootStep
+from recovery.linux.privileges import ALL, REFUSE_OPTION, RootStep
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
@@ -159,7 +159,7 @@ OPTIONS = (
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one. As "
-        f"{OPTION}={RootStep.DROP_CACHES}.", kind=Kind.FLAG,
+        f"{REFUSE_OPTION}={RootStep.DROP_CACHES}.", kind=Kind.FLAG,
     ),
     Option(
         "no_root_steps", f"Take none of the steps that need root, or not these: {', '.join(RootStep)}.", "[STEP,...]",

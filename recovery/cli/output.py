@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from recovery.errors import harmless
+from recovery.errors import escape_control
 
 
 def tell(line: str, *, err: bool = False) -> None:
     """Prints one line, without control characters."""
-    click.echo(harmless(line), err=err)
+    click.echo(escape_control(line), err=err)

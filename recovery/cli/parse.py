@@ -11,50 +11,55 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import known_wanted
+from recovery.builds.resolve import parse_request_or_list
 from recovery.cli.options import AUTO, DEFAULT_RESULTS, options_of, repeat_command
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_scenario
-from recovery.experiments.experiment import Asked, Experiment, Host, Scenario
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, Scenario
 from recovery.experiments.scale import SCALE
 from recovery.experiments.table_cache import INSTANCES
 from recovery.linux import procfs
-from recovery.linux.cgroups import compact, parse_limits
-from recovery.linux.files import default_data_dir, expanded, read_limited, template_dir, why_not_trusted
-from recovery.linux.loop_device import no_disk, no_power_cut
-from recovery.linux.privileges import asked_steps, parse_steps, refusing, steps_text
+from recovery.linux.cgroups import format_bytes, parse_limits
+from recovery.linux.files import default_data_dir, expand_path, read_limited, template_dir, why_not_trusted
+from recovery.linux.loop_device import why_no_loop_disk, why_no_power_cut
+from recovery.linux.privileges import parse_steps, refuse_steps, refused_steps, steps_text
 from recovery.linux.procfs import memory_bytes
-from recovery.model import Cache, Layout, Limits, Schema, Work, starts
-from recovery.mysqld.options import DIVIDED, check_user_settings, instances_of, shaping
+from recovery.model import Cache, Layout, Limits, Schema, VariantSpec, startup_specs
+from recovery.mysqld.options import (
+    DEFAULT_CACHE_INSTANCES,
+    check_user_settings,
+    datadir_settings,
+    table_cache_instances,
+)
 from recovery.profiling.samplers import PERF
-from recovery.report.stored_session import REPORT, find, load
-from recovery.session.plan import refuse_nothing
+from recovery.report.stored_session import REPORT_FILE, find_session, load_session
+from recovery.session.plan import check_any_trial_left
 from recovery.session.request import (
     DEFAULT_INSERTS,
     DEFAULT_RUNS,
     DEFAULT_TABLES,
-    MOST_COLUMNS,
-    MOST_INSERTS,
-    MOST_RUNS,
-    MOST_SCHEMAS,
-    MOST_TABLES,
+    MAX_COLUMNS,
+    MAX_INSERTS,
+    MAX_RUNS,
+    MAX_SCHEMAS,
+    MAX_TABLES,
     Request,
     check_layouts,
-    identifier,
+    check_option_clashes,
+    check_redo_log_options,
+    parse_count,
+    parse_identifier,
     parse_layout,
     parse_notes,
     parse_points,
     parse_settings,
     parse_share,
     parse_variants,
-    positive,
-    refuse_clashes,
-    refuse_size_of_files,
     split_versions,
 )
-from recovery.workload.schema import split as split_statements
+from recovery.workload.schema import split_script
 
 # What is a server asked to do? The options of an experiment, checked, and the work that comes of them.
 
@@ -67,7 +72,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     """Each statement under the name in the comment right above it, or under its number. `taken` are the names of what
     is asked anyway: two of one name would be told as one."""
     text = _text(path)
-    found = list(split_statements([text]))
+    found = list(split_script([text]))
     if not found:
         raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
     lines = dict.fromkeys((name.casefold() for name in taken), 0)
@@ -114,34 +119,34 @@ _MOST_SEED = 10**9
 _MOST_DEPTH = 100
 
 
-def asked_of(given: Mapping[str, Any], experiment: Experiment) -> Asked:
-    apart = procfs.split(procfs.own_cores())
-    return Asked(
-        seconds=positive("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
+def asked_of(given: Mapping[str, Any], experiment: Experiment) -> ExperimentRequest:
+    apart = procfs.split_cores(procfs.own_cores())
+    return ExperimentRequest(
+        seconds=parse_count("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
         warmup_s=_warmup(given.get("warmup")),
         threads=_numbers("THREADS", given.get("threads"), _MOST_THREADS),
         workloads=_words("WORKLOAD", given.get("workload")),
         parts=_words("QUESTION", given.get("parts")),
-        load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MOST_TABLES),
+        load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MAX_TABLES),
         options=tuple(map(_option, given.get("options") or ())),
         queries=tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
-        pollers=positive("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
+        pollers=parse_count("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
         every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
         memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
-        published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MOST_TABLES),
-        seed=positive("SEED", given.get("seed") or Asked.seed, _MOST_SEED),
-        depth=positive("DEPTH", given.get("depth") or Asked.depth, _MOST_DEPTH),
-        only=_optional("ONLY", given.get("only"), MOST_RUNS),
-        server_cpus=None if apart is None else procfs.as_list(apart.server),
-        client_cpus=None if apart is None else procfs.as_list(apart.clients),
+        published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MAX_TABLES),
+        seed=parse_count("SEED", given.get("seed") or ExperimentRequest.seed, _MOST_SEED),
+        depth=parse_count("DEPTH", given.get("depth") or ExperimentRequest.depth, _MOST_DEPTH),
+        only=_optional("ONLY", given.get("only"), MAX_RUNS),
+        server_cpus=None if apart is None else procfs.format_cpu_list(apart.server),
+        client_cpus=None if apart is None else procfs.format_cpu_list(apart.clients),
     )
 
 
-def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) -> Schema:
+def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: ExperimentRequest) -> Schema:
     """The experiment's tables, as many as the user wants."""
     usual = experiment.schema
     template = template_dir() / experiment.template if experiment.template else None
-    tables = positive("TABLES", given.get("tables") or usual.tables, MOST_TABLES)
+    tables = parse_count("TABLES", given.get("tables") or usual.tables, MAX_TABLES)
     if asked.load_tables and max(asked.load_tables) > tables:
         raise UsageError(
             f"LOAD_TABLES={max(asked.load_tables)} is more than there are tables ({tables})", "give TABLES= as many"
@@ -154,42 +159,42 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Asked) ->
     return replace(
         usual,
         tables=tables,
-        databases=positive("SCHEMAS", given.get("schemas") or usual.databases, MOST_SCHEMAS),
+        databases=parse_count("SCHEMAS", given.get("schemas") or usual.databases, MAX_SCHEMAS),
         rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
         template=template,
     )
 
 
-def host_for(limits: Limits) -> Host:
+def host_for(limits: Limits) -> HostCapacity:
     """As much of it as the server may use."""
     cpus = len(procfs.own_cpus())
-    return Host(
+    return HostCapacity(
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
         memory_bytes=min(memory_bytes(), limits.memory_bytes or memory_bytes()),
-        no_disk=no_disk,
-        no_power_cut=no_power_cut,
+        no_disk=why_no_loop_disk,
+        no_power_cut=why_no_power_cut,
     )
 
 
-def instances_for(asked: Asked, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
+def instances_for(asked: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
     """Of the table cache, in each of the servers. One that tells its release only when it is there may be any."""
     given = dict(parse_settings(settings))
     named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
     numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
-    releases = [known_wanted(text).release for text in versions]
-    unknown = tuple(numbers) or (DIVIDED,)
-    found = [instances_of(release, numbers) if release else unknown for release in releases]
+    releases = [parse_request_or_list(text).release for text in versions]
+    unknown = tuple(numbers) or (DEFAULT_CACHE_INSTANCES,)
+    found = [table_cache_instances(release, numbers) if release else unknown for release in releases]
     return tuple(sorted({one for each in found or [unknown] for one in each}))
 
 
 def _warmup(text: str | None) -> int:
     if text is None:
-        return Asked.warmup_s
-    return 0 if text == "0" else positive("WARMUP", text, _MOST_SECONDS)
+        return ExperimentRequest.warmup_s
+    return 0 if text == "0" else parse_count("WARMUP", text, _MOST_SECONDS)
 
 
 def _optional(name: str, text: str | None, most: int) -> int | None:
-    return None if text is None else positive(name, text, most)
+    return None if text is None else parse_count(name, text, most)
 
 
 def _words(name: str, text: str | None) -> tuple[str, ...]:
@@ -200,7 +205,7 @@ def _words(name: str, text: str | None) -> tuple[str, ...]:
 
 
 def _numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
-    return tuple(sorted({positive(name, word, most) for word in _words(name, text)}))
+    return tuple(sorted({parse_count(name, word, most) for word in _words(name, text)}))
 
 
 def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> float | None:
@@ -234,7 +239,7 @@ Given = Mapping[str, Any]
 def newest(results: Path) -> Path | None:
     """The newest session's folder, where there is one."""
     try:
-        return find(results, None).resolve()
+        return find_session(results, None).resolve()
     except (RecoveryError, OSError):
         return None
 
@@ -245,15 +250,15 @@ def gone_on_with(given: Given) -> Given:
     folder = (
         None
         if given["versions"] or given["mysqld"] or given["image"]
-        else newest(expanded(Path(given["results"])).absolute())
+        else newest(expand_path(Path(given["results"])).absolute())
     )
     if folder is None:
         return given
     # It names the server that is run next.
-    if why := why_not_trusted(folder / REPORT):
+    if why := why_not_trusted(folder / REPORT_FILE):
         raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
     try:
-        session = load(folder)
+        session = load_session(folder)
     except RecoveryError as error:
         raise UsageError(
             f"the newest session is no guide: {error.message}", f"give VERSION=, or {error.hint}"
@@ -273,7 +278,7 @@ def gone_on_with(given: Given) -> Given:
     # may say more than the release that was found in it.
     again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
     stored["versions"] = split_versions(again)
-    shape = shaping(dict(parse_settings(_stored_words(asked, "set"))))
+    shape = datadir_settings(dict(parse_settings(_stored_words(asked, "set"))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     stored["notes"] = (asked["note"],) if "note" in asked else ()
     stored["variants"] = _stored_words(asked, "variants")
@@ -301,8 +306,8 @@ def make_request(scenario: str, given: Given) -> Request:
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
-    refused = asked_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
-    with refusing(refused):
+    refused = refused_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
+    with refuse_steps(refused):
         laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
         scenario=scenario,
@@ -313,9 +318,9 @@ def make_request(scenario: str, given: Given) -> Request:
         versions=_each_once(versions),
         schema=laid.schema,
         points=points,
-        predict=positive("--predict", given["predict"], MOST_TABLES) if given.get("predict") else None,
+        predict=parse_count("--predict", given["predict"], MAX_TABLES) if given.get("predict") else None,
         variants=parse_variants(given["variants"]),
-        runs=1 if given.get("only") else positive("RUNS", given["runs"] or _runs(measured), MOST_RUNS),
+        runs=1 if given.get("only") else parse_count("RUNS", given["runs"] or _runs(measured), MAX_RUNS),
         data=_path(given["data"] or default_data_dir()),
         results=_path(given["results"]),
         settings=parse_settings(given["settings"]),
@@ -325,7 +330,7 @@ def make_request(scenario: str, given: Given) -> Request:
         engine=_engine(given),
         image=given["image"],
         registry=given["registry"],
-        inserts=_count("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MOST_INSERTS),
+        inserts=_count("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MAX_INSERTS),
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
@@ -369,8 +374,8 @@ class _Laid:
     """What is built, and what is done with it."""
 
     schema: Schema
-    works: tuple[Work, ...]
-    work: Asked | None = None
+    works: tuple[VariantSpec, ...]
+    work: ExperimentRequest | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
 
@@ -381,7 +386,7 @@ def _laid_out(
     experiment = scenario.experiment
     if experiment is None:
         asked = {**given, "tables": str(points[-1])} if points else given
-        return _Laid(asked_schema(asked), starts(scenario.caches))
+        return _Laid(asked_schema(asked), startup_specs(scenario.caches))
     work = asked_of(given, experiment)
     host = replace(host_for(limits), instances=instances_for(work, versions, given["settings"]))
     schema = schema_of(given, experiment, work)
@@ -397,16 +402,16 @@ def _check_together(request: Request) -> None:
     """What is fine by itself, but not with the rest."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
-    if request.fail_over is not None and request.runs < LEAST_RUNS:
+    if request.fail_over is not None and request.runs < MIN_RUNS:
         raise UsageError(
-            f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {LEAST_RUNS} or more"
+            f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {MIN_RUNS} or more"
         )
     if request.fail_over is not None and len(request.versions) < 2:
         raise UsageError(
             "--fail-over holds versions against each other, and here is one",
             "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
         )
-    refuse_clashes(request)
+    check_option_clashes(request)
     check_layouts(request)
     _check_names(request)
     _check_anything(request)
@@ -427,11 +432,11 @@ def _check_names(request: Request) -> None:
 
 def _check_anything(request: Request) -> None:
     """A server that tells its release only when it is there is judged then."""
-    releases = {text: known_wanted(text).release for text in request.versions}
+    releases = {text: parse_request_or_list(text).release for text in request.versions}
     known = {text: release for text, release in releases.items() if release is not None}
     if known and len(known) == len(releases):
-        refuse_nothing(tuple(known.values()), request.measured, baseline=known.get(request.baseline or ""))
-    refuse_size_of_files(known.values(), request)
+        check_any_trial_left(tuple(known.values()), request.measured, baseline=known.get(request.baseline or ""))
+    check_redo_log_options(known.values(), request)
 
 
 def _engine(given: Given) -> str:
@@ -452,18 +457,18 @@ def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
     """Two spellings of one release are one server."""
     found: dict[object, str] = {}
     for text in versions:
-        wanted = known_wanted(text)
+        wanted = parse_request_or_list(text)
         found.setdefault(wanted.release or wanted, text)
     return tuple(found.values())
 
 
 def asked_schema(given: Given) -> Schema:
     return Schema(
-        tables=positive("TABLES", given["tables"] or DEFAULT_TABLES, MOST_TABLES),
-        databases=positive("SCHEMAS", given["schemas"] or 1, MOST_SCHEMAS),
-        columns=_count("--columns", given["columns"], most=MOST_COLUMNS),
+        tables=parse_count("TABLES", given["tables"] or DEFAULT_TABLES, MAX_TABLES),
+        databases=parse_count("SCHEMAS", given["schemas"] or 1, MAX_SCHEMAS),
+        columns=_count("--columns", given["columns"], most=MAX_COLUMNS),
         rows=_count("--rows", given["rows"], most=10_000_000),
-        database=identifier("--database", given["database"] or "discovery"),
+        database=parse_identifier("--database", given["database"] or "discovery"),
         template=given["template"] and _path(given["template"]),
         layout=parse_layout(given["layout"] or Layout.FILES),
     )
@@ -474,19 +479,22 @@ def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
     if named is None:
         return None
     for version in _each_once(versions):
-        if named == version or (known_wanted(named).release or named) == known_wanted(version).release:
+        if (
+            named == version
+            or (parse_request_or_list(named).release or named) == parse_request_or_list(version).release
+        ):
             return version
     there = " ".join(versions) or "nothing"
     raise UsageError(f"the baseline {named} is not measured", f"name one of VERSION's: {there}")
 
 
 def _count(name: str, text: str | None, *, most: int) -> int:
-    return 0 if text in (None, "0") else positive(name, str(text), most)
+    return 0 if text in (None, "0") else parse_count(name, str(text), most)
 
 
 def _path(path: Path) -> Path:
     """What is stored must mean the same from another folder."""
-    return expanded(path).absolute()
+    return expand_path(path).absolute()
 
 
 def _place(place: str | None) -> str | None:
@@ -507,8 +515,8 @@ def _repeat(request: Request, given: Given) -> str:
         "data": request.data if request.data != default_data_dir() else None,
         "no_root_steps": steps_text(parse_steps(given["no_root_steps"])),
         "engine": request.engine if request.engine != AUTO else None,
-        "memory": limits.memory_bytes and compact(limits.memory_bytes),
-        "read_bps": limits.read_bps and compact(limits.read_bps),
+        "memory": limits.memory_bytes and format_bytes(limits.memory_bytes),
+        "read_bps": limits.read_bps and format_bytes(limits.read_bps),
         "mysqld": request.mysqld,
         "template": schema.template if request.work is None else None,
         "insert_template": request.insert_template,

@@ -18,22 +18,22 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from recovery.analysis.summary import value_of
-from recovery.errors import RecoveryError, harmless
-from recovery.model import STARTUP, Run, Trial, quantity
-from recovery.mysqld.phases import Standing
-from recovery.report.format import cell as cell_text
-from recovery.report.format import count, seconds, worded
+from recovery.analysis.summary import run_value
+from recovery.errors import RecoveryError, escape_control
+from recovery.model import STARTUP_FIGURE, Run, Trial, metric
+from recovery.mysqld.phases import CurrentPhase
+from recovery.report.fmt import cell as cell_text
+from recovery.report.fmt import count, seconds, with_unit
 from recovery.session.progress import (
-    Ahead,
     BuildProgress,
-    Cell,
+    CellSummary,
     Progress,
+    ProgressSnapshot,
+    SessionEstimate,
+    SnapshotWriter,
     Status,
-    Whereabouts,
-    Writer,
+    take_snapshot,
     to_json,
-    whereabouts,
 )
 
 # How is it told where a session is? As the lines of a live view, as one line now and then, and as a page. Pure.
@@ -57,7 +57,7 @@ def duration(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
 
 
-def view(found: Whereabouts, width: int, height: int) -> tuple[Line, ...]:
+def view(found: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
     """No line is wider; of results there are as many as the height leaves room for, those of now among them."""
     width = max(_LEAST_WIDTH, width)
     lines = [Line(text, FAINT) for text in _folded(headline(found), width)]
@@ -65,10 +65,10 @@ def view(found: Whereabouts, width: int, height: int) -> tuple[Line, ...]:
     if found.build is not None and (drawn := _bar(found.build, width)):
         lines.append(Line(drawn))
     lines += [Line(text) for text in _fitting(found, width, max(0, height - len(lines)))]
-    return tuple(Line(harmless(line.text)[:width], line.style) for line in lines[: max(1, height)])
+    return tuple(Line(escape_control(line.text)[:width], line.style) for line in lines[: max(1, height)])
 
 
-def headline(found: Whereabouts) -> str:
+def headline(found: ProgressSnapshot) -> str:
     ended = sum(cell.ended for cell in found.cells)
     parts = [] if found.planned_runs is None else [f"{ended} of {found.planned_runs} trials done"]
     parts.append(f"{duration(found.elapsed_s)} so far")
@@ -77,7 +77,7 @@ def headline(found: Whereabouts) -> str:
     return f"{found.scenario}: {', '.join(parts)}"
 
 
-def current(found: Whereabouts) -> str:
+def current(found: ProgressSnapshot) -> str:
     """What is being done at this moment."""
     if found.build is not None:
         return _building(found.build)
@@ -89,7 +89,7 @@ def current(found: Whereabouts) -> str:
     return f"{name}: {doing}" if doing else f"{name}: {duration(trial.elapsed_s)}"
 
 
-def page(found: Whereabouts, *, running: bool) -> Iterator[str]:
+def page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
     """For who asks from elsewhere."""
     what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
     if running:
@@ -132,7 +132,7 @@ def _bar(build: BuildProgress, width: int) -> str:
     return f"[{'#' * full}{'-' * (room - full)}]"
 
 
-def _step(found: Whereabouts) -> str:
+def _step(found: ProgressSnapshot) -> str:
     if found.step is None:
         return ""
     told = f"{found.step} {duration(found.step_s or 0)}"
@@ -148,7 +148,7 @@ def _folded(text: str, width: int) -> list[str]:
     return [line.replace(_TIE, " ") for line in lines]
 
 
-def _fitting(found: Whereabouts, width: int, room: int) -> list[str]:
+def _fitting(found: ProgressSnapshot, width: int, room: int) -> list[str]:
     rows = _rows(found)
     if max(map(len, rows), default=0) > width:
         rows = [line for cell in found.cells for line in (_name(cell), f"  {_short(cell, found.figure)}")]
@@ -161,36 +161,36 @@ def _fitting(found: Whereabouts, width: int, room: int) -> list[str]:
     return [*rows[first : first + room - 1], f"... and {len(rows) - room + 1} lines more"]
 
 
-def _of_now(found: Whereabouts) -> int:
+def _of_now(found: ProgressSnapshot) -> int:
     """The place of the row that the trial of this moment belongs to."""
     names = [(cell.version, cell.variant) for cell in found.cells]
     now = found.trial and (found.trial.version, found.trial.variant)
     return names.index(now) if now in names else len(names) - 1
 
 
-def _name(cell: Cell) -> str:
+def _name(cell: CellSummary) -> str:
     return f"{cell.version} {cell.variant}"
 
 
-def _short(cell: Cell, figure: str) -> str:
+def _short(cell: CellSummary, figure: str) -> str:
     mean, last = (_value(value, cell.figure or figure) for value in (cell.mean, cell.last))
     return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_odd(cell)}"
 
 
 def _value(value: float | None, figure: str) -> str:
-    return seconds(value) if figure == STARTUP else cell_text(quantity(figure), value)
+    return seconds(value) if figure == STARTUP_FIGURE else cell_text(metric(figure), value)
 
 
 def _unit(figure: str) -> str:
-    return " s" if figure == STARTUP else quantity(figure).unit
+    return " s" if figure == STARTUP_FIGURE else metric(figure).unit
 
 
-def _odd(cell: Cell) -> str:
+def _odd(cell: CellSummary) -> str:
     counts = ((cell.failed, "failed"), (cell.void, "void"))
     return "".join(f"  {count(number)} {name}" for number, name in counts if number)
 
 
-def _rows(found: Whereabouts) -> list[str]:
+def _rows(found: ProgressSnapshot) -> list[str]:
     """In columns."""
     unit = _unit(found.figure)
     parts = [
@@ -200,7 +200,7 @@ def _rows(found: Whereabouts) -> list[str]:
             _value(cell.mean, cell.figure or found.figure),
             _value(cell.last, cell.figure or found.figure),
             _odd(cell),
-            f" {quantity(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
+            f" {metric(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
         )
         for cell in found.cells
     ]
@@ -247,7 +247,7 @@ class Screen:
         """Above what is drawn. A terminal folds it itself, so that it can be copied as one line."""
         with self._lock:
             drawn = self._drawn
-            self._write(self._erased() + self._styled(Line(harmless(text), style)) + "\n" + self._lines(drawn))
+            self._write(self._erased() + self._styled(Line(escape_control(text), style)) + "\n" + self._lines(drawn))
 
     def draw(self, lines: Sequence[Line]) -> None:
         """Instead of what was drawn before. Not while another program has the terminal: its lines are not ours."""
@@ -360,7 +360,7 @@ class SessionNarrator:
         self._record = record
         """Keeps the state where `recovery status` looks for it."""
         self._quiet = quiet
-        self._standing: Callable[[float], Standing] | None = None
+        self._standing: Callable[[float], CurrentPhase] | None = None
         self._said_s = time.monotonic()
         self._recorded: tuple[object, ...] | None = None
         self._recorded_s = 0.0
@@ -400,7 +400,7 @@ class SessionNarrator:
             self.progress = self.progress.over(status)
             self._record(to_json(self._now()))
 
-    def planned(self, ahead: Ahead) -> None:
+    def planned(self, ahead: SessionEstimate) -> None:
         self.progress = self.progress.planned(ahead)
 
     def gone_on(self, runs: Iterable[Run]) -> None:
@@ -431,7 +431,7 @@ class SessionNarrator:
         self._standing = None
         self.progress = self.progress.doing(step, time.monotonic())
 
-    def follow(self, standing: Callable[[float], Standing]) -> None:
+    def follow(self, standing: Callable[[float], CurrentPhase]) -> None:
         """Called within a timed start."""
         self._standing = standing
 
@@ -440,9 +440,9 @@ class SessionNarrator:
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
         figure = self.progress.figure_of(run.variant)
-        if (value := value_of(run, figure)) is not None:
+        if (value := run_value(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
-            line += f"{worded(quantity(figure), value)}{read}"
+            line += f"{with_unit(metric(figure), value)}{read}"
         if run.sampled_by is not None:
             line += f", {run.samples} samples by {run.sampled_by}"
         if run.verdict.as_asked:
@@ -460,7 +460,7 @@ class SessionNarrator:
                 self._recorded, self._recorded_s = found.what, now_s
                 self._record(to_json(found))
 
-    def _tell(self, found: Whereabouts) -> None:
+    def _tell(self, found: ProgressSnapshot) -> None:
         if self.screen.live:
             columns, rows = self.screen.size
             # The last column stays free: some terminals go on to the next row once it is written.
@@ -468,7 +468,7 @@ class SessionNarrator:
         elif time.monotonic() - self._said_s >= PLAIN_EVERY_S and (found.build or found.step):
             self.say(current(found))
 
-    def _now(self) -> Whereabouts:
+    def _now(self) -> ProgressSnapshot:
         progress, standing, now_s = self.progress, self._standing, time.monotonic()
-        writer = Writer(os.getpid(), self._owner, datetime.now(UTC).isoformat(timespec="seconds"))
-        return whereabouts(progress, now_s, by=writer, standing=standing(now_s) if standing else None)
+        writer = SnapshotWriter(os.getpid(), self._owner, datetime.now(UTC).isoformat(timespec="seconds"))
+        return take_snapshot(progress, now_s, by=writer, standing=standing(now_s) if standing else None)

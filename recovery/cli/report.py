@@ -12,27 +12,27 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from recovery.builds.resolve import DEBIAN_NAMES, offers
+from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.options import setting
 from recovery.cli.output import tell
 from recovery.cli.parse import asked_schema
-from recovery.errors import RecoveryError, UsageError, harmless
-from recovery.linux.files import default_data_dir, expanded
+from recovery.errors import RecoveryError, UsageError, escape_control
+from recovery.linux.files import default_data_dir, expand_path
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
-from recovery.report.exports import FORMATS, rendered, schema_text
+from recovery.report.exports import FORMATS, render_as, schema_text
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import find, load
+from recovery.report.stored_session import find_session, load_session
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
-from recovery.workload.schema import check_template, render
+from recovery.workload.schema import check_template, render_script
 
 # How do the commands that look lay out what they have found?
 
 
 def cell(text: str) -> Text:
     """Returns the text without its control characters, never taken for markup."""
-    return Text(harmless(text))
+    return Text(escape_control(text))
 
 
 def grid_of(*headers: str) -> Grid:
@@ -55,7 +55,7 @@ def size_text(count: int | None) -> str:
 def versions() -> int:
     """Which servers can be had, from where, and which are in the cache."""
     grid = grid_of("version", "in cache", "size", "source")
-    for offer in offers():
+    for offer in available_servers():
         grid.add_row(cell(offer.version), "yes" if offer.cached else "no", size_text(offer.bytes), cell(offer.source))
     console = wide_console()
     console.print(grid)
@@ -74,7 +74,7 @@ def versions() -> int:
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
     """The data directories that are kept for the next run, with their sizes."""
-    context.obj = DataDirs(expanded(data or default_data_dir()).absolute())
+    context.obj = DataDirs(expand_path(data or default_data_dir()).absolute())
     return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
 
 
@@ -106,7 +106,7 @@ def datadirs_list(directories: DataDirs) -> int:
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
-    directories = DataDirs(expanded(data).absolute()) if data else directories
+    directories = DataDirs(expand_path(data).absolute()) if data else directories
     if bool(keys) == everything:
         raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
     found = directories.list() if everything else ()
@@ -136,18 +136,18 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
         return 0
     if wanted and as_html:
         raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
-    folder = find(expanded(results), session)
+    folder = find_session(expand_path(results), session)
     if write:
         _write_anew(folder)
     if wanted:
         # A name of a file that is no UTF-8 must not cost the page.
-        sys.stdout.write(rendered(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
+        sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
         if not (folder / PAGE).is_file():
             raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` makes it")
         tell(str(folder / PAGE))
     else:
-        console_report.render(load(folder), Console(highlight=False))
+        console_report.render(load_session(folder), Console(highlight=False))
     return 0
 
 
@@ -174,7 +174,7 @@ def schema(**given: Any) -> int:
     """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
     asked = asked_schema(given)
     check_template(asked)
-    for chunk in render(asked):
+    for chunk in render_script(asked):
         sys.stdout.write(chunk)
     return 0
 

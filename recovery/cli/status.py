@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from recovery.cli.progress_view import Line, Screen, page
-from recovery.errors import harmless
+from recovery.errors import escape_control
 from recovery.linux import locks
-from recovery.linux.files import is_gone, is_stopped
 from recovery.linux.locks import lock_path
+from recovery.linux.process_marks import is_owner_gone, is_stopped
 from recovery.session import progress
-from recovery.session.progress import Status, Whereabouts, from_json
+from recovery.session.progress import ProgressSnapshot, Status, from_json
 
 FORMAT = 1
 _INTERRUPTED = 130
@@ -24,7 +24,7 @@ _EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class Seen:
-    session: Whereabouts | None
+    session: ProgressSnapshot | None
     """The one that runs, or else the last."""
     running: bool
     suspended: bool = False
@@ -45,7 +45,7 @@ def status(*, as_json: bool, watch: bool) -> int:
             lines = _lines(seen, as_json=as_json)
             if live:
                 columns, rows = screen.size
-                screen.draw([Line(harmless(line)[: columns - 1]) for line in lines[: rows - 1]])
+                screen.draw([Line(escape_control(line)[: columns - 1]) for line in lines[: rows - 1]])
             elif lines != before:
                 _print(lines)
             before = lines
@@ -60,11 +60,11 @@ def status(*, as_json: bool, watch: bool) -> int:
 
 def look() -> Seen:
     """The lock says whether one runs; what each session has left says where it is."""
-    holder = locks.holder(lock_path())
-    found = [one for text in progress.left_beside(lock_path()) if (one := from_json(text)) is not None]
+    holder = locks.lock_holder(lock_path())
+    found = [one for text in progress.read_status_files(lock_path()) if (one := from_json(text)) is not None]
     found.sort(key=lambda one: one.written_at)
     if holder is not None:
-        alive = [one for one in found if one.status is Status.RUNNING and not is_gone(one.owner)]
+        alive = [one for one in found if one.status is Status.RUNNING and not is_owner_gone(one.owner)]
         session = alive[-1] if alive else None
         return Seen(session, running=True, suspended=session is not None and is_stopped(session.pid), holder=holder)
     if not found:
@@ -85,5 +85,5 @@ def _lines(seen: Seen, *, as_json: bool) -> list[str]:
 
 
 def _print(lines: list[str]) -> None:
-    sys.stdout.write("".join(f"{harmless(line)}\n" for line in lines))
+    sys.stdout.write("".join(f"{escape_control(line)}\n" for line in lines))
     sys.stdout.flush()

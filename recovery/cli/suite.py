@@ -42,10 +42,10 @@ from recovery.cli.suite_run import (
 )
 from recovery.errors import UsageError
 from recovery.linux.cgroups import parse_limits
-from recovery.linux.files import expanded
-from recovery.linux.privileges import asked_steps, refusing
-from recovery.report.console import Page, print_tables
-from recovery.session.request import MOST_RUNS, MOST_TABLES, positive
+from recovery.linux.files import expand_path
+from recovery.linux.privileges import refuse_steps, refused_steps
+from recovery.report.console import ReportConsole, print_tables
+from recovery.session.request import MAX_RUNS, MAX_TABLES, parse_count
 
 DEFAULT_BUDGET = "30m"
 _MOST_SECONDS = 86_400
@@ -83,7 +83,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     refuse_foreign(os.environ, context.command)
     _refuse_foreign_file(context)
     if given["again"] is not None:
-        return _again(expanded(given["again"]).absolute())
+        return _again(expand_path(given["again"]).absolute())
     asked, quiet = _asked(given), bool(given["quiet"])
 
     def say(line: str) -> None:
@@ -94,19 +94,19 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     say(f"$ {command}")
     if given["dry_run"]:
         found = chosen(asked)
-        _tell(asked, found, Page())
+        _tell(asked, found, ReportConsole())
         refuse_nothing(asked, found)
         return 0
     found = chosen(asked)
     refuse_nothing(asked, found)
-    with refusing(asked_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])):
+    with refuse_steps(refused_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])):
         fetch(found, say)
-    results = expanded(given["results"]).absolute()
+    results = expand_path(given["results"]).absolute()
     travel = Travel(begun(command, asked, found), asked, results, say=say, quiet=quiet)
     try:
         return travel.run(found)
     finally:
-        _show(travel.folder, Page())
+        _show(travel.folder, ReportConsole())
         say(f"stored in {travel.folder}; open its {SUITE_PAGE}")
 
 
@@ -132,19 +132,19 @@ def _asked(given: dict[str, Any]) -> Asked:
         versions=asked_versions(given["versions"]),
         names=tuple(name for name in publication_names() if name in wished or not wished),
         caps=Caps(
-            _cap("TABLES", given["tables"], MOST_TABLES),
+            _cap("TABLES", given["tables"], MAX_TABLES),
             _cap("SECONDS", given["seconds"], _MOST_SECONDS),
-            _cap("RUNS", given["runs"], MOST_RUNS),
+            _cap("RUNS", given["runs"], MAX_RUNS),
             given["smallest"],
         ),
         shared=tuple(shlex.split(repeat_command("", given, _PASSED_ON))[2:]),
-        data=given["data"] and expanded(given["data"]).absolute(),
+        data=given["data"] and expand_path(given["data"]).absolute(),
         limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
 
 
 def _cap(name: str, text: str | None, most: int) -> int | None:
-    return None if text is None else positive(name, text, most)
+    return None if text is None else parse_count(name, text, most)
 
 
 def _repeat(asked: Asked, given: dict[str, Any]) -> str:
@@ -157,7 +157,7 @@ def _repeat(asked: Asked, given: dict[str, Any]) -> str:
     }
     for name in ("data", "results"):
         if given[name] not in (None, DEFAULT_RESULTS):
-            shown[name] = expanded(given[name]).absolute()
+            shown[name] = expand_path(given[name]).absolute()
     return repeat_command("experiments", shown, (*_OWN, *_PASSED_ON))
 
 
@@ -185,7 +185,7 @@ def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:
 
 def _again(folder: Path) -> int:
     write(folder)
-    _show(folder, Page())
+    _show(folder, ReportConsole())
     tell(f"written to {folder}; open its {SUITE_PAGE}", err=True)
     return 0
 

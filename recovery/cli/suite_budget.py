@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.experiments.experiment import Host
-from recovery.linux.storage import need_for
+from recovery.experiments.experiment import HostCapacity
+from recovery.linux.storage import estimate_space
 from recovery.model import Load, Version
-from recovery.session.estimate import build_seconds, duration_text, seconds_for
-from recovery.session.plan import is_over, places_for
+from recovery.session.estimate import build_seconds, duration_text, version_seconds
+from recovery.session.plan import datadir_specs, is_measured_over
 from recovery.session.request import Request
 
 OF_THE_BUDGET = 0.9
@@ -115,10 +115,10 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
     """With all data directories beside each other, none of which is there yet."""
     variants = request.measured
     found = Price(_AROUND_SESSION_S)
-    for place in places_for(versions, variants):
-        here = [variant for variant in variants if is_over(variant, place)]
+    for place in datadir_specs(versions, variants):
+        here = [variant for variant in variants if is_measured_over(variant, place)]
         schema = place.schema(request.schema)
-        seconds = seconds_for(
+        seconds = version_seconds(
             place.version,
             schema,
             runs=request.runs,
@@ -131,7 +131,7 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
             seconds += build_seconds(place.version, replace(schema, rows=0))
         loads = [variant.task for variant in here if isinstance(variant.task, Load)]
         loads_s = request.runs * sum(load.seconds + load.warmup_s for load in loads)
-        need = need_for(place.version, schema, {**dict(request.settings), **dict(place.settings)})
+        need = estimate_space(place.version, schema, {**dict(request.settings), **dict(place.settings)})
         found += Price(_AROUND_PLACE_S + seconds, need.bytes, need.inodes, loads_s)
     return found
 
@@ -170,13 +170,13 @@ class Rung:
     """In words, for the plan and the report."""
 
 
-def rungs(name: str, host: Host, caps: Caps) -> tuple[Rung, ...]:
+def rungs(name: str, host: HostCapacity, caps: Caps) -> tuple[Rung, ...]:
     """Each takes longer than the one before; the second is the first with three runs."""
     found = tuple(dict.fromkeys(_LADDERS[name](host, caps)))
     return found[:1] if caps.smallest else found
 
 
-def most_threads(host: Host) -> int:
+def most_threads(host: HostCapacity) -> int:
     """A power of two."""
     return 1 << (min(_MOST_THREADS, _THREADS_FOR_EACH_CPU * host.cpus).bit_length() - 1)
 
@@ -194,7 +194,7 @@ def _rung(caps: Caps, runs: int, told: str, **options: object) -> Rung:
     return Rung(tuple(words), runs, f"{told}, {runs} run{'s' if runs > 1 else ''} of each")
 
 
-def _crash_recovery(_: Host, caps: Caps) -> Iterator[Rung]:
+def _crash_recovery(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
     steps = (
         (1000, 1), (1000, 3), (2000, 3), (5000, 3), (10_000, 3), (20_000, 3), (20_000, 5), (50_000, 5), (100_000, 5),
         (200_000, 5),
@@ -204,7 +204,7 @@ def _crash_recovery(_: Host, caps: Caps) -> Iterator[Rung]:
         yield _rung(caps, runs, f"{tables:,} tables", tables=tables, trace=True)
 
 
-def _metadata(_: Host, caps: Caps) -> Iterator[Rung]:
+def _metadata(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
     steps = (
         (10, 100, 1), (10, 100, 3), (20, 100, 3), (50, 100, 3), (100, 100, 3), (100, 200, 3), (100, 500, 3),
         (100, 1000, 3), (100, 2000, 3), (100, 5000, 3), (100, 10_000, 3),
@@ -226,7 +226,7 @@ _LOADED = 500
 """Tables at most: a table cache has an entry of each in every instance, and hosts allow some 20,000 open files."""
 
 
-def _interference(_: Host, caps: Caps) -> Iterator[Rung]:
+def _interference(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
     """The load keeps to a tenth of the tables, as published, as far as a cache can hold it, as its published hits say;
     at the end there is a cache that does not, beside it."""
     steps = (
@@ -251,7 +251,7 @@ def _load(caps: Caps, times: tuple[int, int, int], told: str, **options: object)
     return _rung(caps, times[2], told.format(seconds=seconds), **options, seconds=seconds, warmup=warmup)
 
 
-def _table_cache(host: Host, caps: Caps) -> Iterator[Rung]:
+def _table_cache(host: HostCapacity, caps: Caps) -> Iterator[Rung]:
     one, most = "1", str(most_threads(host))
     steps = (
         (one, most, 5, 2, 1), (one, most, 10, 3, 3), ("1 2 3", most, 10, 3, 3), ("1 2 3", most, 30, 5, 3),
@@ -271,7 +271,7 @@ _SMALL = 2
 """Scales, with one run and with three."""
 
 
-def _write_scaling(host: Host, caps: Caps) -> Iterator[Rung]:
+def _write_scaling(host: HostCapacity, caps: Caps) -> Iterator[Rung]:
     most = str(most_threads(host))
     both = most if most == "1" else f"1 {most}"
     parts = "scaling hot-rows doublewrite redo-spinning"

@@ -12,12 +12,12 @@ from statistics import fmean
 
 from pydantic import TypeAdapter
 
-from recovery.analysis.statistics import LEAST_RUNS, Effect, difference_95, effect_95, half_interval_95
-from recovery.analysis.summary import by_cell, cell_words, mean, number, taken
-from recovery.linux.cgroups import limits_of
-from recovery.model import Run, Session, Verdict, quantity
-from recovery.report.format import number as number_text
-from recovery.report.format import times, worded
+from recovery.analysis.statistics import MIN_RUNS, Effect, compare_differences, compare_means, half_interval_95
+from recovery.analysis.summary import cell_words, figure_values, mean, parse_number, runs_by_cell
+from recovery.linux.cgroups import limits_from_settings
+from recovery.model import Run, Session, Verdict, metric
+from recovery.report.fmt import number as number_text
+from recovery.report.fmt import times, with_unit
 
 Selector = Mapping[str, str]
 """A series of versions, a variant, or a value on each of some axes; `least` and `most` are those that were measured."""
@@ -169,10 +169,10 @@ def _axes(session: Session, wanted: Selector) -> Mapping[str, str]:
 def _value(session: Session, name: str, value: str) -> str:
     if value not in (LEAST, MOST):
         return value
-    there = [one for axis in session.axes if axis.name == name for one in axis.values if number(one) is not None]
+    there = [one for axis in session.axes if axis.name == name for one in axis.values if parse_number(one) is not None]
     if not there:
         return value
-    return (max if value == MOST else min)(there, key=lambda one: number(one) or 0.0)
+    return (max if value == MOST else min)(there, key=lambda one: parse_number(one) or 0.0)
 
 
 # What does a figure say of what was published? A verdict and a sentence. Pure.
@@ -313,11 +313,11 @@ class Levels:
 def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Levels | None:
     """Over nothing there is no ratio, and over next to nothing it is all noise; where only a direction was published
     the levels themselves tell it. None where a ratio is as good."""
-    claim, about = asked.claim, quantity(name)
+    claim, about = asked.claim, metric(name)
     one, other = (fmean(side) for side in sides)
-    told = f"{worded(about, one)} against {worded(about, other)}"
+    told = f"{with_unit(about, one)} against {with_unit(about, other)}"
     theirs = f"published: {claim.direction}"
-    few = min(map(len, sides)) < LEAST_RUNS
+    few = min(map(len, sides)) < MIN_RUNS
     apart = not few and _are_apart(*sides)
     if one and other and not apart:
         return None
@@ -332,7 +332,7 @@ def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Leve
         word, text = Word.NOT, "Does not show here"
     if asked.lacks and word is Word.NOT:
         word, text, told = Word.UNTOLD, "Cannot be told here", f"{told}, but {asked.lacks}"
-    return Levels(word, f"{text}: {told}; {theirs}.", one, other, f"{worded(about, one)} from {number_text(other)}")
+    return Levels(word, f"{text}: {told}; {theirs}.", one, other, f"{with_unit(about, one)} from {number_text(other)}")
 
 
 def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -340,7 +340,7 @@ def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
     less, more = sorted((one, other), key=fmean)
     if not any(less):
         return min(more) > 0
-    return difference_95(more, less).differs is True
+    return compare_differences(more, less).differs is True
 
 
 # Does a published effect show here? A verdict and a sentence, made from figures. Pure.
@@ -387,7 +387,7 @@ def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
 
 def facts_of(session: Session) -> dict[str, float]:
     """What claims are about, by name: of the host what the server was allowed."""
-    settings, host, limits = session.settings, session.environment, limits_of(session.settings)
+    settings, host, limits = session.settings, session.environment, limits_from_settings(session.settings)
     tables, schemas = (_whole(settings.get(name)) for name in ("tables", "schemas"))
     found = {
         "cpus": _least(_whole(host.get("cpus")), limits.cpus),
@@ -419,7 +419,7 @@ def _of(session: Session, asked: Asked) -> Iterator[Answer]:
             claim.what, Word.UNTOLD, f"Cannot be told: not measured at this scale; published: {published(claim)}.",
             published=claim.published or claim.level, published_words=published(claim), is_ratio=claim.level is None,
         )  # fmt: skip
-    cells = by_cell(session)
+    cells = runs_by_cell(session)
     for pair in found:
         yield (
             _level(session, asked, pair, cells[pair.one])
@@ -432,10 +432,10 @@ def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str,
     assert pair.other is not None
     claim = asked.claim
     name = claim.figure or session.figure_of(pair.one[1])
-    sides = [taken(cells[key], name) for key in (pair.one, pair.other)]
-    ours = effect_95(*sides) if all(map(any, sides)) else None
+    sides = [figure_values(cells[key], name) for key in (pair.one, pair.other)]
+    ours = compare_means(*sides) if all(map(any, sides)) else None
     least = min(map(len, sides))
-    where, few = _measured(session, claim, pair), 0 < least < LEAST_RUNS
+    where, few = _measured(session, claim, pair), 0 < least < MIN_RUNS
     found = of_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
     if found and claim.direction and not (ours and ours.differs and (ours.error or 0.0) < ours.value):
         return Answer(
@@ -479,7 +479,7 @@ def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> A
             word, text = Word.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
         else:
             word, text = Word.NOT, f"Does not show here: {told}; {theirs}."
-    error = half_interval_95(values) if len(values) >= LEAST_RUNS else None
+    error = half_interval_95(values) if len(values) >= MIN_RUNS else None
     return Answer(
         claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
         "" if ours is None else figure_words(claim, ours),

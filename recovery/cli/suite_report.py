@@ -15,25 +15,33 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from recovery import __version__
-from recovery.analysis.statistics import LEAST_RUNS
-from recovery.analysis.summary import Middle, cell_words, figures_about, groups, is_work, measured_by, middles
+from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import (
+    FigureSummary,
+    cell_words,
+    figure_summaries,
+    groups,
+    is_load_session,
+    measured_figures,
+    measured_runs_by_cell,
+)
 from recovery.analysis.warnings import findings
 from recovery.cli.suite_budget import span_text
 from recovery.cli.suite_published import Answer, Publication, Word, answers, facts_of, publications
 from recovery.errors import RecoveryError, UsageError
-from recovery.linux.files import FORMAT, new_folder, read_back, sync_folder, write_atomically
-from recovery.model import Finding, Session, Table, quantity
-from recovery.report import format as fmt
-from recovery.report.format import column, of_so_many, times, worded
+from recovery.linux.files import STORED_FORMAT, new_folder, read_stored, sync_folder, write_atomically
+from recovery.model import Finding, Session, Table, metric
+from recovery.report import fmt
+from recovery.report.fmt import chance_notes, column, times, with_unit
 from recovery.report.html import svg
 from recovery.report.html.cell_bars import cell_bars
-from recovery.report.html.load_timelines import over_time
+from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import PAGE, template
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.startup_bars import startup_chart
-from recovery.report.html.svg import Chart, Fold, Grid, Mark, Part
-from recovery.report.markdown import escaped, fenced, table_lines
-from recovery.report.stored_session import keeping_in, load
+from recovery.report.html.svg import Chart, FoldedParts, LegendEntry, Part, TablePart
+from recovery.report.markdown import code_block, escaped, table_lines
+from recovery.report.stored_session import load_session, writing_results
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
 _NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
@@ -97,9 +105,9 @@ def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
         parts=[*_grid(axis, y), *parts],
     )
     legend = (
-        Mark(f"swatch {_PUBLISHED}", "published"),
-        Mark(f"swatch {_OURS}", "here"),
-        Mark("sign-whisker", "95 % interval"),
+        LegendEntry(f"swatch {_PUBLISHED}", "published"),
+        LegendEntry(f"swatch {_OURS}", "here"),
+        LegendEntry("sign-whisker", "95 % interval"),
     )
     note = "Bars begin at 1, where nothing differs; twice as much and half as much are equally long."
     far = "What is too far from the others to be drawn beside them is in the table."
@@ -151,7 +159,7 @@ def _bar(axis: Factors, y: float, ratio: float, css: str, told: str, *, beyond: 
     sides = (min(one, end), max(one, end, min(one, end) + 0.2))
     x = max(sides[1], axis.at(beyond or ratio))
     return [
-        svg.box(sides, (y, y + _HIGH), class_=f"bar {css}"),
+        svg.rectangle(sides, (y, y + _HIGH), class_=f"bar {css}"),
         svg.text(x, y + _HIGH / 2 + 4.5, told, dx=9, class_="value"),
     ]
 
@@ -227,18 +235,18 @@ class Chapter:
     """Why there is no session, though one was kept."""
 
     @property
-    def middles(self) -> tuple[Middle, ...]:
-        return () if self.session is None else tuple(one for one in middles(self.session) if one.count)
+    def middles(self) -> tuple[FigureSummary, ...]:
+        return () if self.session is None else tuple(one for one in figure_summaries(self.session) if one.count)
 
 
 _JOURNEY = TypeAdapter(Journey)
 _ANSWERS = TypeAdapter(tuple[Answer, ...])
-_MIDDLES = TypeAdapter(tuple[Middle, ...])
+_MIDDLES = TypeAdapter(tuple[FigureSummary, ...])
 
 
 def create(results: Path) -> Path:
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
-    with keeping_in(results):
+    with writing_results(results):
         results.mkdir(parents=True, exist_ok=True)
         folder = new_folder(results, name)
         sync_folder(results)
@@ -256,7 +264,7 @@ def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
         return Chapter(publication, step, None)
     try:
         # Whoever sent this folder may have written any path into it: a session lies beside it.
-        session = load(folder.parent / PurePath(step.session).name)
+        session = load_session(folder.parent / PurePath(step.session).name)
     except RecoveryError as error:
         return Chapter(publication, step, None, missing=error.message)
     return Chapter(publication, step, session, answers(publication, session))
@@ -267,8 +275,8 @@ def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None
     found = {one.publication.name: one for one in read_before or chapters(journey, folder)}
     body = _JOURNEY.dump_python(journey, mode="json")
     steps = [{**step, **_figures(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
-    text = json.dumps({"format": FORMAT, **body, "steps": steps}, indent=2, ensure_ascii=False) + "\n"
-    with keeping_in(folder):
+    text = json.dumps({"format": STORED_FORMAT, **body, "steps": steps}, indent=2, ensure_ascii=False) + "\n"
+    with writing_results(folder):
         write_atomically(folder / STORED, text.encode("utf-8", errors="replace"))
 
 
@@ -285,7 +293,7 @@ def read(folder: Path) -> Journey:
     path = folder / STORED
     if not path.is_file():
         raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}")
-    return read_back(path, _JOURNEY)
+    return read_stored(path, _JOURNEY)
 
 
 # What stands on the page of each question? Paragraphs and tables, for all renderers alike. Pure.
@@ -442,27 +450,27 @@ def _doubts(found: Sequence[Finding]) -> Iterator[str]:
 
 
 def _measured_table(session: Session, chapter: Chapter) -> Table | None:
-    if not measured_by(session):
+    if not measured_runs_by_cell(session):
         return None
     several = len(session.variants) > 1
     # Each with its own name where cells are about different figures.
-    names = figures_about(session)
-    told, mean = (column, f"mean {quantity(names[0]).title}") if len(names) == 1 else (worded, "mean")
+    names = measured_figures(session)
+    told, mean = (column, f"mean {metric(names[0]).title}") if len(names) == 1 else (with_unit, "mean")
     beside = _beside(session, chapter.publication)
     rows = [
         (
             *((cell_words(session, one.variant),) if several else ()),
             one.version,
             str(one.count),
-            fmt.ABSENT if one.mean is None else told(quantity(one.name), one.mean),
-            column(quantity(one.name), one.interval),
-            *(column(quantity(name), means.get((one.version, one.variant))) for name, means in beside.items()),
+            fmt.ABSENT if one.mean is None else told(metric(one.name), one.mean),
+            column(metric(one.name), one.interval),
+            *(column(metric(name), means.get((one.version, one.variant))) for name, means in beside.items()),
         )
         for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
     ]
     left = len(rows) - _MOST_ROWS
     notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
-    more = (f"mean {quantity(name).title}" for name in beside)
+    more = (f"mean {metric(name).title}" for name in beside)
     head = (*(("what",) if several else ()), "version", "runs", mean, "+-", *more)
     return Table(
         "Figures of this host",
@@ -476,11 +484,13 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
 
 def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
     """Means of other figures that something was published about, where they were taken."""
-    shown = (None, *figures_about(session))
+    shown = (None, *measured_figures(session))
     names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in shown)
     found = {}
     for name in names:
-        means = {(one.version, one.variant): one.mean for one in middles(session, name) if one.mean is not None}
+        means = {
+            (one.version, one.variant): one.mean for one in figure_summaries(session, name) if one.mean is not None
+        }
         if name and means:
             found[name] = means
     return found
@@ -501,7 +511,7 @@ def _answers_table(answers: Sequence[Answer]) -> Table | None:
         notes.append("A ratio is a mean over a mean, with its 95 % interval from three runs of either on.")
     differ = [one.is_significant for one in answers if one.interval]
     planned = "What is asked was known before it was measured, so each is judged by itself."
-    notes += [f"{planned} {told}" for told in of_so_many(differ)]
+    notes += [f"{planned} {told}" for told in chance_notes(differ)]
     return Table(
         "Published and here",
         ("what", "here it", "published", "here", "95 % interval", "servers here"),
@@ -519,7 +529,7 @@ def _sentences(answers: Sequence[Answer]) -> Iterator[Sentence]:
     if len(few) > 1:
         yield Sentence(
             f"{len(few)} effects",
-            f"Cannot be told from so few runs, without an interval; the table has their figures. {LEAST_RUNS} runs of "
+            f"Cannot be told from so few runs, without an interval; the table has their figures. {MIN_RUNS} runs of "
             "each would tell: that takes a larger BUDGET.",
         )
 
@@ -546,7 +556,7 @@ def host_words(chapters: Sequence[Chapter]) -> str:
     if session is None:
         return ""
     names = ("cpu_model", "cpus", "memory_bytes", "os", "virtualisation", "device_model", "ebs_volume", "filesystem")
-    told = [fmt.fact(name, session.environment[name]) for name in names if session.environment.get(name)]
+    told = [fmt.fact_row(name, session.environment[name]) for name in names if session.environment.get(name)]
     return "This host: " + "; ".join(f"{name} {value}" for name, value in told) + "."
 
 
@@ -558,7 +568,7 @@ _SECOND_BY_SECOND = "interference"
 
 def pictures(session: Session) -> Iterator[Part]:
     """Under keys that no other session's have, for all of them are in one page."""
-    if not is_work(session):
+    if not is_load_session(session):
         starts = startup_chart(session)
         yield from () if starts is None else (starts,)
         return
@@ -573,17 +583,17 @@ def pictures(session: Session) -> Iterator[Part]:
 
 def _over_time(session: Session) -> Iterator[Part]:
     """One of each version; the rest where it is asked for."""
-    found = over_time(session)
+    found = load_timelines(session)
     first = {
         next((number for number, part in enumerate(found) if isinstance(part, Chart) and _is_of(version, part)), None)
         for version in session.versions
     }
     yield from (part for number, part in enumerate(found) if number in first)
     rest = tuple(part for number, part in enumerate(found) if number not in first)
-    charts = tuple(part for part in rest if not isinstance(part, Fold))
+    charts = tuple(part for part in rest if not isinstance(part, FoldedParts))
     if charts:
-        yield Fold(f"{len(charts)} more of them over time", charts)
-    yield from (part for part in rest if isinstance(part, Fold))
+        yield FoldedParts(f"{len(charts)} more of them over time", charts)
+    yield from (part for part in rest if isinstance(part, FoldedParts))
 
 
 def _is_of(version: str, chart: Chart) -> bool:
@@ -651,7 +661,14 @@ def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:
     lines = [f"# {TITLE}"]
     for told in (QUESTION, state(journey), host_words(chapters)):
         lines += ["", escaped(told)] if told else []
-    lines += ["", *(f"- {escaped(page.in_short)}" for page in found), "", "To repeat it:", "", *fenced(journey.command)]
+    lines += [
+        "",
+        *(f"- {escaped(page.in_short)}" for page in found),
+        "",
+        "To repeat it:",
+        "",
+        *code_block(journey.command),
+    ]
     for page in found:
         lines += ["", *_markdown(page)]
     return "\n".join(lines) + "\n"
@@ -679,7 +696,7 @@ def _markdown(page: PageOf) -> Iterator[str]:
         yield from ("", "### What this host cannot show", "")
         yield from (f"- {escaped(told)}" for told in page.beyond)
     if page.command:
-        yield from ("", *fenced(page.command))
+        yield from ("", *code_block(page.command))
     if page.link:
         yield from ("", f"[Its own report]({page.link})")
 
@@ -703,7 +720,7 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
         pictures={one.publication.name: tuple(pictures(one.session)) for one in found if one.session},
         tables={
             page.key: {
-                name: table and Grid(f"{name}-{page.key}", table)
+                name: table and TablePart(f"{name}-{page.key}", table)
                 for name, table in (
                     ("published", page.published_table),
                     ("measured", page.measured_table),
@@ -726,7 +743,7 @@ def write(folder: Path) -> tuple[Path, ...]:
         "report.txt": render_text(journey, found),
         "report.md": render_markdown(journey, found),
     }
-    with keeping_in(folder):
+    with writing_results(folder):
         for name, content in rendered.items():
             write_atomically(folder / name, content.encode("utf-8", errors="replace"))
     return tuple(folder / name for name in rendered)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recovery.analysis.compare import not_measured
+from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
-from recovery.builds.packages import provide
-from recovery.builds.resolve import known_wanted
+from recovery.builds.packages import provide_tool
+from recovery.builds.resolve import parse_request_or_list
 from recovery.cli.measure import request_of, run_and_show
 from recovery.cli.parse import host_for, newest
 from recovery.cli.suite_budget import (
@@ -31,13 +31,13 @@ from recovery.cli.suite_budget import (
 )
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import Journey, Step, create, save, write
-from recovery.errors import ClashError, HostUnfitError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
 from recovery.linux.files import default_data_dir
 from recovery.linux.locks import host_lock
-from recovery.linux.storage import HINT, MOST_OF_THE_ROOM, free
+from recovery.linux.storage import MAX_USED_SHARE, SPACE_HINT, free_space
 from recovery.model import NO_LIMITS, Limits, Version
-from recovery.session.engine import choose, resolve_builds
+from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.prepare import check_options
 from recovery.session.request import Request, split_versions
 
@@ -98,7 +98,7 @@ def parse_budget(text: str) -> float:
 def asked_versions(given: Sequence[str]) -> tuple[str, ...]:
     """Those that were named, or of the two that are compared those that this host's CPU can run."""
     named = split_versions(tuple(given))
-    at_hand = {str(row.version) for row in catalog.rows()}
+    at_hand = {str(row.version) for row in catalog.pinned_servers()}
     return named or tuple(version for version in VERSIONS if version in at_hand) or (catalog.DEFAULT_VERSION,)
 
 
@@ -110,13 +110,13 @@ class _Ladder:
     rungs: tuple[Rung, ...]
     requests: tuple[Request, ...]
     prices: tuple[Price, ...]
-    clash: ClashError | None
+    clash: OptionConflictError | None
     """What keeps it from a larger scale."""
 
 
 def chosen(asked: Asked) -> tuple[Chosen, ...]:
     """In the order of the publications."""
-    releases = tuple(dict.fromkeys(known_wanted(version).like for version in asked.versions))
+    releases = tuple(dict.fromkeys(parse_request_or_list(version).like for version in asked.versions))
     host = host_for(asked.limits)
     ladders = [_ladder(name, asked, rungs(name, host, asked.caps), releases=releases) for name in asked.names]
     whole = _whole(asked)
@@ -135,21 +135,21 @@ def _ladder(name: str, asked: Asked, found: tuple[Rung, ...], *, releases: tuple
     for rung in found:
         try:
             requests.append(_request(name, asked, rung))
-        except ClashError as error:
+        except OptionConflictError as error:
             clash = error
             break
     if clash is not None and not requests:
         others = " ".join(other for other in asked.names if other != name)
         hint = f'leave it out, or measure the others: --only "{others}"' if others else "leave it out"
-        raise ClashError(f"{name} cannot be measured with {clash.message}", hint) from clash
+        raise OptionConflictError(f"{name} cannot be measured with {clash.message}", hint) from clash
     prices = tuple(price(request, releases) for request in requests)
     return _Ladder(name, found[: len(requests)], tuple(requests), prices, clash)
 
 
 def _whole(asked: Asked) -> Price:
-    room = free(asked.data or default_data_dir())
+    room = free_space(asked.data or default_data_dir())
     seconds = asked.budget_s if asked.left_s is None else asked.left_s
-    return Price(OF_THE_BUDGET * seconds, int(MOST_OF_THE_ROOM * room.bytes), int(MOST_OF_THE_ROOM * room.inodes))
+    return Price(OF_THE_BUDGET * seconds, int(MAX_USED_SHARE * room.bytes), int(MAX_USED_SHARE * room.inodes))
 
 
 def _taken(ladder: _Ladder, step: int, asked: Asked, *, by_disk: bool) -> Chosen:
@@ -181,7 +181,7 @@ def refuse_nothing(asked: Asked, found: Sequence[Chosen]) -> None:
         return
     able = [one.price.seconds for one in found if one.fits_disk]
     if not able:
-        raise HostUnfitError(f"no experiment fits the disk: {found[0].name} at {found[0].left_out}", HINT)
+        raise HostUnfitError(f"no experiment fits the disk: {found[0].name} at {found[0].left_out}", SPACE_HINT)
     least, every = (math.ceil(seconds / OF_THE_BUDGET / 60) for seconds in (min(able), sum(able)))
     rest = f", or BUDGET={every}m for all of them at their smallest" if every > least else ""
     raise UsageError(
@@ -207,12 +207,12 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
     requests = [one.request for one in found if one.request is not None]
     programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
-        engine, builds = resolve_builds(requests[0], choose(requests[0], say), say)
+        engine, builds = resolve_builds(requests[0], choose_engine(requests[0], say), say)
         for request in requests:
             check_options(request, engine, builds, say)
         for name in programs:
             with suppress(RecoveryError):
-                provide(name, offline=requests[0].offline, say=say)
+                provide_tool(name, offline=requests[0].offline, say=say)
 
 
 def begun(command: str, asked: Asked, found: Sequence[Chosen]) -> Journey:
@@ -309,7 +309,7 @@ class Travel:
         before, began_s = newest(self._results), time.monotonic()
         error: str | None = None
         try:
-            error = not_measured(run_and_show(one.request, quiet=self._quiet))
+            error = incomplete_reason(run_and_show(one.request, quiet=self._quiet))
         except KeyboardInterrupt:
             self._keep(self._over(step, before, began_s, error="it was interrupted"))
             raise

@@ -11,6 +11,7 @@ from recovery.errors import UsageError
 if TYPE_CHECKING:
     from recovery.experiments.experiment import Scenario
 
+
 _STARTS = (
     "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published", "trace",
     "stacks", "floor", "fail_over",

@@ -15,23 +15,36 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from recovery.analysis.effective_options import one_experiment
+from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
-from recovery.linux.file_opens import Opens, OpenTrace
+from recovery.linux.file_opens import OpenTrace, TracedOpens
 from recovery.linux.files import TableFiles, table_files
-from recovery.linux.page_cache import Dropper, flush_caches, make_cold, make_tables_cold, residency, resident_share
+from recovery.linux.page_cache import (
+    CacheDropper,
+    flush_caches,
+    make_cold,
+    make_tables_cold,
+    measure_residency,
+    resident_share,
+)
 from recovery.linux.storage import device_of
-from recovery.model import Build, Cache, ColdProof, Extra, Samples, Schema, Startup, Touched, Variant
+from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
 from recovery.mysqld.client import count_tables, message_of
-from recovery.mysqld.datadir import DataDir, DataDirs, removal
-from recovery.mysqld.options import as_known, base_settings, counting_settings, lasting, merge, timed_only
-from recovery.mysqld.read_floor import Reads
-from recovery.mysqld.read_floor import measure as measure_floor
+from recovery.mysqld.datadir import DataDir, DataDirs, removal_hint
+from recovery.mysqld.options import (
+    adapt_redo_capacity,
+    base_settings,
+    every_start_settings,
+    merge,
+    timed_only_settings,
+    wait_counting_settings,
+)
+from recovery.mysqld.read_floor import FloorTimes, measure_read_floor
 from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, page_bytes_of
-from recovery.mysqld.server import Beside, Server, left_alone
-from recovery.profiling.profile import Sampling
-from recovery.workload.inserts import InsertsFailedError, beat, count_rows, fire, tables_of
+from recovery.mysqld.server import Server, StartCompanion, no_companion
+from recovery.profiling.profile import StackSampler
+from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class Conditions:
     """Statements of the rendered insert script."""
     as_published: bool = False
     """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
-    dropper: Dropper | None = None
+    dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
@@ -69,7 +82,7 @@ class Conditions:
 
 # --- Description of the server
 
-EFFECTIVE = (
+EFFECTIVE_VARIABLES = (
     "version",
     "version_comment",
     "innodb_buffer_pool_size",
@@ -97,14 +110,14 @@ EFFECTIVE = (
 """Variables with values that are read from the running server: they may differ from the requested ones."""
 
 
-def of_build(build: Build) -> dict[str, str]:
+def describe_build(build: Build) -> dict[str, str]:
     """Returns what is known of a server before it is started."""
     warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
     image = {"image": build.image} if build.image else {}
-    return {"source": build.source, "sha256": build.fingerprint, **image, **_lies_on(build), **warnings}
+    return {"source": build.source, "sha256": build.fingerprint, **image, **_program_device(build), **warnings}
 
 
-def _lies_on(build: Build) -> dict[str, str]:
+def _program_device(build: Build) -> dict[str, str]:
     """Returns the device of a local server's program: a start also reads the program, possibly from another disk than
     the data."""
     device = device_of(build.basedir) if build.image is None else None
@@ -112,7 +125,7 @@ def _lies_on(build: Build) -> dict[str, str]:
     return {"program_device": told} if told else {}
 
 
-def of_tables(
+def describe_tables(
     schema: Schema, *, files: int | None, size_bytes: int | None, build_s: float | None = None
 ) -> dict[str, str]:
     """Returns the number, layout and size of the tables, and how long their build took, without values that are
@@ -129,7 +142,7 @@ def of_tables(
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
+def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the options of the timed start and, under `@name`, each value in effect.
 
     The options are the server's own and those `given` for this start. The values in effect show which options a server
@@ -138,7 +151,7 @@ def describe(server: Server, given: Mapping[str, str]) -> dict[str, str]:
     options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, given)
     told = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
     wished = (name.removeprefix("loose_") for name in (*server.settings, *given))
-    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE, *wished)).items()}
+    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE_VARIABLES, *wished)).items()}
     return {"options": told, **effective}
 
 
@@ -148,7 +161,7 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
     for other, known in described.items():
         if other == label:
             return
-        if alike := one_experiment(mine, known):
+        if alike := same_effective_options(mine, known):
             raise TrialVoidError(
                 f"{' and '.join(map(str, alike))}, as it is in {other or 'the one without'}: one experiment, not two",
                 f"give values that the server does not change; {mine.get('@open_files_limit', 'few')} open files are "
@@ -158,35 +171,36 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
 
 # --- The schema of timed table creation, and its cleanup after a killed run
 
-SCRATCH = "published_build"
+SCRATCH_SCHEMA = "published_build"
 """Schema for the tables of a timed creation."""
 
 
-def left_behind(datadir: DataDir, schema: Schema) -> bool:
+def has_scratch_schema(datadir: DataDir, schema: Schema) -> bool:
     """Returns whether a killed run has left the scratch schema: statements about all tables would count its tables, and
     a start would open them."""
-    return SCRATCH not in schema.database_names and (datadir.mysql / SCRATCH).is_dir()
+    return SCRATCH_SCHEMA not in schema.database_names and (datadir.mysql / SCRATCH_SCHEMA).is_dir()
 
 
-def drop_left_behind(datadir: DataDir, connection: Connection[Cursor]) -> None:
+def drop_scratch_schema(datadir: DataDir, connection: Connection[Cursor]) -> None:
     """Drops the scratch schema; raises RecoveryError if the server cannot."""
     try:
         with connection.cursor() as cursor:
-            cursor.execute(f"drop schema if exists {SCRATCH}")
+            cursor.execute(f"drop schema if exists {SCRATCH_SCHEMA}")
     except pymysql.MySQLError as error:
         raise RecoveryError(
-            f"the schema {SCRATCH}, which a run has left in {datadir.path}, cannot be dropped: {message_of(error)}",
-            removal(datadir.path),
+            f"the schema {SCRATCH_SCHEMA}, which a run has left in {datadir.path}, cannot be dropped: "
+            f"{message_of(error)}",
+            removal_hint(datadir.path),
         ) from error
 
 
 # --- Which table files a start opens, compared with those that were modified
 
-_COARSE_S = 1.0
+_TIMESTAMP_TOLERANCE_S = 1.0
 """A file's timestamp may be this much earlier than the clock."""
 
 
-class Tracer:
+class OpenedFilesTracer:
     """Compares the table files that a timed start opens with those modified since the last checkpoint before it.
 
     One tracer follows one server over one data directory. It must be notified of every start and end of the server."""
@@ -199,12 +213,12 @@ class Tracer:
         """Checkpoint that the last server process left, and when that process was started."""
         self._before: tuple[int, float] | None = None
         """The same for the process before the timed start."""
-        self._opens: Opens | None = None
+        self._opens: TracedOpens | None = None
         self._resident_bytes: int | None = None
 
     def began(self) -> None:
         """Records that the server is about to start."""
-        self._began_s = time.time() - _COARSE_S
+        self._began_s = time.time() - _TIMESTAMP_TOLERANCE_S
 
     def ended(self) -> None:
         """Records the checkpoint of a server that has ended: its next start recovers what comes after it."""
@@ -216,10 +230,10 @@ class Tracer:
         with OpenTrace(self._files) as trace:
             startup = start()
             self._opens = trace.of(pid())
-        self._resident_bytes = residency(self._data).resident_bytes
+        self._resident_bytes = measure_residency(self._data).resident_bytes
         return startup
 
-    def found(self) -> Touched:
+    def found(self) -> OpenedFiles:
         """Returns the counts of opened and modified files.
 
         Call it after the clean shutdown that follows the traced start: only then the files contain all that was
@@ -228,7 +242,7 @@ class Tracer:
         assert self._before is not None, "a server ended before the traced one began"
         checkpoint, began_s = self._before
         modified = modified_since(self._files, checkpoint, written_after_s=began_s)
-        return Touched(
+        return OpenedFiles(
             opened=len(self._opens.files),
             opens=self._opens.count,
             modified=len(modified),
@@ -241,7 +255,7 @@ class Tracer:
 
 
 TIMED_START = "timed start"
-_PLAIN = Variant("", Cache.COLD)
+_DEFAULT_VARIANT = Variant("", Cache.COLD)
 """A variant without settings of its own."""
 
 
@@ -254,18 +268,18 @@ class Bench:
         self.schema = schema
         self.conditions = conditions
         self.files = table_files(datadir.mysql, schema)
-        self._tracer = Tracer(datadir.mysql, self.files) if conditions.trace else None
+        self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.tell: Callable[[str], None] = lambda _: None
         """Called with a description of every step before it is taken."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""
-        self._variant = _PLAIN
-        self._extra: Extra | None = None
+        self._variant = _DEFAULT_VARIANT
+        self._extra: ExtraRun | None = None
         self.repeat = 1
         """Number of the run of this variant. It seeds random choices, so that they are the same in another session."""
-        self._seen: Callable[[], Samples] | None = None
+        self._seen: Callable[[], StackSamples] | None = None
         """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """Server descriptions by the label of the variant, each asked for once."""
@@ -281,9 +295,9 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant, *, extra: Extra | None = None, repeat: int = 1) -> None:
+    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
-        known = as_known(self.server.build.version, dict(variant.settings))
+        known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
         self.repeat = repeat
@@ -293,17 +307,17 @@ class Bench:
     def description(self) -> dict[str, str]:
         """Description of the server, its tables and the current settings, for the report."""
         state = self.datadir.state
-        lying = of_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
-        return of_build(self.server.build) | lying | self._described.get(self._variant.label, {})
+        lying = describe_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
+        return describe_build(self.server.build) | lying | self._described.get(self._variant.label, {})
 
     @property
     def settings(self) -> dict[str, str]:
         """Options for every start of the current variant."""
-        return lasting(dict(self._variant.settings))
+        return every_start_settings(dict(self._variant.settings))
 
     @property
     def _timed_settings(self) -> dict[str, str]:
-        return dict(self.conditions.timed_settings) | timed_only(dict(self._variant.settings))
+        return dict(self.conditions.timed_settings) | timed_only_settings(dict(self._variant.settings))
 
     def start(self, log_name: str | None = None) -> None:
         """Starts the server without measuring; an error suggests that the data directory may be damaged."""
@@ -312,7 +326,7 @@ class Bench:
         try:
             self._start(log_name or f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
-            error.hint = error.hint or f"if its files are damaged, {removal(self.datadir.path)}"
+            error.hint = error.hint or f"if its files are damaged, {removal_hint(self.datadir.path)}"
             raise
         if self._variant.task is not None and self._variant.settings:
             self.describe()
@@ -323,7 +337,7 @@ class Bench:
         sampling = self.sampling()
 
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else left_alone)
+            return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
 
         tracer = self._tracer
         self.tell(TIMED_START)
@@ -339,16 +353,16 @@ class Bench:
             self._seen = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
         return startup
 
-    def samples(self) -> Samples | None:
+    def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
         return None if self._seen is None else self._seen()
 
-    def sampling(self) -> Sampling | None:
+    def sampling(self) -> StackSampler | None:
         """Returns a stack sampler if this run is one for stacks, otherwise None."""
-        if self._extra is not Extra.STACKS:
+        if self._extra is not ExtraRun.STACKS:
             return None
         executable = self.server.build.mysqld.name
-        return Sampling(self.conditions.samplers, executable, self.server.logdir / "stacks")
+        return StackSampler(self.conditions.samplers, executable, self.server.logdir / "stacks")
 
     def kill(self) -> str:
         ended = str(self.server.kill())
@@ -366,7 +380,7 @@ class Bench:
         if told not in self.notes:
             self.notes.append(told)
 
-    def touched(self) -> Touched | None:
+    def touched(self) -> OpenedFiles | None:
         """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
         return None if self._tracer is None else self._tracer.found()
 
@@ -375,13 +389,15 @@ class Bench:
         if self._tracer is not None:
             self._tracer.ended()
 
-    def _start(self, log_name: str, settings: dict[str, str] | None = None, beside: Beside = left_alone) -> Startup:
+    def _start(
+        self, log_name: str, settings: dict[str, str] | None = None, beside: StartCompanion = no_companion
+    ) -> Startup:
         self.at_rest = False
         if self._tracer is not None:
             self._tracer.began()
         chosen = self.settings | (settings or {})
-        if self._variant.task is not None and self._extra is Extra.WAITS:
-            chosen |= counting_settings(merge(self.server.settings, chosen))
+        if self._variant.task is not None and self._extra is ExtraRun.WAITS:
+            chosen |= wait_counting_settings(merge(self.server.settings, chosen))
         return self.server.start(log_name=log_name, settings=chosen, beside=beside)
 
     def clear_logs(self) -> None:
@@ -434,7 +450,7 @@ class Bench:
         self.tell("inserting")
         with self.server.session() as connection:
             try:
-                acknowledged = fire(connection, self.conditions.statements) or beat(connection)
+                acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
             except InsertsFailedError as error:
                 self._acknowledge(error.acknowledged)
                 failure = self.server.failure(error.message)
@@ -447,7 +463,7 @@ class Bench:
         """Reads the description of the running server, once for each variant."""
         if self._variant.label not in self._described:
             given = dict(self._variant.settings) | self._timed_settings
-            self._described[self._variant.label] = describe(self.server, given)
+            self._described[self._variant.label] = describe_options(self.server, given)
 
     def contents(self) -> Contents:
         """Counts tables and rows and returns them with the expected numbers."""
@@ -474,7 +490,7 @@ class Bench:
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
-        if dirty or new_tables or left_behind(self.datadir, self.schema):
+        if dirty or new_tables or has_scratch_schema(self.datadir, self.schema):
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
@@ -483,7 +499,7 @@ class Bench:
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
         self.server.close()
-        self._variant = _PLAIN
+        self._variant = _DEFAULT_VARIANT
         self._recount(tuple(self.datadir.state.rows))
 
     def set_aside(self, copy: Path | None = None) -> str | None:
@@ -508,16 +524,16 @@ class Bench:
         self.start()
         self.tell("counting rows and tables")
         with self.server.session() as connection:
-            if left_behind(self.datadir, self.schema):
+            if has_scratch_schema(self.datadir, self.schema):
                 self.tell("dropping tables that a killed run has left")
-                drop_left_behind(self.datadir, connection)
+                drop_scratch_schema(self.datadir, connection)
                 self.tell("counting rows and tables")
             found = count_tables(connection, self.schema.database_names)
             if found != self.datadir.state.tables:
                 raise RecoveryError(
                     f"the data directory {self.datadir.path} holds {found} tables instead of "
                     f"{self.datadir.state.tables}",
-                    removal(self.datadir.path),
+                    removal_hint(self.datadir.path),
                 )
             try:
                 rows = count_rows(connection, tables)
@@ -545,7 +561,7 @@ class Bench:
 # --- Storage floor
 
 
-def floor(bench: Bench) -> Reads:
+def measure_storage_floor(bench: Bench) -> FloorTimes:
     """Measures how fast the storage can read the first pages of the table files while no server runs."""
     assert bench.at_rest, "a server may still write there"
     bench.disturbed()
@@ -555,4 +571,4 @@ def floor(bench: Bench) -> Reads:
         bench.tell("reading first pages")
         return proof
 
-    return measure_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)
+    return measure_read_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)

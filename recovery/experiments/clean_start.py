@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from recovery.experiments.bench import Bench
-from recovery.experiments.crash_recovery import conclude, start_warm
-from recovery.experiments.experiment import Judgement, Outcome, Scenario, judge_contents
+from recovery.experiments.crash_recovery import finish_trial, time_warm_start
+from recovery.experiments.experiment import Judgement, Scenario, StartMeasurement, judge_contents
 from recovery.model import Cache, Variant, Verdict
 
 
-def shut_down(bench: Bench) -> str:
+def insert_and_shut_down(bench: Bench) -> str:
     """Runs the same inserts as a crash trial, but shuts the server down cleanly; returns how it ended."""
     bench.start()
     bench.fire_inserts()
     return bench.stop()
 
 
-def measure(bench: Bench, variant: Variant) -> Outcome:
+def measure(bench: Bench, variant: Variant) -> StartMeasurement:
     """Shuts the server down cleanly and times its start, with the cache as the variant says."""
     if variant.cache is Cache.WARM:
-        ended, startup, warm = start_warm(bench, lambda: shut_down(bench))
-        return conclude(bench, startup, ended, warm=warm)
-    ended = shut_down(bench)
+        ended, startup, warm = time_warm_start(bench, lambda: insert_and_shut_down(bench))
+        return finish_trial(bench, startup, ended, warm=warm)
+    ended = insert_and_shut_down(bench)
     proof = bench.make_cold()
-    return conclude(bench, bench.timed_start("timed.err"), ended, proof=proof)
+    return finish_trial(bench, bench.timed_start("timed.err"), ended, proof=proof)
 
 
-def judge(outcome: Outcome) -> Judgement:
+def judge(outcome: StartMeasurement) -> Judgement:
     """Returns VOID if the log shows a crash recovery, otherwise the verdict on the contents."""
     if outcome.startup.crash_proof is not None:
         return Verdict.VOID, f"the log shows a crash recovery: {outcome.startup.crash_proof}"

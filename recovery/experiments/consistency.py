@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from recovery.experiments.ddl_history import BROKEN, Agreement, Table
+from recovery.experiments.ddl_history import UNREADABLE_ROWS, DictionaryDifferences, Table
 from recovery.model import Version, can
 from recovery.mysqld.client import scalar
-from recovery.mysqld.error_log import LONGEST, is_error
-from recovery.workload.schema import quoted
+from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, is_error
+from recovery.workload.schema import quote_identifier
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -33,23 +33,23 @@ _HARMLESS = re.compile(r"\[Note\]|^(?!.*\[ERROR\]).*doublewrite", re.IGNORECASE)
 """Lines that are no sign of damage, among them those about pages that were repaired from the doublewrite buffer."""
 
 
-def complaints(lines: Iterable[str]) -> tuple[str, ...]:
+def damage_lines(lines: Iterable[str]) -> tuple[str, ...]:
     """Returns the lines that report damage; a successful recovery has none."""
     return tuple(line.strip() for line in lines if _DAMAGED.search(line) and not _HARMLESS.search(line))
 
 
-_SPEAKS = re.compile(
+_DAMAGE_MESSAGE = re.compile(
     r"\[(?:ERROR|Warning)\].*(?:corrupt|checksum|in the future|marked as crashed|should be at least|is missing\b"
     r"|does not exist|was not found|(?:could not|cannot) (?:be )?(?:find|found|open|opened|read)\b"
     r"|failed ?at offset|failed with error|no space left|out of disk space)"
     r"|InnoDB: (?:Error:|Database page corruption|.*\bcorrupted?\b|.*in the future|.*file is missing)",
     re.IGNORECASE,
 )
-_SAYS_LITTLE = re.compile(
+_NO_DETAILS = re.compile(
     r"system error number \d+ in a file|error number \d+ means|the error means|installing InnoDB", re.IGNORECASE
 )
 """Error lines without details, which are in the line after them."""
-_DIES = re.compile(r"Assertion failure|\bgot signal ")
+_SERVER_CRASH = re.compile(r"Assertion failure|\bgot signal ")
 _BEGINS = re.compile(r"\[(?:ERROR|Warning)\].*|InnoDB: (?!Progress in percent).*")
 """Beginning of a message; before it is a timestamp, or an unfinished line of another thread."""
 _ENDS = (".", "!", "?", ":")
@@ -57,40 +57,40 @@ _MOST_LINES = 3
 """Largest number of lines of one sentence."""
 
 
-def first_told(lines: Sequence[str]) -> str | None:
+def first_damage_message(lines: Sequence[str]) -> str | None:
     """Returns the first message about damage, else the first error, else the reason why the server died; None if none.
 
     Servers report damage as errors and as warnings; 5.6 writes some of it without either label, in sentences of several
     lines. An error without details is returned only if there is no other."""
-    for speaks in (_speaks, _is_telling_error, is_error, _dies):
+    for speaks in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
         for number, line in enumerate(lines):
-            if speaks(line[:LONGEST]):
-                return _sentence(lines, number)
+            if speaks(line[:MAX_SEARCHED_CHARS]):
+                return _message_at(lines, number)
     return None
 
 
-def _speaks(line: str) -> bool:
-    return _SPEAKS.search(line) is not None and not _HARMLESS.search(line) and not _SAYS_LITTLE.search(line)
+def _reports_damage(line: str) -> bool:
+    return _DAMAGE_MESSAGE.search(line) is not None and not _HARMLESS.search(line) and not _NO_DETAILS.search(line)
 
 
-def _is_telling_error(line: str) -> bool:
-    return is_error(line) and not _SAYS_LITTLE.search(line)
+def _is_detailed_error(line: str) -> bool:
+    return is_error(line) and not _NO_DETAILS.search(line)
 
 
-def _dies(line: str) -> bool:
-    return _DIES.search(line) is not None
+def _reports_crash(line: str) -> bool:
+    return _SERVER_CRASH.search(line) is not None
 
 
-def _sentence(lines: Sequence[str], number: int) -> str:
+def _message_at(lines: Sequence[str], number: int) -> str:
     """Returns the message that begins in this line, with the following lines that continue its sentence."""
-    line = lines[number][:LONGEST].strip()
+    line = lines[number][:MAX_SEARCHED_CHARS].strip()
     begun = _BEGINS.search(line)
     found = line if begun is None else begun[0]
     if line.startswith("InnoDB: "):
         for more in lines[number + 1 : number + _MOST_LINES]:
             if found.endswith(_ENDS) or not more.startswith("InnoDB: "):
                 break
-            found = f"{found} {more[:LONGEST].removeprefix('InnoDB: ').strip()}"
+            found = f"{found} {more[:MAX_SEARCHED_CHARS].removeprefix('InnoDB: ').strip()}"
     return found
 
 
@@ -101,13 +101,15 @@ _UNFINISHED = "#sql"
 """Prefix of the temporary tables that a server creates while it alters a table."""
 
 
-def agreement(connection: Connection[Cursor], version: Version, datadir: Path, databases: Iterable[str]) -> Agreement:
+def compare_dictionary(
+    connection: Connection[Cursor], version: Version, datadir: Path, databases: Iterable[str]
+) -> DictionaryDifferences:
     """Compares InnoDB's dictionary with the files in the data directory; each table must have a separate file."""
     orphans: list[str] = []
     missing: list[str] = []
     for database in databases:
-        known = set(_known(connection, version, database))
-        spaces, definitions = (_files(datadir / database, end) for end in (_SPACE, _DEFINITION))
+        known = set(_dictionary_tables(connection, version, database))
+        spaces, definitions = (_tables_with_file(datadir / database, end) for end in (_SPACE, _DEFINITION))
         orphans += [f"{database}/{name}{_SPACE}" for name in spaces - known]
         missing += [f"{database}/{name}{_SPACE}" for name in known - spaces]
         if can(version, "frm_files"):
@@ -115,10 +117,10 @@ def agreement(connection: Connection[Cursor], version: Version, datadir: Path, d
             lone = known - definitions
             missing += [f"{database}/{name}{_DEFINITION}" for name in lone if not name.startswith(_UNFINISHED)]
         orphans += [f"{database}.{name}" for name in known & spaces if name.startswith(_UNFINISHED)]
-    return Agreement(tuple(sorted(orphans)), tuple(sorted(missing)))
+    return DictionaryDifferences(tuple(sorted(orphans)), tuple(sorted(missing)))
 
 
-def _known(connection: Connection[Cursor], version: Version, database: str) -> Iterator[str]:
+def _dictionary_tables(connection: Connection[Cursor], version: Version, database: str) -> Iterator[str]:
     """Yields the tables in InnoDB's dictionary, spelled as in file names."""
     view = "innodb_tables" if can(version, "innodb_views_renamed") else "innodb_sys_tables"
     with connection.cursor() as cursor:
@@ -128,11 +130,11 @@ def _known(connection: Connection[Cursor], version: Version, database: str) -> I
             yield str(name).partition("/")[2]
 
 
-def _files(folder: Path, end: str) -> set[str]:
+def _tables_with_file(folder: Path, end: str) -> set[str]:
     return {file.name.removesuffix(end) for file in folder.glob(f"*{end}")}
 
 
-def catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]:
+def read_catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]:
     """Returns the tables of a schema with their columns and numbers of rows."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -149,25 +151,25 @@ def catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]
 def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
     """Returns the number of rows, or BROKEN if the table cannot be read; raises if the connection is lost."""
     try:
-        found = scalar(connection, f"select count(*) from {quoted(database)}.{quoted(table)}")  # noqa: S608 - quoted
+        found = scalar(connection, f"select count(*) from {quote_identifier(database)}.{quote_identifier(table)}")  # noqa: S608 - quoted
     except pymysql.err.OperationalError as error:
         if connection.open:
-            return BROKEN
+            return UNREADABLE_ROWS
         raise error
     except pymysql.err.MySQLError:
-        return BROKEN
+        return UNREADABLE_ROWS
     assert isinstance(found, int)
     return found
 
 
-def failing(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:
+def failing_tables(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:
     """Returns the tables that fail CHECK TABLE, each with its message."""
     told: dict[str, str] = {}
     with connection.cursor() as cursor:
         for database in databases:
             cursor.execute("select table_name from information_schema.tables where table_schema = %s", (database,))
             for (table,) in cursor.fetchall():
-                cursor.execute(f"check table {quoted(database)}.{quoted(str(table))}")
+                cursor.execute(f"check table {quote_identifier(database)}.{quote_identifier(str(table))}")
                 # The status is in the last row, after all messages.
                 *_, (_, _, kind, text) = cursor.fetchall()
                 if (kind, text) != ("status", "OK"):

@@ -20,15 +20,35 @@ from recovery.builds.packages import SYSBENCH
 from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.experiments import ddl_history
 from recovery.experiments.bench import Bench
-from recovery.experiments.consistency import agreement, complaints, failing
-from recovery.experiments.ddl_history import Agreement, Found, counted, first_of
-from recovery.experiments.experiment import Asked, Experiment, Host, Judgement, Scenario, Worked
-from recovery.experiments.load import OnItsDisk, options_of, wished
-from recovery.experiments.writers import Definitions, Inserts, Journalled, Witness
+from recovery.experiments.consistency import compare_dictionary, damage_lines, failing_tables
+from recovery.experiments.ddl_history import DictionaryDifferences, Violations, count_text, first_examples
+from recovery.experiments.experiment import (
+    Experiment,
+    ExperimentRequest,
+    HostCapacity,
+    Judgement,
+    Scenario,
+    WorkMeasurement,
+)
+from recovery.experiments.load import SeparateDiskPart, option_combinations, selected_parts
+from recovery.experiments.writers import DdlWriter, InsertWriter, JournalWriter, Writer
 from recovery.linux.loop_device import LoopDisk
 from recovery.linux.storage import device_of
-from recovery.model import QUESTION, RECOVERY, Cache, Crash, Moment, Schema, Startup, Usage, Variant, Verdict, Work, can
-from recovery.mysqld.datadir import Copy, copied
+from recovery.model import (
+    QUESTION_AXIS,
+    RECOVERY_FIGURE,
+    Cache,
+    Crash,
+    CrashMoment,
+    ResourceUsage,
+    Schema,
+    Startup,
+    Variant,
+    VariantSpec,
+    Verdict,
+    can,
+)
+from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
 
 # --- Broken promises and metrics of one crash (pure functions)
@@ -36,17 +56,17 @@ from recovery.mysqld.server import Server
 # Whether a server promises to keep all acknowledged writes depends on how it is configured to flush its log. It always
 # promises that no transaction is there in part, and none that was rolled back.
 
-_TABLE = re.compile(rf"{ddl_history.DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
+_TABLE_NAME = re.compile(rf"{ddl_history.DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
 """Finds names of tables of the DDL writer, in a path or in a statement."""
 
 
 @dataclass(frozen=True)
-class Back:
+class CrashFindings:
     """Everything that was checked after the crash."""
 
-    moment: Moment
-    found: Found
-    agreement: Agreement
+    moment: CrashMoment
+    found: Violations
+    agreement: DictionaryDifferences
     failing: tuple[str, ...]
     """Tables that fail CHECK TABLE, each with its message."""
     complaints: tuple[str, ...]
@@ -59,7 +79,7 @@ class Back:
     """Whether a statement that drops several tables drops all or none of them."""
 
 
-def measures(back: Back) -> dict[str, float]:
+def crash_metrics(back: CrashFindings) -> dict[str, float]:
     """Returns the metrics of what was found after the crash, by name."""
     found = back.found
     told = {
@@ -78,62 +98,62 @@ def measures(back: Back) -> dict[str, float]:
     return {name: float(value) for name, value in told.items()} | window
 
 
-def broken(back: Back) -> tuple[str, ...]:
+def broken_promises(back: CrashFindings) -> tuple[str, ...]:
     """Describes the broken promises, followed by examples; empty if all were kept."""
-    told = tuple(_broken(back))
+    told = tuple(_iter_broken_promises(back))
     return (*told, *back.found.examples) if told else ()
 
 
-def _broken(back: Back) -> Iterator[str]:
-    yield from _of_writes(back.found, back)
-    is_ill = _is_ill(back)
+def _iter_broken_promises(back: CrashFindings) -> Iterator[str]:
+    yield from _broken_writes(back.found, back)
+    is_ill = _known_weakness(back)
     complaints = [line for line in back.complaints if not is_ill(line)]
     if complaints:
         yield f"its log speaks of damage: {complaints[0][:160]}"
-    yield from _of_definitions(back, is_ill)
+    yield from _broken_definitions(back, is_ill)
 
 
-def _is_ill(back: Back) -> Callable[[str], bool]:
+def _known_weakness(back: CrashFindings) -> Callable[[str], bool]:
     """Returns a function that recognises a finding as the known weakness of servers without atomic DDL.
 
     These servers change a definition in one place after the other. Such findings are counted, but break no promise.
     They may only concern tables that were being changed; where acknowledged writes may be lost, also tables changed
     before."""
-    if back.moment is not Moment.DEFINITIONS or back.atomic:
+    if back.moment is not CrashMoment.DEFINITIONS or back.atomic:
         return lambda _: False
 
     def is_ill(told: str) -> bool:
-        tables = _TABLE.findall(told)
+        tables = _TABLE_NAME.findall(told)
         return any(one in back.found.under_way or one.startswith("#") or not back.promised for one in tables)
 
     return is_ill
 
 
-def _of_writes(found: Found, back: Back) -> Iterator[str]:
-    what = "statement" if back.moment is Moment.DEFINITIONS else "transaction"
+def _broken_writes(found: Violations, back: CrashFindings) -> Iterator[str]:
+    what = "statement" if back.moment is CrashMoment.DEFINITIONS else "transaction"
     if found.lost and back.promised:
-        yield f"{found.lost:,} of {counted(found.acknowledged, f'acknowledged {what}')} lost"
+        yield f"{found.lost:,} of {count_text(found.acknowledged, f'acknowledged {what}')} lost"
     if found.ghosts:
-        yield f"{counted(found.ghosts, what)} there that had not been committed"
+        yield f"{count_text(found.ghosts, what)} there that had not been committed"
     if found.torn:
-        yield f"{counted(found.torn, what)} there in part"
+        yield f"{count_text(found.torn, what)} there in part"
     if found.holes:
-        yield f"{counted(found.holes, what)} lost before others that are there"
+        yield f"{count_text(found.holes, what)} lost before others that are there"
 
 
-def _of_definitions(back: Back, is_ill: Callable[[str], bool]) -> Iterator[str]:
+def _broken_definitions(back: CrashFindings, is_ill: Callable[[str], bool]) -> Iterator[str]:
     failing, missing, orphans = (
         tuple(one for one in told if not is_ill(one))
         for told in (back.failing, back.agreement.missing, back.agreement.orphans)
     )
     if back.found.half_done and back.atomic and (back.all_or_none or not back.found.some_dropped):
-        yield f"{counted(back.found.half_done, 'definition')} half done"
+        yield f"{count_text(back.found.half_done, 'definition')} half done"
     if failing:
-        yield f"CHECK TABLE: {'; '.join(first_of(failing))}"
+        yield f"CHECK TABLE: {'; '.join(first_examples(failing))}"
     if missing:
-        yield f"files missing: {', '.join(first_of(missing))}"
+        yield f"files missing: {', '.join(first_examples(missing))}"
     if orphans:
-        yield f"left behind: {', '.join(first_of(orphans))}"
+        yield f"left behind: {', '.join(first_examples(orphans))}"
 
 
 # --- One run: write, kill, start, compare
@@ -145,24 +165,24 @@ _FLUSH = "innodb_flush_log_at_trx_commit"
 
 
 WRITING_S = {
-    Moment.INSERTS: (0.01, 1.0),
-    Moment.LOAD: (0.3, 3.0),
-    Moment.RECOVERY: (0.5, 2.0),
-    Moment.SHUTDOWN: (0.5, 1.5),
-    Moment.POWER: (0.3, 3.0),
+    CrashMoment.INSERTS: (0.01, 1.0),
+    CrashMoment.LOAD: (0.3, 3.0),
+    CrashMoment.RECOVERY: (0.5, 2.0),
+    CrashMoment.SHUTDOWN: (0.5, 1.5),
+    CrashMoment.POWER: (0.3, 3.0),
 }
 """Shortest and longest time of writing before the kill, or before the shutdown or recovery that is then killed."""
-_MOST_DEFINED, _DEFINING_S = 200, 0.03
+_MAX_DDL_STATEMENTS, _MAX_DDL_DELAY_S = 200, 0.03
 """DDL statements run one after the other, the same ones for the same seed. The kill comes after at most this many, up
 to so many seconds later, so that it hits a running statement."""
 _SHUTDOWN_S = 5.0
 """Most shutdowns take less time, with so few pages to write back."""
 _STARTS_PER_RECOVERY = 2.0
 """Factor by which a recovery takes longer than a start after a clean shutdown, with so little to recover."""
-_GONE_S = 120.0
-_TRIES = 4
-_SCRIPTS = 200
-_KEPT = {False: ("1", "2", "3"), True: ("1", "3")}
+_EXIT_TIMEOUT_S = 120.0
+_MAX_ATTEMPTS = 4
+_SCRIPT_REPEATS = 200
+_DURABLE_FLUSH_VALUES = {False: ("1", "2", "3"), True: ("1", "3")}
 """Values of innodb_flush_log_at_trx_commit that promise to keep acknowledged writes: True is for a loss of power, False
 for a kill of the process alone, which the kernel survives."""
 
@@ -177,7 +197,7 @@ class _Kill:
     """Whether the recovery was already over when the kill came."""
 
 
-class _TooLateError(TrialVoidError):
+class _ShutdownFinishedError(TrialVoidError):
     """The server had already shut down when it was to be killed."""
 
     def __init__(self, after_s: float, *, took_s: float) -> None:
@@ -188,16 +208,16 @@ class _TooLateError(TrialVoidError):
         self.took_s = took_s
 
 
-def measure(bench: Bench, variant: Variant) -> Worked:
+def measure(bench: Bench, variant: Variant) -> WorkMeasurement:
     """Runs one crash and returns the measurement; repeats it with another moment if the kill came too late."""
     task = variant.task
     assert isinstance(task, Crash), "this variant kills nothing"
     chance = Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
     shutdown_s = _SHUTDOWN_S
-    for more in reversed(range(_TRIES)):
+    for more in reversed(range(_MAX_ATTEMPTS)):
         try:
-            return _killed_and_back(bench, task, chance, shutdown_s=shutdown_s)
-        except _TooLateError as error:
+            return _run_crash(bench, task, chance, shutdown_s=shutdown_s)
+        except _ShutdownFinishedError as error:
             if not more:
                 raise
             shutdown_s = error.took_s
@@ -205,57 +225,57 @@ def measure(bench: Bench, variant: Variant) -> Worked:
     raise AssertionError("the last try returns or raises")
 
 
-def _killed_and_back(bench: Bench, task: Crash, chance: Random, *, shutdown_s: float) -> Worked:
+def _run_crash(bench: Bench, task: Crash, chance: Random, *, shutdown_s: float) -> WorkMeasurement:
     version = bench.server.build.version
-    with over_a_copy(bench, on_a_disk=task.moment is Moment.POWER) as copy:
+    with running_on_copy(bench, on_a_disk=task.moment is CrashMoment.POWER) as copy:
         server = bench.server
         bench.tell("starting the server")
         before = server.start(log_name="before.err", settings=bench.settings)
         bench.describe()
         flushed = server.variables([_FLUSH])[_FLUSH]
-        witness = _witness(bench, task, chance)
-        with writing(witness, server):
+        witness = _create_writer(bench, task, chance)
+        with background_writer(witness, server):
             kills = [_kill(bench, task, chance, witness, disk=copy.disk, within_s=shutdown_s)]
         if copy.disk is not None:
             copy.disk.replug()
         try:
-            if task.moment is Moment.RECOVERY:
+            if task.moment is CrashMoment.RECOVERY:
                 kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
             bench.tell("timed start")
             startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
             kept = None if isinstance(error, ServerKilledError) else bench.set_aside(copy.mysql)
-            return _gone(error, kills, kept)
+            return _failed_restart(error, kills, kept)
         bench.tell("looking at what came back")
         with server.session() as connection:
             databases = (*bench.schema.database_names, *witness.databases)
-            back = Back(
+            back = CrashFindings(
                 moment=task.moment,
                 found=witness.compare(server, killed_at_s=kills[0].at_s),
-                agreement=agreement(connection, version, server.datadir, databases),
-                failing=failing(connection, databases),
-                complaints=complaints(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
-                promised=flushed in _KEPT[task.moment is Moment.POWER],
+                agreement=compare_dictionary(connection, version, server.datadir, databases),
+                failing=failing_tables(connection, databases),
+                complaints=damage_lines(_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
+                promised=flushed in _DURABLE_FLUSH_VALUES[task.moment is CrashMoment.POWER],
                 atomic=can(version, "atomic_definitions"),
                 all_or_none=can(version, "drops_all_or_none"),
             )
         server.stop()
-    return _worked(startup, back, kills)
+    return _to_measurement(startup, back, kills)
 
 
-def _gone(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) -> Worked:
+def _failed_restart(error: ServerFailedError, kills: Sequence[_Kill], kept: str | None) -> WorkMeasurement:
     """Returns the measurement of a server that does not start after the crash; `kept` says where its files are kept."""
-    return Worked(
-        measures=_of_kills(kills),
+    return WorkMeasurement(
+        measures=_kill_metrics(kills),
         seconds=0.0,
-        usage=Usage(),
+        usage=ResourceUsage(),
         around=None,
         clients={},
         broken=tuple(filter(None, (f"it does not come back: {error.message}", kept))),
     )
 
 
-def came_back(worked: Worked) -> Judgement:
+def judge_crash(worked: WorkMeasurement) -> Judgement:
     """Returns FAILED for broken promises, VOID if there was no crash recovery although there should have been.
 
     A recovery is not required (`may_be_clean`) if the server was killed during a shutdown, when it may have been done
@@ -268,35 +288,35 @@ def came_back(worked: Worked) -> Judgement:
     return Verdict.MEASURED, None
 
 
-def _of_kills(kills: Sequence[_Kill]) -> dict[str, float]:
+def _kill_metrics(kills: Sequence[_Kill]) -> dict[str, float]:
     """Returns the metrics of the kills: how many, and when they came."""
     recoveries = kills[1:]
     cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
     return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
 
 
-def _worked(startup: Startup, back: Back, kills: Sequence[_Kill]) -> Worked:
-    return Worked(
-        measures={RECOVERY: startup.startup_s, **_of_kills(kills), **measures(back)},
+def _to_measurement(startup: Startup, back: CrashFindings, kills: Sequence[_Kill]) -> WorkMeasurement:
+    return WorkMeasurement(
+        measures={RECOVERY_FIGURE: startup.startup_s, **_kill_metrics(kills), **crash_metrics(back)},
         seconds=startup.first_query_s,
         usage=startup.usage,
         around=startup.around,
         clients={},
         startup=startup,
-        broken=broken(back),
-        may_be_clean=back.moment is Moment.SHUTDOWN or not back.promised or not back.found.acknowledged,
+        broken=broken_promises(back),
+        may_be_clean=back.moment is CrashMoment.SHUTDOWN or not back.promised or not back.found.acknowledged,
     )
 
 
 @contextmanager
-def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
+def running_on_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
     """Lets the server of the bench run over a copy of its data directory.
 
     The original is never started, so that no crash can damage it, and every run begins with the same files."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.tell("copying the data directory")
     in_containers = server.build.image is not None
-    with copied(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
+    with disposable_copy(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
         server.datadir, server.device = copy.mysql, device_of(copy.mysql)
         try:
             yield copy
@@ -305,24 +325,24 @@ def over_a_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[Copy]:
             server.datadir, server.device = original, device
 
 
-def _witness(bench: Bench, task: Crash, chance: Random) -> Witness:
+def _create_writer(bench: Bench, task: Crash, chance: Random) -> Writer:
     match task.moment:
-        case Moment.INSERTS:
+        case CrashMoment.INSERTS:
             # Repeated, because one pass of the script takes less than a tenth of a second.
-            return Inserts(bench.conditions.statements * _SCRIPTS)
-        case Moment.DEFINITIONS:
+            return InsertWriter(bench.conditions.statements * _SCRIPT_REPEATS)
+        case CrashMoment.DEFINITIONS:
             # A separate generator: threads that share one draw in an order that the seed does not determine.
-            return Definitions(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
+            return DdlWriter(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
         case _:
-            return journalled(bench, chance)
+            return create_journal_writer(bench, chance)
 
 
-def journalled(bench: Bench, chance: Random) -> Journalled:
-    return Journalled(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", chance)
+def create_journal_writer(bench: Bench, chance: Random) -> JournalWriter:
+    return JournalWriter(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", chance)
 
 
 @contextmanager
-def writing(witness: Witness, server: Server) -> Iterator[None]:
+def background_writer(witness: Writer, server: Server) -> Iterator[None]:
     """Runs the writer during the block; at its end, whatever happened, ends the server and then the writer."""
     try:
         witness.begin(server)
@@ -333,19 +353,19 @@ def writing(witness: Witness, server: Server) -> Iterator[None]:
 
 
 def _kill(
-    bench: Bench, task: Crash, chance: Random, witness: Witness, *, disk: LoopDisk | None, within_s: float
+    bench: Bench, task: Crash, chance: Random, witness: Writer, *, disk: LoopDisk | None, within_s: float
 ) -> _Kill:
     """Lets the server write for a random time, kills it at the moment of the task, and returns the kill.
 
     `within_s` is the longest time until the kill of a shutdown."""
     server, began_s = bench.server, time.monotonic()
     bench.tell(f"writing, until it is killed ({task.moment})")
-    if isinstance(witness, Definitions):
-        witness.has_answered(chance.randint(0, _MOST_DEFINED))
-        time.sleep(chance.random() * _DEFINING_S)
+    if isinstance(witness, DdlWriter):
+        witness.has_answered(chance.randint(0, _MAX_DDL_STATEMENTS))
+        time.sleep(chance.random() * _MAX_DDL_DELAY_S)
     else:
         time.sleep(chance.uniform(*WRITING_S[task.moment]))
-    if task.moment is Moment.SHUTDOWN:
+    if task.moment is CrashMoment.SHUTDOWN:
         bench.tell("shutting down, until it is killed")
         return _kill_shutdown(server, after_s=chance.random() * within_s)
     killed_at_s = time.monotonic()
@@ -365,9 +385,9 @@ def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
     killed_at_s = time.monotonic()
     if exited is None:
         server.life.signal(signal.SIGKILL)
-        exited = server.life.wait(_GONE_S)
+        exited = server.life.wait(_EXIT_TIMEOUT_S)
     if exited is not None and exited.signal != signal.SIGKILL:
-        raise _TooLateError(after_s, took_s=killed_at_s - began_s)
+        raise _ShutdownFinishedError(after_s, took_s=killed_at_s - began_s)
     return _Kill(killed_at_s, killed_at_s - began_s)
 
 
@@ -409,7 +429,7 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     killed_at_s = time.monotonic()
     into_s = killed_at_s - server.life.started_at
     if fired.is_set():
-        server.life.wait(_GONE_S)
+        server.life.wait(_EXIT_TIMEOUT_S)
     else:
         server.kill()
     return _Kill(killed_at_s, into_s, is_late)
@@ -423,28 +443,30 @@ def _lines(*logs: Path) -> list[str]:
 
 _DOUBLEWRITE = "innodb_doublewrite"
 _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
-NAMES = tuple(map(str, Moment))
+PART_NAMES = tuple(map(str, CrashMoment))
 _KILLS = 20
 _INSERTS = 100
-_POWER = OnItsDisk(Moment.POWER, lambda host: host.no_power_cut())
+_POWER = SeparateDiskPart(CrashMoment.POWER, lambda host: host.no_power_cut())
 """Power loss needs a separate disk, because only the power of that one can be cut."""
 
 
-def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    moments = _POWER.among(wished(asked, NAMES, "crash-matrix kills at no moment"), asked=asked, host=host)
+def works(asked: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    moments = _POWER.among(selected_parts(asked, PART_NAMES, "crash-matrix kills at no moment"), asked=asked, host=host)
     return tuple(
-        Work(
+        VariantSpec(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
             cache=Cache.WARM,
             task=Crash(moment, asked.seed, asked.depth),
-            axes=((QUESTION, moment), *options),
+            axes=((QUESTION_AXIS, moment), *options),
             settings=options,
         )
-        for moment, options in product((one for one in Moment if one in moments), options_of(asked, _VALUES))
+        for moment, options in product(
+            (one for one in CrashMoment if one in moments), option_combinations(asked, _VALUES)
+        )
     )
 
 
-def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
+def settings(_: ExperimentRequest, __: Schema, ___: HostCapacity) -> Mapping[str, str]:
     """Returns a small buffer pool and redo log: within seconds pages are written back, and the log wraps around."""
     return {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)}
 
@@ -455,9 +477,9 @@ CRASH_MATRIX = Scenario(
     "What comes back after a crash",
     (Cache.WARM,),
     measure,
-    came_back,
+    judge_crash,
     Experiment(
-        figure=RECOVERY,
+        figure=RECOVERY_FIGURE,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recovery.analysis.warm import next_to_nothing
+from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import Judgement, Outcome, Scenario, judge_contents
+from recovery.experiments.experiment import Judgement, Scenario, StartMeasurement, judge_contents
 from recovery.model import Cache, ColdProof, Startup, Variant, Verdict, WarmProof
 
 # --- Warm starts
@@ -18,24 +18,24 @@ from recovery.model import Cache, ColdProof, Startup, Variant, Verdict, WarmProo
 # judged later from the stored data: see `recovery/analysis/warm.py`.
 
 MOST_WARMUPS = 6
-FALLEN_BY = 0.1
-GROWN_TO = 2
+MAX_FALL = 0.1
+MAX_GROWTH = 2
 """If the reads grow by more than this factor, the cache was lost meanwhile, and the start does not count."""
 
 
-def settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
+def reads_settled(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
     """Returns whether a start read almost nothing, or no longer less than the start before it.
 
     Waiting for zero reads could take forever: some servers always bypass the cache, data larger than memory never stays
     in it, and some hosts evict pages that were not used for a while."""
     if read_bytes is None:
         return warmups > 0  # the host cannot tell: one start must have warmed what it can
-    if next_to_nothing(read_bytes, data_bytes):
+    if reads_almost_nothing(read_bytes, data_bytes):
         return True
-    return before is not None and (1 - FALLEN_BY) * before <= read_bytes <= GROWN_TO * before
+    return before is not None and (1 - MAX_FALL) * before <= read_bytes <= MAX_GROWTH * before
 
 
-def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
+def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
     """Ends the server and times its start repeatedly until the reads of a start have settled, and returns that start.
 
     The starts before it are warm-ups. The choice depends on bytes only, never on seconds. Raises TrialVoidError if the
@@ -45,7 +45,7 @@ def start_warm(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Star
         ended = end_previous()
         resident = bench.resident_share()
         startup = bench.timed_start(f"timed-{warmups}.err")
-        if settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
+        if reads_settled(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
             return ended, startup, WarmProof(warmups, resident, bench.resident_share())
         bench.stop()
     raise TrialVoidError(
@@ -60,30 +60,30 @@ TITLE = "Startup after SIGKILL"
 QUESTION = "How long does this server take to come back after a crash, on this storage?"
 
 
-def crash(bench: Bench) -> str:
+def insert_and_kill(bench: Bench) -> str:
     """Runs the insert script, kills the server immediately afterwards, and returns how it ended."""
     bench.fire_inserts()
     return bench.kill()
 
 
-def start_and_crash(bench: Bench) -> str:
+def start_insert_and_kill(bench: Bench) -> str:
     bench.start()
-    return crash(bench)
+    return insert_and_kill(bench)
 
 
-def measure(bench: Bench, variant: Variant) -> Outcome:
+def measure(bench: Bench, variant: Variant) -> StartMeasurement:
     """Crashes the server and times its start, with the cache as the variant says."""
     if variant.cache is Cache.WARM:
-        died, startup, warm = start_warm(bench, lambda: start_and_crash(bench))
-        return conclude(bench, startup, died, warm=warm)
+        died, startup, warm = time_warm_start(bench, lambda: start_insert_and_kill(bench))
+        return finish_trial(bench, startup, died, warm=warm)
     bench.start()
     means = bench.flush()  # between the start and the inserts, as published
-    died = crash(bench)
+    died = insert_and_kill(bench)
     proof = None if bench.conditions.as_published else bench.make_cold()
-    return conclude(bench, bench.timed_start("timed.err"), died, proof=proof, means=means)
+    return finish_trial(bench, bench.timed_start("timed.err"), died, proof=proof, means=means)
 
 
-def conclude(
+def finish_trial(
     bench: Bench,
     startup: Startup,
     died: str,
@@ -91,14 +91,14 @@ def conclude(
     proof: ColdProof | None = None,
     means: str | None = None,
     warm: WarmProof | None = None,
-) -> Outcome:
+) -> StartMeasurement:
     """Counts what the server has after the timed start, stops it cleanly, and returns the outcome of the trial.
 
     After the clean stop every trial begins from the same state."""
     samples = bench.samples()
     contents = bench.contents()
     bench.stop()
-    return Outcome(
+    return StartMeasurement(
         startup=startup,
         previous_exit=died,
         cold=proof,
@@ -114,7 +114,7 @@ def conclude(
     )
 
 
-def judge(outcome: Outcome) -> Judgement:
+def judge(outcome: StartMeasurement) -> Judgement:
     """Returns VOID if the log shows no crash recovery, otherwise the verdict on the contents."""
     if outcome.startup.crash_proof is None:
         return Verdict.VOID, "the log does not show a crash recovery: the server started as after a clean shutdown"

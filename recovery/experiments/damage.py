@@ -17,13 +17,32 @@ import pymysql
 from recovery.builds.packages import SYSBENCH
 from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.consistency import failing, first_told
-from recovery.experiments.crash_matrix import TIMED_LOG, journalled, over_a_copy, writing
-from recovery.experiments.ddl_history import counted
-from recovery.experiments.experiment import Asked, Experiment, Host, Judgement, Scenario, Worked
-from recovery.experiments.load import OnItsDisk, wished
-from recovery.experiments.writers import LOAD, Witness
-from recovery.model import QUESTION, RECOVERY, Cache, Damage, Fault, Schema, Startup, Usage, Variant, Verdict, Work
+from recovery.experiments.consistency import failing_tables, first_damage_message
+from recovery.experiments.crash_matrix import TIMED_LOG, background_writer, create_journal_writer, running_on_copy
+from recovery.experiments.ddl_history import count_text
+from recovery.experiments.experiment import (
+    Experiment,
+    ExperimentRequest,
+    HostCapacity,
+    Judgement,
+    Scenario,
+    WorkMeasurement,
+)
+from recovery.experiments.load import SeparateDiskPart, selected_parts
+from recovery.experiments.writers import LOAD_DATABASE, Writer
+from recovery.model import (
+    QUESTION_AXIS,
+    RECOVERY_FIGURE,
+    Cache,
+    Damage,
+    FileFault,
+    ResourceUsage,
+    Schema,
+    Startup,
+    Variant,
+    VariantSpec,
+    Verdict,
+)
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
 
@@ -35,44 +54,44 @@ _PAGE_SIZE, _USUAL_PAGE = "innodb_page_size", 16 << 10
 """Page size of 5.5, which has no such option."""
 _TYPE_AT, _INDEX_PAGE = 24, b"\x45\xbf"
 """Offset of FIL_PAGE_TYPE in a page, and its value FIL_PAGE_INDEX."""
-_LAST_BREATH_S = 2.0
+_EXIT_WAIT_S = 2.0
 
 
-def measure(bench: Bench, variant: Variant) -> Worked:
+def measure(bench: Bench, variant: Variant) -> WorkMeasurement:
     """Kills the server under a load, damages its files, starts it, and returns what it does and logs."""
     task = variant.task
     assert isinstance(task, Damage), "this variant damages nothing"
     server = bench.server
     chance = Random(f"{task.seed} {server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
-    with over_a_copy(bench, on_a_disk=task.fault is Fault.FULL_DISK) as copy:
+    with running_on_copy(bench, on_a_disk=task.fault is FileFault.FULL_DISK) as copy:
         bench.tell("starting the server")
         server.start(log_name="before.err", settings=bench.settings)
         bench.describe()
         page_bytes = int(server.variables([_PAGE_SIZE]).get(_PAGE_SIZE, _USUAL_PAGE))
-        witness = journalled(bench, chance)
-        with writing(witness, server):
+        witness = create_journal_writer(bench, chance)
+        with background_writer(witness, server):
             bench.tell("writing, until it is killed")
             time.sleep(chance.uniform(*_WRITING_S))
             killed_at_s = time.monotonic()
             server.kill()
-        database, table = (LOAD, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
-        mend = _damage(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance, page_bytes=page_bytes)
+        database, table = (LOAD_DATABASE, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
+        mend = _apply_fault(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance, page_bytes=page_bytes)
         bench.tell(f"starting it over that: {variant.name}")
         startup, how = _start(bench, TIMED_LOG)
         log = server.logdir / TIMED_LOG
-        told = {START: how, SAYS: _says(log) or _SILENT}
+        told = {START: how, SAYS: _damage_in_log(log) or _SILENT}
         if startup is not None:
-            told |= dict(_tables(bench, f"{database}.{table}", (*bench.schema.database_names, LOAD)))
+            told |= dict(_check_tables(bench, f"{database}.{table}", (*bench.schema.database_names, LOAD_DATABASE)))
         server.close()
-        if told[SAYS] == _SILENT and (later := _says(log)) is not None:
+        if told[SAYS] == _SILENT and (later := _damage_in_log(log)) is not None:
             told[SAYS] = f"{_WHEN_ASKED}{later}"
         if mend is not None:
             mend()
-            told[AFTERWARDS] = _mended(bench, witness, killed_at_s)
-    return Worked(
-        measures={} if startup is None else {RECOVERY: startup.startup_s},
+            told[AFTERWARDS] = _check_after_repair(bench, witness, killed_at_s)
+    return WorkMeasurement(
+        measures={} if startup is None else {RECOVERY_FIGURE: startup.startup_s},
         seconds=0.0 if startup is None else startup.first_query_s,
-        usage=Usage() if startup is None else startup.usage,
+        usage=ResourceUsage() if startup is None else startup.usage,
         around=None if startup is None else startup.around,
         clients={},
         startup=startup,
@@ -80,32 +99,34 @@ def measure(bench: Bench, variant: Variant) -> Worked:
     )
 
 
-def was_tried(_: Worked) -> Judgement:
+def accept_any_result(_: WorkMeasurement) -> Judgement:
     """Accepts every measurement: whatever the server does is the result."""
     return Verdict.MEASURED, None
 
 
-def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes: int) -> Callable[[], None] | None:
+def _apply_fault(
+    fault: FileFault, copy: Copy, file: Path, chance: Random, *, page_bytes: int
+) -> Callable[[], None] | None:
     """Damages a file, or fills the disk, and returns a function that undoes it; None if it cannot be undone.
 
     A file that is put back is intact, but older than it would be if it had been there all the time."""
-    if fault is Fault.FULL_DISK:
+    if fault is FileFault.FULL_DISK:
         assert copy.disk is not None, "only a disk of its own is filled"
         # Otherwise the server could use the space of its temporary tablespace, which it creates again at each start.
         remove_temporary(copy.mysql)
         return copy.disk.fill().unlink
     if not file.is_file():
         raise TrialVoidError(f"there is no {file.name} to be damaged", "the tables must lie in files of their own")
-    if fault is Fault.MISSING:
+    if fault is FileFault.MISSING:
         aside = copy.mysql.parent / f"aside-{file.name}"
         file.rename(aside)
         return lambda: _put_back(aside, file)
     pages = file.stat().st_size // page_bytes
     with file.open("r+b") as opened:
-        if fault is Fault.TRUNCATED:
+        if fault is FileFault.TRUNCATED:
             opened.truncate(pages // 2 * page_bytes)
         else:
-            page = _in_use(opened, pages, chance, page_bytes=page_bytes)
+            page = _pick_index_page(opened, pages, chance, page_bytes=page_bytes)
             place = page * page_bytes + chance.randrange(page_bytes)
             opened.seek(place)
             (byte,) = opened.read(1)
@@ -114,7 +135,7 @@ def _damage(fault: Fault, copy: Copy, file: Path, chance: Random, *, page_bytes:
     return None
 
 
-def _in_use(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
+def _pick_index_page(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
     """Returns a random index page, or any page if there is none: damage to a page that is never read shows nothing."""
     found = []
     for page in range(pages):
@@ -138,25 +159,26 @@ def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
     return startup, f"ready after {startup.startup_s:.2f} s"
 
 
-def _says(log: Path) -> str | None:
+def _damage_in_log(log: Path) -> str | None:
     """Returns what the log says so far about the damage, None if nothing."""
-    return first_told(log.read_text(encoding="utf-8", errors="replace").splitlines())
+    return first_damage_message(log.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
-def _tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _check_tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yields the state of the damaged table and of the other tables.
 
     Each is read over a separate connection, because reading may crash the server."""
-    yield TABLE, _asked(bench, lambda connection: f"{scalar(connection, f'select count(*) from {damaged}'):,} rows")  # noqa: S608
+    counted = f"select count(*) from {damaged}"  # noqa: S608 - a name of our own
+    yield TABLE, _query_or_error(bench, lambda connection: f"{scalar(connection, counted):,} rows")
 
     def others(connection: pymysql.Connection) -> str:
-        wrong = [told for told in failing(connection, databases) if not told.startswith(f"{damaged}:")]
+        wrong = [told for told in failing_tables(connection, databases) if not told.startswith(f"{damaged}:")]
         return "; ".join(wrong[:2]) or "all of them pass CHECK TABLE"
 
-    yield OTHERS, _asked(bench, others)
+    yield OTHERS, _query_or_error(bench, others)
 
 
-def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
+def _query_or_error(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
     """Returns the answer to a question over a new connection, or a description of why there is none.
 
     Each statement may take up to the server's stall timeout."""
@@ -169,14 +191,14 @@ def _asked(bench: Bench, question: Callable[[pymysql.Connection], str]) -> str:
     except ServerFailedError as error:
         return error.message
     except (pymysql.Error, OSError) as error:
-        exited = server.life.wait(_LAST_BREATH_S)
+        exited = server.life.wait(_EXIT_WAIT_S)
         if exited is not None:
             return f"the server dies of it: {exited}"
         is_late = isinstance(error.__context__, TimeoutError)
         return f"no answer within {server.stall_s:g} s" if is_late else message_of(error)
 
 
-def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
+def _check_after_repair(bench: Bench, witness: Writer, killed_at_s: float) -> str:
     """Starts the server after the damage was undone, and describes how the start ended and which writes are lost."""
     startup, how = _start(bench, _AGAIN_LOG)
     if startup is None:
@@ -186,7 +208,7 @@ def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
     except ServerFailedError as error:
         return f"{how}; {error.message}"
     wrong = [f"{many:,} {name}" for name, many in (("lost", found.lost), ("torn", found.torn)) if many]
-    of_all = counted(found.acknowledged, "transaction")
+    of_all = count_text(found.acknowledged, "transaction")
     return f"{how}; {' and '.join(wrong)} of {of_all}" if wrong else f"{how}; all {of_all} there"
 
 
@@ -194,26 +216,26 @@ def _mended(bench: Bench, witness: Witness, killed_at_s: float) -> str:
 
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"
-NAMES = tuple(map(str, Fault))
-_FULL = OnItsDisk(Fault.FULL_DISK, lambda host: host.no_disk())
+PART_NAMES = tuple(map(str, FileFault))
+_FULL = SeparateDiskPart(FileFault.FULL_DISK, lambda host: host.no_disk())
 """Only a separate disk may be filled."""
 
 
-def works(asked: Asked, _: Schema, host: Host) -> tuple[Work, ...]:
-    faults = _FULL.among(wished(asked, NAMES, "damage has no fault"), asked=asked, host=host)
-    return tuple(work for fault in Fault if fault in faults for work in _of(fault, asked))
+def works(asked: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    faults = _FULL.among(selected_parts(asked, PART_NAMES, "damage has no fault"), asked=asked, host=host)
+    return tuple(work for fault in FileFault if fault in faults for work in _works_for_fault(fault, asked))
 
 
-def _of(fault: Fault, asked: Asked) -> Iterator[Work]:
-    if fault is Fault.FULL_DISK:
-        yield Work(fault, Cache.WARM, Damage(fault, written=True, seed=asked.seed), ((QUESTION, fault),))
+def _works_for_fault(fault: FileFault, asked: ExperimentRequest) -> Iterator[VariantSpec]:
+    if fault is FileFault.FULL_DISK:
+        yield VariantSpec(fault, Cache.WARM, Damage(fault, written=True, seed=asked.seed), ((QUESTION_AXIS, fault),))
         return
     for written, name in ((True, WRITTEN), (False, UNTOUCHED)):
-        axes = ((QUESTION, fault.value), (_FILE, name))
-        yield Work(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, asked.seed), axes)
+        axes = ((QUESTION_AXIS, fault.value), (_FILE, name))
+        yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, asked.seed), axes)
 
 
-def settings(_: Asked, __: Schema, ___: Host) -> Mapping[str, str]:
+def settings(_: ExperimentRequest, __: Schema, ___: HostCapacity) -> Mapping[str, str]:
     """Returns a redo log large enough to contain all changes of the load when the server is killed."""
     return {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)}
 
@@ -224,9 +246,9 @@ DAMAGE = Scenario(
     "Damaged files after a SIGKILL",
     (Cache.WARM,),
     measure,
-    was_tried,
+    accept_any_result,
     Experiment(
-        figure=RECOVERY,
+        figure=RECOVERY_FIGURE,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

@@ -17,7 +17,7 @@ MOST_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class Violations:
     """What a recovered server has, compared with what it had acknowledged before the kill."""
 
     acknowledged: int
@@ -42,7 +42,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class DictionaryDifferences:
     """Differences between the server's dictionary and the files in its data directory."""
 
     orphans: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Agreement:
     """Files that are missing for a table of the dictionary."""
 
 
-def first_of(told: Iterable[str]) -> tuple[str, ...]:
+def first_examples(told: Iterable[str]) -> tuple[str, ...]:
     """Returns the first few examples."""
     return tuple(one for one, _ in zip(told, range(MOST_EXAMPLES), strict=False))
 
 
-def counted(many: int, what: str) -> str:
+def count_text(many: int, what: str) -> str:
     """Returns the number with its noun: `1 transaction`, `2 transactions`."""
     return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
 
@@ -66,12 +66,12 @@ def counted(many: int, what: str) -> str:
 DATABASE = "crash_definitions"
 """Schema for the tables of the DDL writer."""
 _NAMED = re.compile(rf"\b{DATABASE}\.(\w+)")
-TABLES = 12
+TABLE_COUNT = 12
 """Number of table names that the statements use."""
 _ROWS = 5
 _FILLER = "x" * 100
 _KINDS = ("insert", "insert", "add", "add", "remove", "index", "rename", "drop", "drop two", "truncate")
-BROKEN = -1
+UNREADABLE_ROWS = -1
 """Number of rows that stands for a table that is listed but cannot be read."""
 
 
@@ -84,7 +84,7 @@ class Table:
 Thing = TypeVar("Thing")
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """The methods of `random.Random` that are used here."""
 
     def random(self) -> float: ...
@@ -113,30 +113,30 @@ class Step:
         return len(self.before) - len(self.after) > 1
 
 
-def steps(chance: Chance) -> Iterator[Step]:
+def generate_steps(chance: RandomSource) -> Iterator[Step]:
     """Yields random statements without end; the same random numbers give the same statements."""
     before: dict[str, Table] = {}
     for number in count(1):
-        free = [name for name in map("table_{}".format, range(1, TABLES + 1)) if name not in before]
+        free = [name for name in map("table_{}".format, range(1, TABLE_COUNT + 1)) if name not in before]
         there = sorted(before)
         if len(there) < 3 or (free and chance.random() < 0.3):
             name = chance.choice(free)
-            statement, after = _created(name), {**before, name: Table(("id", "filler"))}
+            statement, after = _create_statement(name), {**before, name: Table(("id", "filler"))}
         else:
-            statement, after = _changed(chance, before, free=free, number=number)
+            statement, after = _change_statement(chance, before, free=free, number=number)
         yield Step(statement, dict(before), after)
         before = after
 
 
-def _created(name: str) -> str:
+def _create_statement(name: str) -> str:
     return (
         f"create table {DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
         "engine=innodb row_format=dynamic"
     )
 
 
-def _changed(
-    chance: Chance, before: Mapping[str, Table], *, free: Sequence[str], number: int
+def _change_statement(
+    chance: RandomSource, before: Mapping[str, Table], *, free: Sequence[str], number: int
 ) -> tuple[str, dict[str, Table]]:
     """Returns a random statement about existing tables, with the catalogue after it."""
     names = sorted(before)
@@ -149,7 +149,7 @@ def _changed(
         case "insert":
             values = ", ".join([f"('{_FILLER}')"] * _ROWS)
             statement = f"insert into {full} (filler) values {values}"  # noqa: S608 - all of it is ours
-            after[name] = _with(table, table.rows + _ROWS)
+            after[name] = _with_rows(table, table.rows + _ROWS)
         case "add":
             column, way = f"column_{number}", chance.choice(("inplace", "copy"))
             statement = f"alter table {full} add column {column} int not null default 7, algorithm={way}"
@@ -171,24 +171,24 @@ def _changed(
             del after[second]
         case "truncate":
             statement = f"truncate table {full}"
-            after[name] = _with(table, 0)
+            after[name] = _with_rows(table, 0)
         case _:  # also for what is impossible: no column to remove, no free name, no second table
             statement = f"drop table {full}"
     return statement, after
 
 
-def _with(table: Table, rows: int) -> Table:
+def _with_rows(table: Table, rows: int) -> Table:
     return Table(table.columns, rows)
 
 
-def compare(
+def compare_catalogues(
     answered: Sequence[tuple[Step, float]],
     under_way: Step | None,
     there: Catalogue,
     *,
     killed_at_s: float,
     atomic: bool = True,
-) -> Found:
+) -> Violations:
     """Compares the tables that are `there` with the history of statements.
 
     `answered` has each step with the time of its answer on the monotonic clock. Without atomic DDL (`atomic` is False),
@@ -197,20 +197,20 @@ def compare(
     touched = under_way.touched if under_way else frozenset()
     now = answered[-1][0].after if answered else (under_way.before if under_way else {})
     allowed = (now, under_way.after) if under_way else (now,)
-    found = Found(len(answered), under_way=touched)
+    found = Violations(len(answered), under_way=touched)
     if any(there == one for one in allowed):
         return found
     names = sorted({*now, *there, *(under_way.after if under_way else ())})
     odd = [name for name in names if there.get(name) not in tuple(one.get(name) for one in allowed)]
     half = [name for name in odd if name in touched]
     others = [name for name in odd if name not in touched]
-    back = _steps_back(answered, there)
+    back = _lost_step_count(answered, there)
     if back and (others or atomic):
         return replace(
             found,
             lost=back,
             lost_window_s=max(0.0, killed_at_s - answered[-back][1]),
-            examples=first_of(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
+            examples=first_examples(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
         )
     # Each table is in the old or the new state, but not all in the same one: one half of the statement was executed.
     mixed = 0 if odd else 1
@@ -220,11 +220,13 @@ def compare(
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),
-        examples=first_of((*((told,) if told else ()), *(_odd(name, now, there) for name in others))),
+        examples=first_examples(
+            (*((told,) if told else ()), *(_describe_difference(name, now, there) for name in others))
+        ),
     )
 
 
-def _steps_back(answered: Sequence[tuple[Step, float]], there: Catalogue) -> int:
+def _lost_step_count(answered: Sequence[tuple[Step, float]], there: Catalogue) -> int:
     """Returns how many of the last acknowledged statements must have been lost to explain the tables that are there; 0
     if no number explains them."""
     for back in range(1, len(answered) + 1):
@@ -233,11 +235,11 @@ def _steps_back(answered: Sequence[tuple[Step, float]], there: Catalogue) -> int
     return 0
 
 
-def _odd(name: str, now: Catalogue, there: Catalogue) -> str:
-    return f"{name} is {_shape(there.get(name))}, and was {_shape(now.get(name))}"
+def _describe_difference(name: str, now: Catalogue, there: Catalogue) -> str:
+    return f"{name} is {_describe_table(there.get(name))}, and was {_describe_table(now.get(name))}"
 
 
-def _shape(table: Table | None) -> str:
+def _describe_table(table: Table | None) -> str:
     if table is None:
         return "not there"
-    return f"({', '.join(table.columns)}), {'unreadable' if table.rows == BROKEN else f'{table.rows} rows'}"
+    return f"({', '.join(table.columns)}), {'unreadable' if table.rows == UNREADABLE_ROWS else f'{table.rows} rows'}"

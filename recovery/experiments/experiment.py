@@ -11,25 +11,25 @@ from typing import Any
 
 from recovery.experiments.bench import Bench
 from recovery.model import (
-    STARTUP,
-    Around,
+    STARTUP_FIGURE,
     Cache,
     ColdProof,
-    Samples,
+    HostActivity,
+    LoadTimeline,
+    OpenedFiles,
+    ResourceUsage,
     Schema,
+    StackSamples,
     Startup,
-    Touched,
-    Usage,
+    ThreadWait,
     Variant,
+    VariantSpec,
     Verdict,
-    Wait,
     WarmProof,
-    Watched,
-    Work,
 )
 from recovery.mysqld.local import open_files_limit
-from recovery.mysqld.options import DIVIDED
-from recovery.workload.poller import Beside
+from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
+from recovery.workload.poller import PollerCounters
 
 # --- Experiments: servers that are given work
 
@@ -37,7 +37,7 @@ _NOT_TRIED = "it was not tried"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExperimentRequest:
     """What the user asked of an experiment; where a field is None or empty, the experiment uses its default."""
 
     seconds: int = 60
@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostCapacity:
     """Resources of the host that an experiment is scaled to."""
 
     cpus: int
@@ -85,7 +85,7 @@ class Host:
     """Returns why no separate disk can be made for a server, or None if it can. The call tries it."""
     no_power_cut: Callable[[], str | None] = lambda: _NOT_TRIED
     """Returns why no separate disk that can lose its power is possible, or None if it is."""
-    instances: tuple[int, ...] = (DIVIDED,)
+    instances: tuple[int, ...] = (DEFAULT_CACHE_INSTANCES,)
     """Numbers of table cache instances of the servers; each server divides its entries among them."""
 
 
@@ -95,8 +95,8 @@ class Experiment:
 
     figure: str
     """Name of the main metric, a key of `model.QUANTITIES`."""
-    works: Callable[[Asked, Schema, Host], tuple[Work, ...]]
-    settings: Callable[[Asked, Schema, Host], Mapping[str, str]]
+    works: Callable[[ExperimentRequest, Schema, HostCapacity], tuple[VariantSpec, ...]]
+    settings: Callable[[ExperimentRequest, Schema, HostCapacity], Mapping[str, str]]
     """Server options for all works; options of the user take precedence."""
     schema: Schema
     """Schema that is built unless the user asks for another."""
@@ -112,7 +112,7 @@ class Experiment:
     seconds: int = 60
     inserts: int = 0
     """Number of rows in the insert script."""
-    unasked: Callable[[Asked, Host], tuple[str, ...]] = lambda _, __: ()
+    unasked: Callable[[ExperimentRequest, HostCapacity], tuple[str, ...]] = lambda _, __: ()
     """Returns a note for each part that this host cannot run, with the reason."""
     usual: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
@@ -122,7 +122,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StartMeasurement:
     """Result of a timed start: its measurement, the state it began from, and the contents of the server afterwards."""
 
     startup: Startup
@@ -138,29 +138,29 @@ class Outcome:
     rows_found: int
     rows_lost: int
     """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
-    touched: Touched | None = None
-    samples: Samples | None = None
+    touched: OpenedFiles | None = None
+    samples: StackSamples | None = None
 
 
 @dataclass(frozen=True)
-class Worked:
+class WorkMeasurement:
     """Result of a server that was given work."""
 
     measures: Mapping[str, float]
     """Metrics by name, as in `model.QUANTITIES`."""
     seconds: float
     """Length of the measured interval."""
-    usage: Usage
-    around: Around | None
+    usage: ResourceUsage
+    around: HostActivity | None
     clients: Mapping[str, str]
     """Versions and commands of the client programs."""
     cold: ColdProof | None = None
     """How the cache was emptied before the work; None if it was not."""
-    watched: Watched | None = None
+    watched: LoadTimeline | None = None
     raw: Path | None = None
     """File of all samples, which is kept with the results."""
-    waits: tuple[Wait, ...] = ()
-    samples: Samples | None = None
+    waits: tuple[ThreadWait, ...] = ()
+    samples: StackSamples | None = None
     startup: Startup | None = None
     """Start after a crash; None if there was none or it failed."""
     broken: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class Scenario:
     question: str
     title: str
     caches: tuple[Cache, ...]
-    measure: Callable[[Bench, Variant], Outcome | Worked]
+    measure: Callable[[Bench, Variant], StartMeasurement | WorkMeasurement]
     judge: Callable[[Any], Judgement]
     """Judges the result of `measure`."""
     experiment: Experiment | None = None
@@ -192,7 +192,7 @@ class Scenario:
     @property
     def figure(self) -> str:
         """Name of the main metric."""
-        return STARTUP if self.experiment is None else self.experiment.figure
+        return STARTUP_FIGURE if self.experiment is None else self.experiment.figure
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ class Scenario:
         return () if self.experiment is None else self.experiment.programs
 
 
-def judge_contents(outcome: Outcome) -> Judgement:
+def judge_contents(outcome: StartMeasurement) -> Judgement:
     """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more rows than expected."""
     if outcome.tables_found != outcome.tables_expected:
         return Verdict.FAILED, f"{outcome.tables_found} tables after the start, {outcome.tables_expected} before"
@@ -213,7 +213,7 @@ def judge_contents(outcome: Outcome) -> Judgement:
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """Result of one task as its clients report it, without the samples of the server."""
 
     measures: Mapping[str, float]
@@ -227,5 +227,5 @@ class Done:
     """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
     polled: tuple[tuple[float, float], ...] = ()
     """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
-    beside: Beside | None = None
+    beside: PollerCounters | None = None
     """The pollers that ran during the load; None if polling is not part of the experiment."""

@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import Asked, Host, Scenario
-from recovery.experiments.load import TABLES, THREADS, WORKLOAD, Way, by_sysbench, counts, measure, options_of, works_of
-from recovery.model import Cache, Load, Poll, Schema, Work
-from recovery.mysqld.options import connections_for, entries_for, most_open
-from recovery.workload.poller import FOREIGN_KEYS
-from recovery.workload.sysbench import script_of
+from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
+from recovery.experiments.load import (
+    TABLES,
+    THREADS,
+    WORKLOAD,
+    LoadCase,
+    accept_finished,
+    measure,
+    option_combinations,
+    sysbench_experiment,
+    works_from_cases,
+)
+from recovery.model import Cache, Load, Poll, Schema, VariantSpec
+from recovery.mysqld.options import max_open_tables, needed_cache_entries, needed_connections
+from recovery.workload.poller import FOREIGN_KEY_QUERY
+from recovery.workload.sysbench import resolve_script
 
 POLL = "poll"
 OFF, ON = "off", "on"
@@ -21,17 +31,17 @@ _WORKLOAD = "read-only"
 _LOAD_TABLES = 500
 """Default number of tables. A table cache with 16 instances must have 16 times as many entries."""
 _CACHE = "table_open_cache"
-_MORE = 1.125
+_CACHE_HEADROOM = 1.125
 """Size of the larger table cache, divided by what the load needs: the published effect depends on whether the tables of
 the load fit into the cache."""
 
 
-def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    return works_of(_ways(asked, schema, _Room(host.open_files, host.instances, asked.pollers)))
+def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    return works_from_cases(_load_cases(asked, schema, _CacheLimits(host.open_files, host.instances, asked.pollers)))
 
 
 @dataclass(frozen=True)
-class _Room:
+class _CacheLimits:
     """Limits on the size of a table cache."""
 
     files: int
@@ -42,11 +52,11 @@ class _Room:
 
     def most(self, threads: int) -> int:
         """Returns the largest possible number of entries with this many clients."""
-        return most_open(self.files, connections=connections_for(threads + self.pollers))
+        return max_open_tables(self.files, connections=needed_connections(threads + self.pollers))
 
     def needed(self, tables: int, threads: int) -> int:
         """Returns the number of entries that the load needs in the server with the most instances."""
-        return entries_for(tables, threads=threads, instances=max(self.instances))
+        return needed_cache_entries(tables, threads=threads, instances=max(self.instances))
 
     def too_few(self, tables: int, threads: int) -> int:
         """Returns a number of entries with which no instance, not even a single one, can hold all tables once."""
@@ -58,44 +68,44 @@ class _Room:
         return self.needed(1, threads) <= self.most(threads)
 
 
-def _ways(asked: Asked, schema: Schema, room: _Room) -> Iterator[Way]:
+def _load_cases(asked: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[LoadCase]:
     clients = asked.threads or (_THREADS,)
-    used = asked.load_tables or (min(_usual_tables(clients, room), schema.tables),)
-    caches = dict(asked.options).get(_CACHE) or _caches(max(clients), max(used), room)
+    used = asked.load_tables or (min(_default_tables(clients, room), schema.tables),)
+    caches = dict(asked.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
     crossed = product(
         asked.workloads or (_WORKLOAD,),
         clients,
         used,
-        options_of(asked, ((_CACHE, caches),)),
+        option_combinations(asked, ((_CACHE, caches),)),
         (OFF, ON),
     )
     for workload, threads, tables, options, poll in crossed:
         load = Load(
-            script_of(workload),
+            resolve_script(workload),
             threads,
             tables,
             schema.rows,
             seconds=asked.seconds,
             warmup_s=asked.warmup_s,
-            poll=Poll(asked.pollers if poll == ON else 0, asked.every_s, _statements(asked)),
+            poll=Poll(asked.pollers if poll == ON else 0, asked.every_s, _poll_statements(asked)),
         )
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
-        yield Way(load, axes, options)
+        yield LoadCase(load, axes, options)
 
 
-def _usual_tables(threads: tuple[int, ...], room: _Room) -> int:
+def _default_tables(threads: tuple[int, ...], room: _CacheLimits) -> int:
     """Returns the default number of tables, or fewer if a table cache cannot hold that many for these clients."""
     most = max(threads)
-    return max(1, min(_LOAD_TABLES, int(room.most(most) / _MORE) // room.needed(1, most)))
+    return max(1, min(_LOAD_TABLES, int(room.most(most) / _CACHE_HEADROOM) // room.needed(1, most)))
 
 
-def _caches(threads: int, tables: int, room: _Room) -> tuple[str, str]:
+def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, str]:
     """Returns two sizes of the table cache: one too small for the tables of the load, and one large enough.
 
     Raises UsageError if the larger one is impossible, with numbers of tables or clients that are possible."""
     most, needed = room.most(threads), room.needed(tables, threads)
     if needed <= most:
-        return str(room.too_few(tables, threads)), str(min(most, int(_MORE * needed)))
+        return str(room.too_few(tables, threads)), str(min(most, int(_CACHE_HEADROOM * needed)))
     fit = most // room.needed(1, threads)
     fewer = (
         f"LOAD_TABLES={fit} at most, or fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
@@ -107,13 +117,13 @@ def _caches(threads: int, tables: int, room: _Room) -> tuple[str, str]:
     )
 
 
-def _most_threads(threads: int, room: _Room) -> int:
+def _most_threads(threads: int, room: _CacheLimits) -> int:
     """Returns the largest possible number of clients over one table, up to `threads`."""
     return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 
-def _statements(asked: Asked) -> tuple[str, ...]:
-    return tuple(statement for _, statement in asked.queries) or (FOREIGN_KEYS,)
+def _poll_statements(asked: ExperimentRequest) -> tuple[str, ...]:
+    return tuple(statement for _, statement in asked.queries) or (FOREIGN_KEY_QUERY,)
 
 
 INTERFERENCE = Scenario(
@@ -122,8 +132,8 @@ INTERFERENCE = Scenario(
     "A load beside questions to information_schema",
     (Cache.WARM,),
     measure,
-    counts,
-    by_sysbench(
+    accept_finished,
+    sysbench_experiment(
         works,
         tables=10_000,
         rows=100,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from recovery.builds.packages import DUMP
-from recovery.experiments.experiment import Asked, Experiment, Host, Scenario
-from recovery.experiments.load import counts, measure
-from recovery.model import QUESTION, Ask, Cache, Create, Dump, Schema, Task, Work
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, Scenario
+from recovery.experiments.load import accept_finished, measure
+from recovery.model import QUESTION_AXIS, Cache, CreateTask, DumpTask, Schema, StatementTask, Task, VariantSpec
 
 _POOL_BYTES = 4 << 30
 """Published size of the buffer pool, for hosts with enough memory."""
@@ -16,29 +16,34 @@ SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
 PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
-def works(asked: Asked, schema: Schema, _: Host) -> tuple[Work, ...]:
+def works(asked: ExperimentRequest, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
     """Returns one work for each query and dump; before each, the server is restarted and the cache is emptied."""
-    return tuple(Work(name, Cache.COLD, task, ((QUESTION, name),)) for name, task in _tasks(asked, schema))
+    return tuple(VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in _tasks(asked, schema))
 
 
-def _tasks(asked: Asked, schema: Schema) -> Iterator[tuple[str, Task]]:
+def _tasks(asked: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, Task]]:
     one = schema.database_names[0]
-    yield SIZES, Ask("select table_schema, sum(data_length) from information_schema.tables group by table_schema")
+    yield (
+        SIZES,
+        StatementTask("select table_schema, sum(data_length) from information_schema.tables group by table_schema"),
+    )
     # The tool itself has chosen the name of the schema.
-    yield SIZE, Ask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
+    yield SIZE, StatementTask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
     yield (
         ENGINES,
-        Ask("select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"),
+        StatementTask(
+            "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
+        ),
     )
     for name, statement in asked.queries:
-        yield name, Ask(statement)
-    yield PLAIN_DUMP, Dump()
-    yield UNLOCKED_DUMP, Dump(("--skip-lock-tables",))
+        yield name, StatementTask(statement)
+    yield PLAIN_DUMP, DumpTask()
+    yield UNLOCKED_DUMP, DumpTask(("--skip-lock-tables",))
     if asked.published_build is not None:
-        yield PUBLISHED_BUILD, Create(asked.published_build)
+        yield PUBLISHED_BUILD, CreateTask(asked.published_build)
 
 
-def settings(_: Asked, __: Schema, host: Host) -> Mapping[str, str]:
+def settings(_: ExperimentRequest, __: Schema, host: HostCapacity) -> Mapping[str, str]:
     """Returns the published settings.
 
     The two options for statistics make the server ask the storage engine for current values instead of cached ones;
@@ -58,7 +63,7 @@ METADATA = Scenario(
     "information_schema and dumps",
     (Cache.COLD,),
     measure,
-    counts,
+    accept_finished,
     Experiment(
         figure="elapsed_s",
         works=works,

@@ -10,32 +10,32 @@ from enum import Enum
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import Asked, Host, Scenario
+from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
 from recovery.experiments.load import (
+    DEFAULT_THREADS_TEXT,
     PAGES,
     POOL,
     POOL_OPTIONS,
     SPINNING,
     THREADS,
-    THREADS_FOR_EACH_CPU,
-    TO_SO_MANY_THREADS,
+    THREADS_PER_CPU,
     UNIFORM,
     WORKLOAD,
+    LoadCase,
+    OptionValues,
     Pairs,
-    Values,
-    Way,
-    by_sysbench,
-    counts,
+    accept_finished,
     measure,
-    options_of,
+    option_combinations,
     pool_bytes,
     pool_options,
     powers_of_two,
-    wished,
-    works_of,
+    selected_parts,
+    sysbench_experiment,
+    works_from_cases,
 )
-from recovery.model import QUESTION, Cache, Layout, Load, Schema, Work
-from recovery.workload.sysbench import script_of
+from recovery.model import QUESTION_AXIS, Cache, Layout, Load, Schema, VariantSpec
+from recovery.workload.sysbench import resolve_script
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
@@ -54,17 +54,17 @@ and a slow flush exceeds the third."""
 _NO_SPIN = (("innodb_log_spin_cpu_abs_lwm", str(2**32 - 1)), ("innodb_log_spin_cpu_pct_hwm", "0"))
 """Options that stop both clients and log threads from spinning; the second option does not affect log threads."""
 _SCHEDULE = "innodb_lock_schedule_algorithm"
-_LARGER = 4.0
+_DATA_TO_POOL_RATIO = 4.0
 """Size of the data divided by the size of the buffer pool."""
 _HOT_ROWS = 10
 """Number of rows, all in one table."""
-_COMMITTED = "tps"
+_CONFLICT_METRIC = "tps"
 """Metric of parts in which transactions conflict: the statements of a transaction that ends in a deadlock count as
 queries although they are rolled back."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
-class Users(Enum):
+class ClientCounts(Enum):
     """Which numbers of clients a part measures."""
 
     ALL = "all"
@@ -81,8 +81,8 @@ class Part:
 
     name: str
     workloads: tuple[str, ...]
-    users: Users
-    options: Values = ()
+    users: ClientCounts
+    options: OptionValues = ()
     fixed: Pairs = ()
     """Server options for all loads of the part."""
     named: Pairs = ()
@@ -102,27 +102,31 @@ class Part:
 
 PARTS = (
     # Read-only clients do not wait for the log, so the flush option is not varied for them.
-    Part("scaling", _READERS, Users.ALL, writes=False),
-    Part("scaling", _WRITERS, Users.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
-    Part("one-user", (*_READERS, *_WRITERS), Users.ONE),
+    Part("scaling", _READERS, ClientCounts.ALL, writes=False),
+    Part("scaling", _WRITERS, ClientCounts.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
+    Part("one-user", (*_READERS, *_WRITERS), ClientCounts.ONE),
     Part(
-        "larger-than-memory", ("point-select", "update-nokey"), Users.MOST, ((_PAGE, ("16k", "8k", "4k")),), larger=True
+        "larger-than-memory",
+        ("point-select", "update-nokey"),
+        ClientCounts.MOST,
+        ((_PAGE, ("16k", "8k", "4k")),),
+        larger=True,
     ),
     # Transactions with several locks: a single update reads nothing twice and cannot deadlock.
     Part(
         "hot-rows",
         ("read-write",),
-        Users.MOST,
+        ClientCounts.MOST,
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
-        figure=_COMMITTED,
+        figure=_CONFLICT_METRIC,
     ),
-    Part("doublewrite", ("update-nokey",), Users.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
+    Part("doublewrite", ("update-nokey",), ClientCounts.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
     *(
         Part(
             "redo-spinning",
             ("update-nokey",),
-            Users.ENDS,
+            ClientCounts.ENDS,
             fixed=fixed,
             named=((SPINNING, value),),
             needs="redo_spinning",
@@ -131,7 +135,7 @@ PARTS = (
     ),
     # Two ways to read fewer bytes at a time from the device.
     *(
-        Part("compression", ("point-select",), Users.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
+        Part("compression", ("point-select",), ClientCounts.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
         for pages, fixed, layout in (
             ("16k", (_USUAL_PAGE,), None),
             ("4k", ((_PAGE, "4k"),), None),
@@ -141,29 +145,33 @@ PARTS = (
     Part(
         "lock-schedule",
         ("read-write",),
-        Users.MOST,
+        ClientCounts.MOST,
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
         needs="lock_schedule",
-        figure=_COMMITTED,
+        figure=_CONFLICT_METRIC,
     ),
 )
-NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
-LARGER = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
+PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
+LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def works(asked: Asked, schema: Schema, host: Host) -> tuple[Work, ...]:
-    parts = wished(asked, NAMES, "write-scaling has no question")
-    return works_of(way for part in PARTS if part.name in parts for way in _ways(part, asked, schema, host))
+def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    parts = selected_parts(asked, PART_NAMES, "write-scaling has no question")
+    return works_from_cases(
+        way for part in PARTS if part.name in parts for way in _load_cases(part, asked, schema, host)
+    )
 
 
-def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]:
+def _load_cases(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[LoadCase]:
     given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
-    crossed = product(_workloads(part, asked), options_of(asked, part.options), _threads(part.users, asked, host))
+    crossed = product(
+        _workloads(part, asked), option_combinations(asked, part.options), _threads(part.users, asked, host)
+    )
     for workload, options, threads in crossed:
         load = Load(
-            script_of(workload),
+            resolve_script(workload),
             threads,
             tables=1 if part.rows else max(asked.load_tables, default=schema.tables),
             rows=min(part.rows or schema.rows, schema.rows),
@@ -171,38 +179,38 @@ def _ways(part: Part, asked: Asked, schema: Schema, host: Host) -> Iterator[Way]
             warmup_s=asked.warmup_s,
             options=(UNIFORM,) if part.rows or part.larger else (),
         )
-        axes = ((QUESTION, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
+        axes = ((QUESTION_AXIS, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
         settings = tuple(pair for pair in (*given, *options) if pair != _USUAL_PAGE)
-        yield Way(load, axes, settings, part.layout, part.needs, part.figure, fixed)
+        yield LoadCase(load, axes, settings, part.layout, part.needs, part.figure, fixed)
 
 
-def _smaller_pool(asked: Asked, schema: Schema, host: Host) -> Pairs:
+def _smaller_pool(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
     """Returns the options of a buffer pool smaller than the data that differ from the usual ones.
 
     The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
     if asked.memory_ratio is not None and asked.memory_ratio <= 1:
         raise UsageError(
             f"MEMORY_RATIO={asked.memory_ratio:g} leaves no data that is larger than memory",
-            f"give more than 1, or QUESTION= without {' and '.join(LARGER)}",
+            f"give more than 1, or QUESTION= without {' and '.join(LARGER_PARTS)}",
         )
     usual = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio))
-    found = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio or _LARGER))
+    found = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio or _DATA_TO_POOL_RATIO))
     return tuple((name, value) for name, value in found.items() if name == POOL or value != usual[name])
 
 
-def _workloads(part: Part, asked: Asked) -> tuple[str, ...]:
+def _workloads(part: Part, asked: ExperimentRequest) -> tuple[str, ...]:
     if not asked.workloads:
         return part.workloads
     return tuple(name for name in asked.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(users: Users, asked: Asked, host: Host) -> tuple[int, ...]:
-    every = asked.threads or powers_of_two(THREADS_FOR_EACH_CPU * host.cpus)
+def _threads(users: ClientCounts, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
+    every = asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
     return {
-        Users.ALL: every,
-        Users.MOST: (max(every),),
-        Users.ONE: (1,),
-        Users.ENDS: tuple(dict.fromkeys((1, max(every)))),
+        ClientCounts.ALL: every,
+        ClientCounts.MOST: (max(every),),
+        ClientCounts.ONE: (1,),
+        ClientCounts.ENDS: tuple(dict.fromkeys((1, max(every)))),
     }[users]
 
 
@@ -212,8 +220,8 @@ WRITE_SCALING = Scenario(
     "InnoDB under load",
     (Cache.WARM,),
     measure,
-    counts,
-    by_sysbench(
+    accept_finished,
+    sysbench_experiment(
         works,
         tables=8,
         rows=250_000,
@@ -227,10 +235,10 @@ WRITE_SCALING = Scenario(
             PAGES: "16k",
         },
         usual={
-            "threads": TO_SO_MANY_THREADS,
+            "threads": DEFAULT_THREADS_TEXT,
             "workload": "by question",
             "load_tables": "all",
-            "memory_ratio": f"it fits; {_LARGER:g} for {' and '.join(LARGER)}",
+            "memory_ratio": f"it fits; {_DATA_TO_POOL_RATIO:g} for {' and '.join(LARGER_PARTS)}",
             "options": "by question",
             "parts": "all of them",
         },

@@ -20,13 +20,13 @@ import pymysql
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, TrialVoidError
 from recovery.experiments import ddl_history
-from recovery.experiments.consistency import catalogue
-from recovery.experiments.ddl_history import Catalogue, Found, Step, first_of
+from recovery.experiments.consistency import read_catalogue
+from recovery.experiments.ddl_history import Catalogue, Step, Violations, first_examples
 from recovery.linux.files import template_dir
 from recovery.model import can
 from recovery.mysqld.server import Server
-from recovery.workload.inserts import InsertsFailedError, count_rows, fire, table_of, tables_of
-from recovery.workload.sysbench import AT_WORK, Client, calling
+from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, table_of, tables_of
+from recovery.workload.sysbench import THREADS_STARTED, Client, base_command
 
 # --- Comparison of the clients' journals with the recovered tables (pure functions)
 #
@@ -66,7 +66,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Held:
+class ServerContents:
     """What the recovered server has of one client."""
 
     tables: tuple[frozenset[int], ...] = ()
@@ -103,7 +103,7 @@ def read_journal(client: int, text: str) -> Journal:
     return Journal(client, tuple(found[COMMITTED]), tuple(found[ROLLED_BACK]))
 
 
-def compare(journals: Sequence[Journal], held: Sequence[Held], *, killed_at_s: float) -> Found:
+def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents], *, killed_at_s: float) -> Violations:
     """Compares each journal with what the server has of the same client; both sequences are in the same order."""
     pairs = tuple(zip(journals, held, strict=True))
     lost = [(journal.client, one) for journal, there in pairs for one in _lost(journal, there)]
@@ -111,7 +111,7 @@ def compare(journals: Sequence[Journal], held: Sequence[Held], *, killed_at_s: f
     torn = [(journal.client, one) for journal, there in pairs for one in _torn(there)]
     holes = sum(one.number < max(there.whole, default=0) for journal, there in pairs for one in _lost(journal, there))
     oldest_s = min((one.at_s for _, one in lost), default=None)
-    return Found(
+    return Violations(
         acknowledged=sum(len(journal.committed) for journal in journals),
         lost=len(lost),
         lost_window_s=None if oldest_s is None else max(0.0, killed_at_s - oldest_s),
@@ -119,43 +119,43 @@ def compare(journals: Sequence[Journal], held: Sequence[Held], *, killed_at_s: f
         torn=len(torn),
         holes=holes,
         examples=(
-            *first_of(_told(((client, one.number) for client, one in lost), "lost")),
-            *first_of(_told(ghosts, "not to be there")),
-            *first_of(_told(torn, "torn")),
+            *first_examples(_describe_transactions(((client, one.number) for client, one in lost), "lost")),
+            *first_examples(_describe_transactions(ghosts, "not to be there")),
+            *first_examples(_describe_transactions(torn, "torn")),
         ),
     )
 
 
-def _lost(journal: Journal, there: Held) -> Iterator[Answer]:
+def _lost(journal: Journal, there: ServerContents) -> Iterator[Answer]:
     return (one for one in journal.committed if one.number not in there.whole)
 
 
-def _torn(there: Held) -> Iterator[int]:
+def _torn(there: ServerContents) -> Iterator[int]:
     yield from sorted(there.partly - there.whole)
     if there.balance != max(there.whole, default=0):
         yield there.balance
 
 
-def _told(found: Iterable[tuple[int, int]], what: str) -> Iterator[str]:
+def _describe_transactions(found: Iterable[tuple[int, int]], what: str) -> Iterator[str]:
     return (f"transaction {number:,} of client {client} is {what}" for client, number in found)
 
 
 # --- The writers
 
-LOAD = "crash_load"
+LOAD_DATABASE = "crash_load"
 """Schema for the tables of the load."""
 CLIENTS = 4
 _TABLES = 3
 _PREPARING_S = 30.0
 _LONGEST_S = 60.0
-_OF_THE_CLIENT = 2000
+_FIRST_CLIENT_ERROR = 2000
 """Error numbers from here on come from the client library: the server is gone."""
-_NO_ERROR = 9999
+_UNUSED_ERROR = 9999
 """An error number that no server uses, so that sysbench ignores no error: after an ignored one it would continue with
 the same transaction number."""
 
 
-class Witness(Protocol):
+class Writer(Protocol):
     """A writer that can compare what the server acknowledged with what it has after its recovery."""
 
     @property
@@ -168,11 +168,11 @@ class Witness(Protocol):
     def end(self) -> None:
         """Ends the writer after the kill and waits for it."""
 
-    def compare(self, server: Server, *, killed_at_s: float) -> Found:
+    def compare(self, server: Server, *, killed_at_s: float) -> Violations:
         """Compares the acknowledged writes with the contents of the recovered server."""
 
 
-class Inserts:
+class InsertWriter:
     """Writes the insert script over one connection, one row and one commit at a time."""
 
     databases: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ class Inserts:
 
         def write() -> None:
             try:
-                self._acknowledged = fire(connection, self._statements)
+                self._acknowledged = execute_inserts(connection, self._statements)
             except InsertsFailedError as error:
                 self._acknowledged = error.acknowledged
             finally:
@@ -204,7 +204,7 @@ class Inserts:
         if self._thread is not None:
             self._thread.join()
 
-    def compare(self, server: Server, *, killed_at_s: float) -> Found:  # noqa: ARG002 - no answer was timed
+    def compare(self, server: Server, *, killed_at_s: float) -> Violations:  # noqa: ARG002 - no answer was timed
         with server.session() as connection:
             there = count_rows(connection, self._before)
         return compare_inserts(
@@ -214,7 +214,9 @@ class Inserts:
         )
 
 
-def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int], there: Mapping[str, int]) -> Found:
+def compare_inserts(
+    statements: Sequence[str], *, acknowledged: Mapping[str, int], there: Mapping[str, int]
+) -> Violations:
     """Compares the rows that are `there` with the acknowledged ones.
 
     One client wrote the rows in the order of the script, so those that are there must be its first ones."""
@@ -222,7 +224,7 @@ def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int
     promised, held = sum(acknowledged.values()), sum(there.values())
     lost = sum(max(0, rows - there.get(table, 0)) for table, rows in acknowledged.items())
     in_order = Counter(tables[:held]) == Counter({table: rows for table, rows in there.items() if rows})
-    return Found(
+    return Violations(
         acknowledged=promised,
         lost=lost,
         # One statement may have been executed without its answer having arrived.
@@ -232,10 +234,10 @@ def compare_inserts(statements: Sequence[str], *, acknowledged: Mapping[str, int
     )
 
 
-class Journalled:
+class JournalWriter:
     """Runs sysbench clients with the script `journal.lua`, in which each keeps a journal outside the server."""
 
-    databases = (LOAD,)
+    databases = (LOAD_DATABASE,)
 
     def __init__(self, program: Tool, folder: Path, chance: Random) -> None:
         self._program = program
@@ -247,34 +249,38 @@ class Journalled:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir()
         with server.session() as connection, connection.cursor() as cursor:
-            cursor.execute(f"create schema {LOAD}")
+            cursor.execute(f"create schema {LOAD_DATABASE}")
             for number in range(1, _TABLES + 1):
                 cursor.execute(
-                    f"create table {LOAD}.ledger_{number} (client int not null, number int not null, "
+                    f"create table {LOAD_DATABASE}.ledger_{number} (client int not null, number int not null, "
                     "filler varchar(500) not null, primary key (client, number)) engine=innodb"
                 )
-            cursor.execute(f"create table {LOAD}.balance (client int primary key, number int not null) engine=innodb")
+            cursor.execute(
+                f"create table {LOAD_DATABASE}.balance (client int primary key, number int not null) engine=innodb"
+            )
             zeros = ", ".join(f"({client}, 0)" for client in range(CLIENTS))
-            cursor.execute(f"insert into {LOAD}.balance values {zeros}")  # noqa: S608 - of numbers
+            cursor.execute(f"insert into {LOAD_DATABASE}.balance values {zeros}")  # noqa: S608 - of numbers
         client = self._running.enter_context(Client("sysbench", self._command(server)))
-        if not client.has_said(AT_WORK, _PREPARING_S):
+        if not client.has_said(THREADS_STARTED, _PREPARING_S):
             client.wait(0)  # raises why it has failed
             raise RecoveryError("sysbench ended before it had begun", "look at the server's error log")
 
     def _command(self, server: Server) -> list[str]:
         script = str(template_dir() / "journal.lua")
-        called = calling(script, program=self._program.path, socket=server.socket, database=LOAD, threads=CLIENTS)
+        called = base_command(
+            script, program=self._program.path, socket=server.socket, database=LOAD_DATABASE, threads=CLIENTS
+        )
         return [
-            *called, "--time=0", f"--rand-seed={self._seed}", f"--mysql-ignore-errors={_NO_ERROR}",
+            *called, "--time=0", f"--rand-seed={self._seed}", f"--mysql-ignore-errors={_UNUSED_ERROR}",
             f"--journals={self._folder}", f"--tables={_TABLES}", f"--rollback-every={ROLLED_BACK_EVERY}", "run",
         ]  # fmt: skip
 
     def end(self) -> None:
         self._running.close()
 
-    def compare(self, server: Server, *, killed_at_s: float) -> Found:
+    def compare(self, server: Server, *, killed_at_s: float) -> Violations:
         journals = [read_journal(client, self._written_by(client)) for client in range(CLIENTS)]
-        return compare(journals, _held(server), killed_at_s=killed_at_s)
+        return compare_journals(journals, _read_contents(server), killed_at_s=killed_at_s)
 
     def _written_by(self, client: int) -> str:
         """Returns the text of a client's journal; raises TrialVoidError if it cannot be read.
@@ -290,30 +296,31 @@ class Journalled:
             ) from error
 
 
-def _held(server: Server) -> list[Held]:
+def _read_contents(server: Server) -> list[ServerContents]:
     """Reads the tables of the load and returns their contents by client."""
     with server.session() as connection, connection.cursor() as cursor:
         tables = []
         for number in range(1, _TABLES + 1):
             found: dict[int, set[int]] = {client: set() for client in range(CLIENTS)}
-            cursor.execute(f"select client, number from {LOAD}.ledger_{number}")  # noqa: S608 - names of ours
+            cursor.execute(f"select client, number from {LOAD_DATABASE}.ledger_{number}")  # noqa: S608 - names of ours
             for client, transaction in cursor.fetchall():
                 found[client].add(transaction)
             tables.append(found)
-        cursor.execute(f"select client, number from {LOAD}.balance")  # noqa: S608 - a name of ours
+        cursor.execute(f"select client, number from {LOAD_DATABASE}.balance")  # noqa: S608 - a name of ours
         balances = dict(cursor.fetchall())
     return [
-        Held(tuple(frozenset(found[client]) for found in tables), balances.get(client, 0)) for client in range(CLIENTS)
+        ServerContents(tuple(frozenset(found[client]) for found in tables), balances.get(client, 0))
+        for client in range(CLIENTS)
     ]
 
 
-class Definitions:
+class DdlWriter:
     """Creates, alters, renames and drops tables over one connection."""
 
     databases = (ddl_history.DATABASE,)
 
     def __init__(self, chance: Random) -> None:
-        self._steps = ddl_history.steps(chance)
+        self._steps = ddl_history.generate_steps(chance)
         self._answered: list[tuple[Step, float]] = []
         self._under_way: Step | None = None
         self._refused: RecoveryError | None = None
@@ -336,7 +343,7 @@ class Definitions:
                             self._answered.append((step, time.monotonic()))
                             self._news.notify()
             except (pymysql.MySQLError, OSError) as error:
-                if not _is_gone(error):
+                if not _means_server_gone(error):
                     self._refused = RecoveryError(
                         f"the server refuses '{self._under_way.statement if self._under_way else ''}': {error}",
                         "this is a mistake of the tool's: report it with this line",
@@ -359,20 +366,22 @@ class Definitions:
         if self._thread is not None:
             self._thread.join()
 
-    def compare(self, server: Server, *, killed_at_s: float) -> Found:
+    def compare(self, server: Server, *, killed_at_s: float) -> Violations:
         if self._refused is not None:
             raise self._refused
         with server.session() as connection:
-            there: Catalogue = catalogue(connection, ddl_history.DATABASE)
+            there: Catalogue = read_catalogue(connection, ddl_history.DATABASE)
         atomic = can(server.build.version, "atomic_definitions")
-        return ddl_history.compare(self._answered, self._under_way, there, killed_at_s=killed_at_s, atomic=atomic)
+        return ddl_history.compare_catalogues(
+            self._answered, self._under_way, there, killed_at_s=killed_at_s, atomic=atomic
+        )
 
 
-def _is_gone(error: pymysql.MySQLError | OSError) -> bool:
+def _means_server_gone(error: pymysql.MySQLError | OSError) -> bool:
     """Returns whether the error means that the server is gone, not that it rejected a statement."""
     if isinstance(error, pymysql.err.OperationalError):
         number = error.args[0] if error.args else 0
-        return not isinstance(number, int) or number == 0 or number >= _OF_THE_CLIENT
+        return not isinstance(number, int) or number == 0 or number >= _FIRST_CLIENT_ERROR
     return isinstance(error, pymysql.err.InterfaceError | OSError)
 
 

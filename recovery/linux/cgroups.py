@@ -15,17 +15,17 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
-from recovery.linux.files import own_name
-from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.process_marks import name_with_process_id
 from recovery.linux.storage import Device, completed_reads, device_of, unescape
-from recovery.model import Limits, Usage
+from recovery.model import Limits, ResourceUsage
 
 # --- Hierarchies and groups
 
 MOUNTS = Path("/proc/self/mountinfo")
 _PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
-Figure = Callable[[Path], int | None]
+GroupReader = Callable[[Path], int | None]
 """Reads a value of the group in this folder; None if its controllers do not count it."""
 
 
@@ -109,11 +109,11 @@ def processes_in(folder: Path) -> tuple[int, ...]:
     return tuple(sorted(found - {0}))
 
 
-def remove(folder: Path) -> bool:
+def remove_group(folder: Path) -> bool:
     """Removes the group and all groups below it, as far as they are empty. Returns False if something is left."""
     try:
         for below in [entry for entry in folder.iterdir() if entry.is_dir()]:
-            remove(below)
+            remove_group(below)
         folder.rmdir()
     except FileNotFoundError:
         pass
@@ -135,7 +135,7 @@ def read_requests(folder: Path, disk: str) -> int | None:
     return None
 
 
-def memory_bytes(folder: Path) -> int | None:
+def read_group_memory(folder: Path) -> int | None:
     for lines in _lines(folder, "memory.current", "memory.usage_in_bytes"):
         return int(lines[0][0])
     return None
@@ -165,7 +165,7 @@ def cpu_quota(folder: Path) -> float | None:
     return None
 
 
-def oom_kills(folder: Path) -> int | None:
+def read_oom_kills(folder: Path) -> int | None:
     for lines in _lines(folder, "memory.events", "memory.oom_control"):
         return next((int(line[1]) for line in lines if line[0] == "oom_kill"), None)
     return None
@@ -186,14 +186,14 @@ _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MOST_IOPS = 10_000_000
 _LEAST_BPS = 64 << 10
-LEAST_MEMORY = 128 << 20
+MIN_MEMORY_BYTES = 128 << 20
 """The smallest supported server needs about 100 MB before it has opened a table."""
 _LEAST_CPUS = 0.05
 _PAGE = 4096
 
-OVER = 1.1
+OVERRUN_FACTOR = 1.1
 """Factor above which a limit counts as exceeded: more than a tenth above it."""
-SLICE_S = 0.2
+READ_SLICE_S = 0.2
 """Added to the duration. The kernel grants reads in slices of a tenth of a second, and the first ones at once."""
 
 
@@ -219,17 +219,17 @@ def _size(name: str, text: str, *, least: int, like: str) -> int:
     number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
     if not least <= number < 1 << 60:
         raise UsageError(
-            f"{name}={text} makes no sense", f"give bytes, {compact(least)} at least, with k, m or g, like {like}"
+            f"{name}={text} makes no sense", f"give bytes, {format_bytes(least)} at least, with k, m or g, like {like}"
         )
     return number
 
 
 def _parse_memory(text: str) -> int:
     number = _size("MEMORY", text, least=1, like="2g")
-    if number < LEAST_MEMORY:
+    if number < MIN_MEMORY_BYTES:
         raise UsageError(
             f"MEMORY={text} is less than any server can live with",
-            f"give {compact(LEAST_MEMORY)} at least, and more where the buffer pool or the tables are large",
+            f"give {format_bytes(MIN_MEMORY_BYTES)} at least, and more where the buffer pool or the tables are large",
         )
     return number - number % _PAGE  # the kernel counts whole pages
 
@@ -241,28 +241,28 @@ def _parse_cpus(text: str) -> float:
     return number
 
 
-def compact(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Returns the number as a user would write it: 2147483648 is `2g`."""
     unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
     return f"{count // _UNITS[unit]}{unit}"
 
 
-def decimal(value: float) -> str:
+def format_decimal(value: float) -> str:
     """Returns the number without loss of precision: 1.5 is `1.5`, 2.0 is `2`."""
     return repr(value).removesuffix(".0")
 
 
-def repeated(limits: Limits) -> list[tuple[str, object]]:
+def limit_options(limits: Limits) -> list[tuple[str, object]]:
     """Returns the options that ask for these limits again."""
     return [
         ("--read-iops", limits.read_iops),
-        ("--read-bps", limits.read_bps and compact(limits.read_bps)),
-        ("--memory", limits.memory_bytes and compact(limits.memory_bytes)),
-        ("--cpus", None if limits.cpus is None else decimal(limits.cpus)),
+        ("--read-bps", limits.read_bps and format_bytes(limits.read_bps)),
+        ("--memory", limits.memory_bytes and format_bytes(limits.memory_bytes)),
+        ("--cpus", None if limits.cpus is None else format_decimal(limits.cpus)),
     ]
 
 
-def stored(limits: Limits) -> dict[str, int | float | None]:
+def limits_to_settings(limits: Limits) -> dict[str, int | float | None]:
     """Returns the limits in the form that a session stores among its settings."""
     return {
         "read_iops": limits.read_iops,
@@ -272,21 +272,21 @@ def stored(limits: Limits) -> dict[str, int | float | None]:
     }
 
 
-def limits_of(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
+def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
     """Returns the limits of a stored session. A session from before limits were introduced has none."""
     return Limits(
-        read_iops=_whole(settings.get("read_iops")),
-        read_bps=_whole(settings.get("read_bps")),
-        memory_bytes=_whole(settings.get("memory_bytes")),
+        read_iops=_int_or_none(settings.get("read_iops")),
+        read_bps=_int_or_none(settings.get("read_bps")),
+        memory_bytes=_int_or_none(settings.get("memory_bytes")),
         cpus=float(cpus) if isinstance(cpus := settings.get("cpus"), int | float) else None,
     )
 
 
-def _whole(value: object) -> int | None:
+def _int_or_none(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def words(limits: Limits) -> str:
+def limits_text(limits: Limits) -> str:
     """Returns the limits as text, such as `5,000 reads a second, 2 GiB of memory with its page cache`. The text is
     empty if there is no limit."""
     told = []
@@ -306,14 +306,14 @@ def _binary(count: int) -> str:
     return f"{count / _UNITS[unit]:.4g} {unit.upper()}{'i' if unit else ''}B"
 
 
-def overrun(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
+def limit_exceeded(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
     """Returns why this start exceeded its limits, or None if it did not, as far as reads were counted."""
     told = (
         (limits.read_iops, read_requests, "reads"),
         (limits.read_bps, read_bytes, "bytes read"),
     )
     for limit, count, what in told:
-        if limit is not None and count is not None and count > OVER * limit * (seconds + SLICE_S):
+        if limit is not None and count is not None and count > OVERRUN_FACTOR * limit * (seconds + READ_SLICE_S):
             return f"{count / seconds:,.0f} {what} a second under a limit of {limit:,}: it was not held to it"
     return None
 
@@ -340,7 +340,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Unit:
+class ControllerSettings:
     """The settings for one controller."""
 
     asked: str
@@ -353,7 +353,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _ControllerRequest:
     asked: str
     controllers: tuple[str, str]
     """The controller's names in version 1 and version 2."""
@@ -361,17 +361,17 @@ class _Wish:
     disk: str | None = None
 
 
-def needed(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[Unit, ...]:
+def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
     found = hierarchies(mounts)
     return tuple(_unit(wish, found) for wish in _wishes(limits, data))
 
 
-def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
+def _unit(wish: _ControllerRequest, found: tuple[Hierarchy, ...]) -> ControllerSettings:
     if is_refused(RootStep.CGROUPS):
         raise HostUnfitError(
-            f"{wish.asked} cannot be set: it takes a control group, {refusal(RootStep.CGROUPS)}",
+            f"{wish.asked} cannot be set: it takes a control group, {refusal_text(RootStep.CGROUPS)}",
             "leave out one of them",
         )
     for hierarchy in sorted(found, key=lambda one: one.version):
@@ -388,10 +388,10 @@ def _unit(wish: _Wish, found: tuple[Hierarchy, ...]) -> Unit:
             f"{wish.asked} cannot be set: this user may not make a control group in {hierarchy.root}",
             f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
         )
-    return Unit(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
+    return ControllerSettings(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
 
 
-def _wishes(limits: Limits, data: Path) -> Iterator[_Wish]:
+def _wishes(limits: Limits, data: Path) -> Iterator[_ControllerRequest]:
     asked = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
     if asked:
         yield _reads(limits, " and ".join(asked), _disk(asked[0], data))
@@ -401,7 +401,7 @@ def _wishes(limits: Limits, data: Path) -> Iterator[_Wish]:
         yield _cpu_wish(limits.cpus)
 
 
-def _reads(limits: Limits, asked: str, disk: str) -> _Wish:
+def _reads(limits: Limits, asked: str, disk: str) -> _ControllerRequest:
     old, new = [], []
     if limits.read_iops:
         old.append(Setting("blkio.throttle.read_iops_device", f"{disk} {limits.read_iops}"))
@@ -409,15 +409,15 @@ def _reads(limits: Limits, asked: str, disk: str) -> _Wish:
     if limits.read_bps:
         old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
         new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
-    return _Wish(asked, ("blkio", "io"), (tuple(old), tuple(new)), disk)
+    return _ControllerRequest(asked, ("blkio", "io"), (tuple(old), tuple(new)), disk)
 
 
-def _memory_wish(limit: int) -> _Wish:
+def _memory_wish(limit: int) -> _ControllerRequest:
     """Returns the memory limit. The group gets no swap: data that does not fit must not be measured as slow memory."""
     there = procfs.memory_bytes()
     if limit > there:
         raise HostUnfitError(
-            f"MEMORY={compact(limit)} is more than this host has ({there / (1 << 30):.1f} GiB)",
+            f"MEMORY={format_bytes(limit)} is more than this host has ({there / (1 << 30):.1f} GiB)",
             f"give less, {_LEAVE_OUT}",
         )
     old = (
@@ -425,19 +425,19 @@ def _memory_wish(limit: int) -> _Wish:
         Setting("memory.limit_in_bytes", str(limit)),
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
-    return _Wish("MEMORY", ("memory", "memory"), (old, (Setting("memory.max", str(limit)), _NO_SWAP)))
+    return _ControllerRequest("MEMORY", ("memory", "memory"), (old, (Setting("memory.max", str(limit)), _NO_SWAP)))
 
 
 _NO_SWAP = Setting("memory.swap.max", "0", vital=False)
 
 
-def _cpu_wish(cpus: float) -> _Wish:
+def _cpu_wish(cpus: float) -> _ControllerRequest:
     there = os.cpu_count() or 1
     if cpus > there:
         raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _Wish("CPUS", ("cpu", "cpu"), (old, (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _ControllerRequest("CPUS", ("cpu", "cpu"), (old, (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
 def _disk(asked: str, data: Path) -> str:
@@ -472,7 +472,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Counted:
+class GroupUsage:
     """What the group has used; None is a value that its controllers do not count."""
 
     read_requests: int | None = None
@@ -483,13 +483,13 @@ class Counted:
     """Number of the group's processes that the kernel has killed for lack of memory."""
 
 
-class Group:
+class LimitGroup:
     """The control group of a session.
 
     Every server process of the session is put into it, one Life after the other. What an earlier one has read into the
     page cache stays charged to the group, so that MEMORY limits the page cache of all of them together."""
 
-    def __init__(self, limits: Limits, name: str, units: Sequence[Unit]) -> None:
+    def __init__(self, limits: Limits, name: str, units: Sequence[ControllerSettings]) -> None:
         self.limits = limits
         self.name = name
         self._units = tuple(units)
@@ -529,13 +529,13 @@ class Group:
                     "see whether another program removes control groups on this host",
                 ) from error
 
-    def counted(self) -> Counted:
+    def counted(self) -> GroupUsage:
         """Returns what the group has used. Never raises an error: a value that cannot be read is None."""
         folders = self.folders
-        return Counted(
+        return GroupUsage(
             read_requests=_first(folders, self._reads),
-            memory_bytes=_first(folders, memory_bytes),
-            oom_kills=_first(folders, oom_kills),
+            memory_bytes=_first(folders, read_group_memory),
+            oom_kills=_first(folders, read_oom_kills),
         )
 
     def _reads(self, folder: Path) -> int | None:
@@ -546,7 +546,7 @@ class Group:
         for unit in self._units:
             folder = unit.hierarchy.root / self.name
             for setting in unit.settings:
-                if setting.vital and not _stands(folder, setting):
+                if setting.vital and not _is_set(folder, setting):
                     return f"{unit.asked} was taken away meanwhile: {folder / setting.file} does not say it any more"
         return None
 
@@ -555,20 +555,20 @@ class Group:
         in time is removed by the next session."""
         left = set(self.folders)
         deadline = time.monotonic() + _PATIENCE_S
-        while left := {folder for folder in left if not remove(folder)}:
+        while left := {folder for folder in left if not remove_group(folder)}:
             if time.monotonic() > deadline:
                 return
             time.sleep(_POLL_S)
 
 
 @contextmanager
-def limited(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Iterator[Group | None]:
+def server_limits(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Iterator[LimitGroup | None]:
     """Yields a control group with these limits for the length of a session, or None if there are no limits. Raises
     HostUnfitError if this host cannot set one of them."""
     if not limits:
         yield None
         return
-    group = Group(limits, own_name(next(_numbers)), needed(limits, data, mounts=mounts))
+    group = LimitGroup(limits, name_with_process_id(next(_numbers)), controller_settings(limits, data, mounts=mounts))
     try:
         group.make()
         yield group
@@ -576,11 +576,11 @@ def limited(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Iterator[Gr
         group.remove()
 
 
-def _first(folders: Sequence[Path], figure: Figure) -> int | None:
+def _first(folders: Sequence[Path], figure: GroupReader) -> int | None:
     return next((found for folder in folders if (found := figure(folder)) is not None), None)
 
 
-def _stands(folder: Path, setting: Setting) -> bool:
+def _is_set(folder: Path, setting: Setting) -> bool:
     with suppress(OSError):
         return set(setting.text.split()) <= set((folder / setting.file).read_text().split())
     return False
@@ -597,18 +597,18 @@ _AFTER_NAME_UTIME = 11
 parentheses."""
 
 
-class Meter:
+class UsageMeter:
     """Measures usage from its construction until `read`."""
 
-    def __init__(self, pid: int, device: Device, group: Group | None = None) -> None:
+    def __init__(self, pid: int, device: Device, group: LimitGroup | None = None) -> None:
         self._pid = pid
         self._device = device
         self._group = group
         self._start = self._now()
 
-    def read(self) -> Usage:
+    def read(self) -> ResourceUsage:
         read, requests, ticks, cached, own_requests = map(_difference, self._now(), self._start)
-        return Usage(
+        return ResourceUsage(
             read_bytes=read,
             read_requests=requests if own_requests is None else own_requests,
             cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
@@ -618,7 +618,7 @@ class Meter:
 
     def _now(self) -> tuple[int | None, ...]:
         io, ticks = _io(self._pid), _ticks(self._pid)
-        counted = self._group.counted() if self._group else Counted()
+        counted = self._group.counted() if self._group else GroupUsage()
         return (
             io.get("read_bytes") if io else None,
             completed_reads(self._device),
@@ -632,20 +632,20 @@ def _difference(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
 
 
-def cpu_s(pid: int) -> float | None:
+def process_cpu_s(pid: int) -> float | None:
     """Returns the CPU time of the process since it was created."""
     ticks = _ticks(pid)
     return None if ticks is None else sum(ticks) / _TICKS_PER_S
 
 
-def moved_bytes(pid: int) -> tuple[int, int] | None:
+def process_io_bytes(pid: int) -> tuple[int, int] | None:
     """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
     since it was created."""
     io = _io(pid)
     return None if io is None else (io["read_bytes"], io["write_bytes"])
 
 
-def resident_bytes(pid: int) -> int | None:
+def process_resident_bytes(pid: int) -> int | None:
     """Returns how much of the process's memory is resident."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -654,7 +654,7 @@ def resident_bytes(pid: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Activity:
+class ProcessActivity:
     """CPU time and I/O of a process so far."""
 
     cpu_s: float
@@ -662,10 +662,14 @@ class Activity:
     """Bytes and calls; None if the process belongs to another user."""
 
 
-def activity(pid: int) -> Activity | None:
+def process_activity(pid: int) -> ProcessActivity | None:
     """Returns what the process has computed, read and written so far, or None once it has ended."""
     ticks, io = _ticks(pid), _io(pid)
-    return None if ticks is None else Activity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
+    return (
+        None
+        if ticks is None
+        else ProcessActivity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
+    )
 
 
 def cached_bytes() -> int | None:

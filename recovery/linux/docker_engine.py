@@ -17,16 +17,17 @@ import requests
 from docker.errors import DockerException, NotFound
 
 from recovery.errors import HostUnfitError
-from recovery.linux.files import is_gone, parse_json
+from recovery.linux.files import parse_json
+from recovery.linux.process_marks import is_owner_gone
 
 # --- Labels
 #
 # Labels on all images and containers that this tool makes. An object without them is never removed.
 LABEL = "recovery-tester."
-MADE = LABEL + "made"
+PURPOSE = LABEL + "made"
 """What an image or a container is for. Images: `image`; `part` for one that is not finished; `tool` for the image of
 this tool itself. Containers: `look` to inspect an image, `server` to run a server, `drop` to drop the host's caches."""
-NAME = LABEL + "name"
+IMAGE_NAME = LABEL + "name"
 """The name of an image, which an unfinished one will get later."""
 SERVER_VERSION = LABEL + "version"
 FLAVOR = LABEL + "flavor"
@@ -35,7 +36,7 @@ MYSQLD = LABEL + "mysqld"
 BASEDIR = LABEL + "basedir"
 MESSAGES = LABEL + "messages"
 SOURCE = LABEL + "source"
-SAID = LABEL + "said"
+VERSION_OUTPUT = LABEL + "said"
 """The server's output for --version."""
 PACKAGES = LABEL + "packages"
 OWNER = LABEL + "owner"
@@ -45,11 +46,11 @@ OWNER = LABEL + "owner"
 
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
-_START = "start one (as root: `dockerd`), or take ENGINE=local"
-_BY_SOCKET = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
+_START_HINT = "start one (as root: `dockerd`), or take ENGINE=local"
+_SOCKET_HINT = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
 _MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
 """Security options with which no container can run as the owner of the data directory."""
-HERE = (
+ENGINE_HOST_HINT = (
     "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
     "or take ENGINE=local"
 )
@@ -78,10 +79,10 @@ def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
     if url := environment.get("DOCKER_HOST"):
         return Endpoint(url, "DOCKER_HOST")
     folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
-    name = environment.get("DOCKER_CONTEXT") or _read(folder / "config.json").get("currentContext")
+    name = environment.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get("currentContext")
     if isinstance(name, str) and name not in ("", "default"):
         digest = hashlib.sha256(name.encode()).hexdigest()
-        meta = _read(folder / "contexts" / "meta" / digest / "meta.json")
+        meta = _read_json(folder / "contexts" / "meta" / digest / "meta.json")
         url = meta.get("Endpoints", {}).get("docker", {}).get("Host", "")
         if not url:
             raise NoEngineError(f"the docker context '{name}' names no engine", "see `docker context ls`")
@@ -96,7 +97,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     """Returns a client for the engine of this host. Raises NoEngineError with the reason if there is none."""
     at = at or endpoint()
     if not at.url.startswith("unix://"):
-        hint = _BY_SOCKET if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else HERE
+        hint = _SOCKET_HINT if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else ENGINE_HOST_HINT
         raise NoEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
     try:
         client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
@@ -107,7 +108,8 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     if info.get("KernelVersion") != here.release:
         client.close()
         raise NoEngineError(
-            f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})", HERE
+            f"the Docker engine {at} runs on another machine ({info.get('Name')}, {info.get('KernelVersion')})",
+            ENGINE_HOST_HINT,
         )
     for option in info.get("SecurityOptions") or ():
         if (why := _MAPS_USERS.get(str(option).partition(",")[0])) is not None:
@@ -119,9 +121,9 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     return client
 
 
-def facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
+def engine_facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
     """Returns facts about the engine for the report."""
-    with errors_told():
+    with engine_errors():
         info = client.info()
     return {
         "engine": f"Docker {info.get('ServerVersion')}, {at}",
@@ -133,17 +135,17 @@ def facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
 def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
     socket = Path(at.url.removeprefix("unix://"))
     if not socket.exists():
-        return NoEngineError(f"there is no Docker engine at {at}", _START)
+        return NoEngineError(f"there is no Docker engine at {at}", _START_HINT)
     if not os.access(socket, os.W_OK):
         return NoEngineError(
             f"the Docker engine {at} may not be used by this user",
             "run as root, or join the group docker and log in anew",
         )
-    return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START)
+    return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START_HINT)
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
+def engine_errors() -> Iterator[None]:
     """Converts errors of the engine and of the connection to it into a HostUnfitError with a message of one line."""
     try:
         yield
@@ -156,7 +158,7 @@ def errors_told() -> Iterator[None]:
         ) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = parse_json(path.read_bytes())
     except (OSError, ValueError):
@@ -173,12 +175,12 @@ _KINDS = ("look", "server", "drop")
 the labels of the image, and stays."""
 
 
-def remove_leftovers(client: docker.DockerClient) -> tuple[str, ...]:
+def remove_orphaned_containers(client: docker.DockerClient) -> tuple[str, ...]:
     """Kills and removes the containers of ended owners, with their volumes, and returns their names."""
     removed = []
-    with errors_told():
+    with engine_errors():
         for container in client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER}):
-            if container.labels.get(MADE) in _KINDS and is_gone(container.labels[OWNER]):
+            if container.labels.get(PURPOSE) in _KINDS and is_owner_gone(container.labels[OWNER]):
                 with suppress(NotFound):
                     container.remove(v=True, force=True)
                 removed.append(str(container.name))

@@ -21,7 +21,7 @@ from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
 from recovery.linux.files import TableFiles
-from recovery.linux.privileges import RootStep, is_refused, refusal
+from recovery.linux.privileges import RootStep, is_refused, refusal_text
 
 # --- fanotify
 #
@@ -53,11 +53,11 @@ class _Handle(ctypes.Structure):
     )
 
 
-def listen(path: Path) -> int:
+def open_fanotify(path: Path) -> int:
     """Returns a descriptor that reports every open and read on the filesystem of `path`. Raises OSError if that is not
     allowed."""
     if is_refused(RootStep.FANOTIFY):
-        raise OSError(errno.EPERM, refusal(RootStep.FANOTIFY))
+        raise OSError(errno.EPERM, refusal_text(RootStep.FANOTIFY))
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         raise _last_error()
@@ -68,7 +68,7 @@ def listen(path: Path) -> int:
     return int(descriptor)
 
 
-def handle_of(folder: Path) -> tuple[int, bytes]:
+def folder_handle(folder: Path) -> tuple[int, bytes]:
     """Returns the handle by which events identify this folder."""
     handle, mount = _Handle(handle_bytes=_MOST_HANDLE_BYTES), ctypes.c_int()
     if _libc.name_to_handle_at(_AT_FDCWD, os.fsencode(folder), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
@@ -76,7 +76,7 @@ def handle_of(folder: Path) -> tuple[int, bytes]:
     return handle.handle_type, bytes(handle.f_handle[: handle.handle_bytes])
 
 
-def events(raw: bytes) -> Iterator[tuple[int, int, tuple[int, bytes], bytes]]:
+def parse_fanotify_events(raw: bytes) -> Iterator[tuple[int, int, tuple[int, bytes], bytes]]:
     """Yields process, event mask, folder handle and file name of each event in the bytes that were read from the
     descriptor."""
     at = 0
@@ -104,7 +104,7 @@ _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 @dataclass(frozen=True)
-class Opens:
+class TracedOpens:
     """What was opened below the watched folders. Files are written as `folder/name`."""
 
     files: frozenset[str]
@@ -136,11 +136,11 @@ class _ByFanotify:
 
     def __init__(self, files: TableFiles) -> None:
         self._files = files
-        self._names = {handle_of(folder): folder.name for folder in files.folders}
-        self.fd = listen(files.folders[0])
+        self._names = {folder_handle(folder): folder.name for folder in files.folders}
+        self.fd = open_fanotify(files.folders[0])
 
     def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
-        for process, how, folder, name in events(raw):
+        for process, how, folder, name in parse_fanotify_events(raw):
             if folder in self._names and self._files.holds(file := os.fsdecode(name)):
                 yield process, how, f"{self._names[folder]}/{file}"
 
@@ -182,7 +182,7 @@ class _ByInotify:
         self._inotify.close()
 
 
-def _source(files: TableFiles) -> _Source:
+def _open_source(files: TableFiles) -> _Source:
     try:
         return _ByFanotify(files)
     except OSError:  # no CAP_SYS_ADMIN, or a filesystem without file handles
@@ -202,7 +202,7 @@ class OpenTrace:
     run during a timed start."""
 
     def __init__(self, files: TableFiles) -> None:
-        self._source = _source(files)
+        self._source = _open_source(files)
         try:
             self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
         except OSError:
@@ -223,7 +223,7 @@ class OpenTrace:
             os.write(self._ends, b".")
             self._thread.join()
 
-    def of(self, pid: int) -> Opens:
+    def of(self, pid: int) -> TracedOpens:
         """Returns what this process has opened and read, or all processes if the source does not report the process."""
         self.stop()
         if self._failure is not None:
@@ -244,7 +244,7 @@ class OpenTrace:
                     count += 1
                 if how & READ:
                     read.add(name)
-        return Opens(frozenset(files), frozenset(read), count, self._source.means)
+        return TracedOpens(frozenset(files), frozenset(read), count, self._source.means)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -29,6 +29,7 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux.process_marks import is_orphan, is_owner_gone, name_with_process_id, process_id
 from recovery.model import Layout, Schema
 
 # --- Trusted paths
@@ -40,7 +41,7 @@ _MOST_LINKS = 40
 """The kernel follows at most this many symbolic links in one path."""
 
 
-def user_called(uid: int) -> str:
+def user_name(uid: int) -> str:
     """Returns the user's name for a message, or `user 1234` where the id has no name on this host."""
     try:
         return pwd.getpwuid(uid).pw_name
@@ -55,9 +56,9 @@ def why_not_trusted(path: Path) -> str | None:
     sticky folder everybody may create entries, but change only their own. A path that does not exist is trusted if the
     folders above it are."""
     trusted, path = trusted_users(), path.absolute()
-    for one, about in _way_to(path):
+    for one, about in _path_components(path):
         if about.st_uid not in trusted:
-            return f"{_path_words(one, path)} belongs to {user_called(about.st_uid)}"
+            return f"{_path_words(one, path)} belongs to {user_name(about.st_uid)}"
         if (who := _who_else_may_write(about, trusted)) is not None:
             return f"{who} may write there" if one == path else f"{who} may write to {one}"
     return None
@@ -73,7 +74,7 @@ def _path_words(one: Path, path: Path) -> str:
     return "it" if one == path else str(one)
 
 
-def _way_to(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yields every folder and link that the kernel passes on its way to an absolute path, starting at /, and then the
     path itself."""
     here, ahead, links = Path("/"), list(reversed(path.parts)), 0
@@ -105,7 +106,7 @@ def _who_else_may_write(about: os.stat_result, trusted: frozenset[int]) -> str |
     if about.st_mode & stat.S_IWOTH:
         return "everybody"
     if about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid()):
-        return next((user_called(uid) for uid in sorted(_members(about.st_gid) - trusted)), None)
+        return next((user_name(uid) for uid in sorted(_members(about.st_gid) - trusted)), None)
     return None
 
 
@@ -128,22 +129,22 @@ def trusted_users() -> frozenset[int]:
     return frozenset({0, own, *([int(behalf)] if own == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else [])})
 
 
-def made_private(folder: Path) -> Path:
+def create_private_folder(folder: Path) -> Path:
     """Creates the folder and its missing parents for the owner alone, whatever the umask is, and returns it. A folder
     that exists is left as it is."""
-    return _made(folder, stat.S_IRWXU)
+    return _create_folder(folder, stat.S_IRWXU)
 
 
-def made_readable(folder: Path) -> Path:
+def create_readable_folder(folder: Path) -> Path:
     """Creates the folder so that others can read it and only the owner can write, and returns it. Missing parents are
     private, so others may be unable to reach it. A folder that exists is left as it is."""
-    return _made(folder, _FOR_EVERYBODY)
+    return _create_folder(folder, _FOR_EVERYBODY)
 
 
-def _made(folder: Path, mode: int) -> Path:
+def _create_folder(folder: Path, mode: int) -> Path:
     if folder.is_dir():
         return folder
-    _made(folder.parent, stat.S_IRWXU)
+    _create_folder(folder.parent, stat.S_IRWXU)
     try:
         folder.mkdir(mode=mode)
     except FileExistsError:
@@ -154,7 +155,7 @@ def _made(folder: Path, mode: int) -> Path:
     return folder
 
 
-def closed_to_writers(tree: Path) -> None:
+def remove_write_permissions(tree: Path) -> None:
     """Sets every folder of an unpacked tree to the mode that made_readable uses: only the owner may write."""
     for folder, _, _ in os.walk(tree):
         Path(folder).chmod(_FOR_EVERYBODY)
@@ -187,7 +188,7 @@ def read_limited(path: Path, most_bytes: int) -> bytes:
 
 
 def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    draft = draft_of(path)
+    draft = draft_path(path)
     try:
         # An earlier process with this pid may have left a draft. Where others may write, "xb" does not follow a link of
         # theirs.
@@ -205,7 +206,7 @@ def _replace(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
 
 
 @contextmanager
-def on_the_disk(folder: Path) -> Iterator[None]:
+def sync_on_exit(folder: Path) -> Iterator[None]:
     """Syncs the folder's filesystem at the end of the block. Raises OSError if the filesystem failed to store data that
     was written inside the block.
 
@@ -221,7 +222,7 @@ def on_the_disk(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def draft_of(path: Path) -> Path:
+def draft_path(path: Path) -> Path:
     """Returns the name that a file has until it is complete. It contains the pid, so that the draft of a killed process
     can be recognised."""
     return path.with_name(f".{path.name}.{os.getpid()}")
@@ -234,11 +235,11 @@ def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
     with suppress(OSError):
         for entry in sorted(folder.iterdir()):
             match = draft.fullmatch(entry.name)
-            if match is not None and _is_gone(int(match[1])):
+            if match is not None and _is_abandoned(int(match[1])):
                 _remove_entry(entry)
 
 
-def _is_gone(process: int) -> bool:
+def _is_abandoned(process: int) -> bool:
     """Returns whether the process that left a draft has ended. A draft with our own pid is from an earlier process with
     that number, since this process is not writing any draft when it sweeps."""
     return process == os.getpid() or not Path(f"/proc/{process}").exists()
@@ -252,7 +253,7 @@ def _remove_entry(entry: Path) -> None:
             entry.unlink()
 
 
-def name_folder(draft: Path, name: str) -> Path:
+def rename_to_free_name(draft: Path, name: str) -> Path:
     """Renames a finished folder within its parent, and returns the new path. Where the name is taken, a number is
     appended."""
     for number in range(1, 1000):
@@ -264,7 +265,7 @@ def name_folder(draft: Path, name: str) -> Path:
                 raise
         else:
             return folder
-    raise _full(draft.parent, name)
+    raise _too_many_folders(draft.parent, name)
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -277,10 +278,10 @@ def new_folder(parent: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise _full(parent, name)
+    raise _too_many_folders(parent, name)
 
 
-def _full(parent: Path, name: str) -> RecoveryError:
+def _too_many_folders(parent: Path, name: str) -> RecoveryError:
     return RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
 
 
@@ -293,7 +294,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_strange(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
+def read_untrusted(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
     """Returns the content of a file that another user may have put there, and the id of its owner. Returns None if it
     is not a regular file. Links are not followed, and a pipe does not block the call."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -306,7 +307,7 @@ def read_strange(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
 
 # --- Stored JSON
 
-FORMAT = 1
+STORED_FORMAT = 1
 _MOST_JSON_BYTES = 500_000_000
 """Twice the size of a stored session with many runs."""
 _LEAST, _MOST = 1e-30, 1e30
@@ -315,20 +316,20 @@ lies inside; calculations with values outside would fail."""
 _Stored = TypeVar("_Stored")
 
 
-def read_back(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
+def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
     """Returns the content of a stored file, validated by the adapter. Raises RecoveryError if the file cannot be read,
     is damaged, or has a newer format than this tool knows.
 
     Unknown keys come from a later version of the tool and are ignored."""
     try:
         content = read_limited(path, _MOST_JSON_BYTES)
-        stored = json.loads(content, parse_float=_real, parse_int=_whole, parse_constant=_no_figure)
+        stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
         if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
             raise ValueError("it has no format number")
-        if stored["format"] > FORMAT:
+        if stored["format"] > STORED_FORMAT:
             raise RecoveryError(
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
-                f"update the tool: this one reads format {FORMAT}",
+                f"update the tool: this one reads format {STORED_FORMAT}",
             )
         # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
@@ -346,16 +347,16 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _real(text: str) -> float:
+def _checked_float(text: str) -> float:
     value = float(text)
-    return value if value == 0 or _LEAST < abs(value) < _MOST else _no_figure(text)
+    return value if value == 0 or _LEAST < abs(value) < _MOST else _reject_number(text)
 
 
-def _whole(text: str) -> int:
-    return int(text) if len(text) <= len(f"{_MOST:.0f}") else _no_figure(text)
+def _checked_int(text: str) -> int:
+    return int(text) if len(text) <= len(f"{_MOST:.0f}") else _reject_number(text)
 
 
-def _no_figure(text: str) -> NoReturn:
+def _reject_number(text: str) -> NoReturn:
     raise ValueError(f"{text[:40]} is no figure that can be measured")
 
 
@@ -366,84 +367,13 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-# --- Process marks
-#
-# A mark identifies the process that created something, and shows whether that process has ended. A process id alone is
-# not enough, since the kernel reuses it.
-
-_PREFIX = "mysql-recovery-"
-_NAME = re.compile(rf"{_PREFIX}(.+)-\d+")
-_NUMBER = re.compile(r"[0-9]{1,10}")
-_AFTER_NAME_START = 19
-"""Index of starttime in /proc/PID/stat, counted after the process name. The name itself may contain blanks and
-parentheses."""
-
-
-def mark() -> str:
-    """Returns the mark of this process: boot id, pid namespace, pid and start time, separated by dots."""
-    return f"{boot_id()}.{_namespace()}.{os.getpid()}.{_began(os.getpid())}"
-
-
-def is_gone(made_by: str) -> bool:
-    """Returns whether the process with this mark has ended. Returns False if that cannot be determined from here: what
-    a process in another pid namespace created is for that namespace to remove."""
-    boot, _, rest = made_by.partition(".")
-    namespace, _, rest = rest.partition(".")
-    pid, _, began = rest.partition(".")
-    if not _NUMBER.fullmatch(pid):
-        return False
-    if boot != boot_id():
-        return True
-    return namespace == _namespace() and _began(int(pid)) != began
-
-
-def own_name(number: int) -> str:
-    """Returns a name that contains the mark of this process, for things that have only a name and no labels."""
-    return f"{_PREFIX}{mark()}-{number}"
-
-
-def is_orphan(name: str) -> bool:
-    """Returns whether the name was made by own_name in a process that has ended. Returns False for all other names."""
-    found = _NAME.fullmatch(name)
-    return found is not None and is_gone(found[1])
-
-
-def boot_id() -> str:
-    """Returns the id of the host's current boot, which changes with every boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _namespace() -> str:
-    return str(Path("/proc/self/ns/pid").stat().st_ino)
-
-
-def _began(pid: int) -> str | None:
-    """Returns the start time of the process in clock ticks since boot, or None if there is no such process or only a
-    zombie."""
-    fields = _fields(pid)
-    return None if not fields or fields[0] == "Z" else fields[_AFTER_NAME_START]
-
-
-def _fields(pid: int) -> list[str]:
-    """Returns the fields of /proc/PID/stat after the process name, or an empty list if there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def is_stopped(pid: int) -> bool:
-    """Returns whether the process is stopped, by Ctrl-Z or by another stop signal."""
-    return _fields(pid)[:1] in (["T"], ["t"])
-
-
 # --- Temporary folders
 #
 # Each folder contains the mark of its owner, so that the next run removes the folders of a killed run. A folder is
 # never without a mark: it gets its short name once the mark is in it, and a folder that is being removed is first
 # renamed to a name that contains the mark of the remover.
 
-PREFIX = "recovery-"
+TEMP_PREFIX = "recovery-"
 _OWNER = "owner"
 _MOST_OWNER_BYTES = 1000
 _LONGEST_BASE_BYTES = 60
@@ -452,15 +382,15 @@ _TRIES = 100
 _numbers = itertools.count(1)
 
 
-def make(base: str | None = None) -> Path:
+def make_temp_folder(base: str | None = None) -> Path:
     """Creates a private temporary folder with a short name, and returns it. Raises HostUnfitError if another user could
     put a different folder in its place."""
     parent = Path(base or tempfile.gettempdir())
     refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
-    draft = parent / own_name(next(_numbers))
+    draft = parent / name_with_process_id(next(_numbers))
     draft.mkdir(mode=0o700)
     try:
-        (draft / _OWNER).write_text(mark(), encoding="ascii")
+        (draft / _OWNER).write_text(process_id(), encoding="ascii")
         return _randomly_named(draft)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -469,7 +399,7 @@ def make(base: str | None = None) -> Path:
 
 def _randomly_named(draft: Path) -> Path:
     for _ in range(_TRIES):
-        folder = draft.with_name(f"{PREFIX}{secrets.token_hex(4)}")
+        folder = draft.with_name(f"{TEMP_PREFIX}{secrets.token_hex(4)}")
         try:
             draft.rename(folder)
         except OSError as error:
@@ -481,27 +411,27 @@ def _randomly_named(draft: Path) -> Path:
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def temp_folder() -> Iterator[Path]:
     """Yields a temporary folder, and removes it at the end of the block."""
-    made = make()
+    made = make_temp_folder()
     try:
         yield made
     finally:
-        remove(made)
+        remove_temp_folder(made)
 
 
-def short_base() -> str:
+def socket_temp_base() -> str:
     """Returns the folder for temporary folders with sockets: the default one, or /tmp if its path is too long for a
     socket."""
     base = tempfile.gettempdir()
     return base if len(os.fsencode(base)) <= _LONGEST_BASE_BYTES else "/tmp"  # noqa: S108 - private folders in it
 
 
-def remove(made: Path) -> bool:
+def remove_temp_folder(made: Path) -> bool:
     """Removes a temporary folder. Returns False if it belongs to another user or no longer exists."""
     if not _is_ours(made):
         return False
-    doomed = made.with_name(own_name(next(_numbers)))
+    doomed = made.with_name(name_with_process_id(next(_numbers)))
     try:
         made.rename(doomed)
     except OSError:
@@ -510,16 +440,18 @@ def remove(made: Path) -> bool:
     return True
 
 
-def sweep_all() -> None:
+def sweep_temp_folders() -> None:
     """Sweeps the default temporary folder and the folder that is used for sockets."""
-    for base in dict.fromkeys((tempfile.gettempdir(), short_base())):
-        sweep(Path(base))
+    for base in dict.fromkeys((tempfile.gettempdir(), socket_temp_base())):
+        sweep_temp_folders_in(Path(base))
 
 
-def sweep(base: Path) -> int:
+def sweep_temp_folders_in(base: Path) -> int:
     """Removes the temporary folders of ended owners, and returns how many were removed. Folders without a mark and
     those of other users are left alone."""
-    left = [found for found in base.glob(f"{PREFIX}*") if is_left(found) and remove(found)]
+    left = [
+        found for found in base.glob(f"{TEMP_PREFIX}*") if is_abandoned_temp_folder(found) and remove_temp_folder(found)
+    ]
     half = [found for found in base.glob("*") if is_orphan(found.name) and _is_ours(found)]
     for found in half:
         shutil.rmtree(found, ignore_errors=True)
@@ -532,14 +464,18 @@ def _is_ours(found: Path) -> bool:
     return False
 
 
-def is_left(found: Path) -> bool:
+def is_abandoned_temp_folder(found: Path) -> bool:
     """Returns whether this is a temporary folder of an owner that has ended."""
-    if not found.name.startswith(PREFIX):
+    if not found.name.startswith(TEMP_PREFIX):
         return False
     with suppress(OSError):
         # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
-        marked = read_strange(found / _OWNER, _MOST_OWNER_BYTES)
-        return marked is not None and marked[1] == found.lstat().st_uid and is_gone(marked[0].decode(errors="replace"))
+        marked = read_untrusted(found / _OWNER, _MOST_OWNER_BYTES)
+        return (
+            marked is not None
+            and marked[1] == found.lstat().st_uid
+            and is_owner_gone(marked[0].decode(errors="replace"))
+        )
     return False
 
 
@@ -556,14 +492,14 @@ DEFAULT_RESULTS = Path("results")
 
 
 def template_dir() -> Path:
-    return _brought("templates", "schema.sql.j2")
+    return _tool_folder("templates", "schema.sql.j2")
 
 
 def docker_dir() -> Path:
-    return _brought("docker", "mysqld.Dockerfile")
+    return _tool_folder("docker", "mysqld.Dockerfile")
 
 
-def _brought(name: str, holds: str) -> Path:
+def _tool_folder(name: str, holds: str) -> Path:
     """Returns the checkout's folder of this name if there is one, else the folder that the wheel installed as data."""
     checkout = Path(__file__).resolve().parent.parent.parent / name
     installed = [Path(prefix) / "share" / APP / name for prefix in (sys.prefix, site.getuserbase())]
@@ -579,10 +515,10 @@ def cache_dir() -> Path:
     """Returns the folder for servers, libraries and, unless DATA is set, data directories. RECOVERY_CACHE overrides
     it."""
     chosen = os.environ.get("RECOVERY_CACHE")
-    return expanded(Path(chosen)).absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
+    return expand_path(Path(chosen)).absolute() if chosen else Path(platformdirs.user_cache_dir(APP))
 
 
-def expanded(path: Path) -> Path:
+def expand_path(path: Path) -> Path:
     """Returns the path with `~` and `~user` replaced by home folders. Raises UsageError if there is no such home
     folder, or if no file can have this path because it is too long, so that the error comes before any use of the
     path."""
@@ -597,19 +533,19 @@ def expanded(path: Path) -> Path:
 
 def images_dir() -> Path:
     """Returns the folder for what is remembered of images, and for the files that are made while an image is built."""
-    return _run_from("images")
+    return _trusted_cache_folder("images")
 
 
 def servers_dir() -> Path:
-    return _run_from("servers")
+    return _trusted_cache_folder("servers")
 
 
 def libraries_dir() -> Path:
     """Returns the folder for libraries that were unpacked from packages, for servers that need them."""
-    return _run_from("libraries")
+    return _trusted_cache_folder("libraries")
 
 
-def _run_from(name: str) -> Path:
+def _trusted_cache_folder(name: str) -> Path:
     """Returns a folder of the cache. Raises HostUnfitError if another user can write there, since the tool runs or
     believes its contents."""
     folder = cache_dir() / name
@@ -631,7 +567,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _SWEEPS = 100
 
 
-def files(folder: Path) -> Iterator[tuple[int, str]]:
+def walk_files(folder: Path) -> Iterator[tuple[int, str]]:
     """Yields every regular file below `folder`, as (descriptor of its folder, name).
 
     Links are not followed. A folder that cannot be listed is yielded like a file that cannot be opened, so that the
@@ -644,7 +580,7 @@ def files(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def _files_in(folder_fd: int) -> Iterator[tuple[int, str]]:
-    for batch in batches(folder_fd):
+    for batch in scan_batches(folder_fd):
         for entry in batch:
             if entry.is_file(follow_symlinks=False):
                 yield folder_fd, entry.name
@@ -666,7 +602,7 @@ def _files_below(parent_fd: int, name: str) -> Iterator[tuple[int, str]]:
         os.close(folder_fd)
 
 
-def batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
+def scan_batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
     """Yields the folder's entries in batches, each sorted by inode number, so that a cold inode table is read
     sequentially instead of at random."""
     with os.scandir(folder) as entries:
@@ -675,7 +611,7 @@ def batches(folder: int | Path) -> Iterator[list[os.DirEntry[str]]]:
 
 
 @contextmanager
-def opened(folder_fd: int, name: str) -> Iterator[int]:
+def open_for_reading(folder_fd: int, name: str) -> Iterator[int]:
     """Yields a descriptor of the file, opened for reading.
 
     O_NOATIME is used where the owner may ask for it: otherwise opening and reading the file would make its inode
@@ -693,7 +629,7 @@ def opened(folder_fd: int, name: str) -> Iterator[int]:
 def allocated_bytes(folder: Path) -> int:
     """Returns the disk space that the files below the folder occupy. Holes are not counted."""
     total = 0
-    for folder_fd, name in files(folder):
+    for folder_fd, name in walk_files(folder):
         try:
             total += os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_blocks * 512
         except FileNotFoundError:  # a running server creates and drops files
@@ -701,7 +637,7 @@ def allocated_bytes(folder: Path) -> int:
     return total
 
 
-def empty(folder: Path) -> None:
+def empty_folder(folder: Path) -> None:
     """Removes everything inside the folder. `shutil.rmtree` holds all names of a folder in memory: 100 MB for 400,000
     files."""
     folder_fd = os.open(folder, _FOLDER_FLAGS)
@@ -716,7 +652,7 @@ def _empty(folder_fd: int) -> None:
     removed during the listing."""
     for _ in range(_SWEEPS):
         found = False
-        for batch in batches(folder_fd):
+        for batch in scan_batches(folder_fd):
             found = True
             for entry in batch:
                 _remove_below(folder_fd, entry)
@@ -761,7 +697,7 @@ class TableFiles:
     def paths(self) -> Iterator[str]:
         """Yields the paths, sorted by inode number within each batch, which is the cheapest order for the storage."""
         for folder in self.folders:
-            for batch in batches(folder):
+            for batch in scan_batches(folder):
                 yield from (entry.path for entry in batch if self.holds(entry.name))
 
     def count(self) -> int:

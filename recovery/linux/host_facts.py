@@ -18,31 +18,31 @@ import psutil
 
 from recovery import __version__
 from recovery.linux import cgroups
-from recovery.linux.file_opens import listen
-from recovery.linux.orphans import SERVERS
-from recovery.linux.page_cache import cold_means, own_dropper
-from recovery.linux.procfs import DMI, Fact, ebs_volume, ec2_instance_type, line, machine
-from recovery.linux.storage import Device, device_of, nearest
+from recovery.linux.file_opens import open_fanotify
+from recovery.linux.orphans import SERVER_NAMES
+from recovery.linux.page_cache import cold_method, direct_cache_dropper
+from recovery.linux.procfs import DMI, Fact, ebs_volume, ec2_instance_type, machine_facts, read_line
+from recovery.linux.storage import Device, device_of, nearest_existing
 
 # --- EC2 instance
 #
 # The type comes from the firmware, or from the metadata service where that is not enough. Only a host that appears to
 # be on EC2 sends a request: elsewhere the address is unused, or belongs to another service.
 
-ADDRESS = "http://169.254.169.254"
-LIMIT_S = 0.3
+METADATA_URL = "http://169.254.169.254"
+METADATA_LIMIT_S = 0.3
 """Time limit for all requests together. The service is one hop away, and a container or a firewall may block it."""
 _DMI = Path("/sys/class/dmi/id")
 _HYPERVISOR = Path("/sys/hypervisor")
 _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
 _TOKEN = ("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
 _TYPE, _ZONE = "/latest/meta-data/instance-type", "/latest/meta-data/placement/availability-zone"
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9.-]{1,39}")
+_VALID_ANSWER = re.compile(r"[a-z0-9][a-z0-9.-]{1,39}")
 _MOST_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Instance:
+class Ec2Instance:
     """The type and the zone of an EC2 instance; None if unknown."""
 
     type: str | None = None
@@ -52,43 +52,43 @@ class Instance:
 def looks_like_ec2(dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR) -> bool:
     """Returns whether this host appears to be an EC2 instance. Nitro shows it in the vendor, Xen in the BIOS version or
     in an id that begins with `ec2`."""
-    if any("amazon" in _text(dmi / name).lower() for name in _NAMES):
+    if any("amazon" in _read_text(dmi / name).lower() for name in _NAMES):
         return True
-    ids = (_text(hypervisor / "uuid"), _text(dmi / "product_uuid"))
+    ids = (_read_text(hypervisor / "uuid"), _read_text(dmi / "product_uuid"))
     return any(one.lower().startswith("ec2") for one in ids)
 
 
-def on_xen(hypervisor: Path = _HYPERVISOR) -> bool:
+def is_xen_guest(hypervisor: Path = _HYPERVISOR) -> bool:
     """Returns whether this is a Xen guest, which has disks without model and serial number."""
-    return _text(hypervisor / "type") == "xen"
+    return _read_text(hypervisor / "type") == "xen"
 
 
-def instance(
-    address: str = ADDRESS, *, limit_s: float = LIMIT_S, dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR
-) -> Instance:
+def ec2_instance(
+    address: str = METADATA_URL, *, limit_s: float = METADATA_LIMIT_S, dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR
+) -> Ec2Instance:
     """Returns what the metadata service (IMDSv2) reports within the time limit.
 
     The requests run in a thread, which is abandoned if it takes longer: name resolution or a connection may hang in
     ways that no timeout covers."""
-    found: list[Instance] = []
+    found: list[Ec2Instance] = []
     if looks_like_ec2(dmi, hypervisor):
         asking = threading.Thread(
             target=lambda: found.append(_ask(address, limit_s)), name="instance-metadata", daemon=True
         )
         asking.start()
         asking.join(limit_s)
-    return found[0] if found else Instance()
+    return found[0] if found else Ec2Instance()
 
 
-def _ask(address: str, limit_s: float) -> Instance:
+def _ask(address: str, limit_s: float) -> Ec2Instance:
     until = time.monotonic() + limit_s
     try:
         token = _answer(address, _TOKEN, until)
         headers = {"X-aws-ec2-metadata-token": token}
         kind, zone = (_answer(address, ("GET", path, headers), until) for path in (_TYPE, _ZONE))
     except (OSError, HTTPException, ValueError):
-        return Instance()
-    return Instance(*(text if _PLAIN.fullmatch(text) else None for text in (kind, zone)))
+        return Ec2Instance()
+    return Ec2Instance(*(text if _VALID_ANSWER.fullmatch(text) else None for text in (kind, zone)))
 
 
 def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float) -> str:
@@ -106,7 +106,7 @@ def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float
         connection.close()
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -123,22 +123,22 @@ def kernel_facts(folder: Path) -> dict[str, Fact]:
     """Returns the kernel's settings for control groups and file tracing. Some depend on the filesystem of the folder,
     which need not exist yet."""
     return {
-        "cgroup_controllers": controllers(),
-        "cpu_quota": cpu_quota(),
-        "inotify_watches": number(INOTIFY / "max_user_watches"),
-        "inotify_instances": number(INOTIFY / "max_user_instances"),
+        "cgroup_controllers": cgroup_controllers(),
+        "cpu_quota": own_cpu_quota(),
+        "inotify_watches": read_number(INOTIFY / "max_user_watches"),
+        "inotify_instances": read_number(INOTIFY / "max_user_instances"),
         "fanotify": "works" if (why := fanotify_refused(folder)) is None else why,
-        "fanotify_groups": number(FANOTIFY / "max_user_groups"),
-        "fanotify_marks": number(FANOTIFY / "max_user_marks"),
+        "fanotify_groups": read_number(FANOTIFY / "max_user_groups"),
+        "fanotify_marks": read_number(FANOTIFY / "max_user_marks"),
     }
 
 
-def number(path: Path) -> int | None:
-    text = line(path)
+def read_number(path: Path) -> int | None:
+    text = read_line(path)
     return int(text) if text is not None and text.isdigit() else None
 
 
-def controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
+def cgroup_controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
     """Returns the cgroup controllers that this tool can use, by version: `v1: blkio cpu memory`."""
     by_version: dict[int, set[str]] = {}
     for one in cgroups.hierarchies(mounts):
@@ -147,7 +147,7 @@ def controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
     return "; ".join(told) or None
 
 
-def cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
+def own_cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
     """Returns the number of CPUs that this tool and the servers it starts directly may use, or None if there is no
     limit."""
     quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu", mounts=mounts)]
@@ -158,7 +158,7 @@ def fanotify_refused(folder: Path) -> str | None:
     """Returns why fanotify cannot trace opens, or None if it can. It is tried, since it needs CAP_SYS_ADMIN and a
     filesystem with file handles."""
     try:
-        os.close(listen(folder))
+        os.close(open_fanotify(folder))
     except OSError as error:
         return error.strerror or str(error)
     return None
@@ -171,20 +171,27 @@ _PRIVATE_OPTIONS = frozenset(
 )
 
 
-def environment(data: Path) -> dict[str, Fact]:
+def collect_host_facts(data: Path) -> dict[str, Fact]:
     """Returns all facts about the host. Those about device and filesystem are of the data folder, which need not exist
     yet."""
-    return {**machine(), **_amazon(), **_storage(data), **_tool(), **_limits(), **kernel_facts(nearest(data))}
+    return {
+        **machine_facts(),
+        **_ec2_facts(),
+        **_storage_facts(data),
+        **_tool_facts(),
+        **_process_facts(),
+        **kernel_facts(nearest_existing(data)),
+    }
 
 
-def _amazon() -> dict[str, Fact]:
+def _ec2_facts() -> dict[str, Fact]:
     """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
     firmware = ec2_instance_type(DMI)
-    told = instance()
+    told = ec2_instance()
     return {"ec2_instance_type": firmware or told.type, "ec2_zone": told.zone}
 
 
-def _tool() -> dict[str, Fact]:
+def _tool_facts() -> dict[str, Fact]:
     """Returns the devices of this tool itself and of the temporary folder, to which the server's log is written during
     a timed start."""
     tool, temporary = device_of(Path(__file__)), device_of(Path(tempfile.gettempdir()))
@@ -196,15 +203,15 @@ def _tool() -> dict[str, Fact]:
     }
 
 
-def _storage(data: Path) -> dict[str, Fact]:
+def _storage_facts(data: Path) -> dict[str, Fact]:
     device = device_of(data)
-    status = os.statvfs(nearest(data))
+    status = os.statvfs(nearest_existing(data))
     return {
         "filesystem": device.filesystem,
         "filesystem_size_bytes": status.f_blocks * status.f_frsize,
         "filesystem_free_bytes": status.f_bavail * status.f_frsize,
         "inodes_free": status.f_favail,
-        "mount_options": public_options(device),
+        "mount_options": public_mount_options(device),
         "device": device.device,
         "device_model": device.model,
         "device_serial": device.serial,
@@ -215,7 +222,7 @@ def _storage(data: Path) -> dict[str, Fact]:
     }
 
 
-def public_options(device: Device) -> str | None:
+def public_mount_options(device: Device) -> str | None:
     """Returns the mount options without those that show folders (an overlay's layers), users or addresses."""
     if device.mount_options is None:
         return None
@@ -223,10 +230,10 @@ def public_options(device: Device) -> str | None:
     return ",".join("".join(option) for option in told if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
 
 
-def _limits() -> dict[str, Fact]:
+def _process_facts() -> dict[str, Fact]:
     return {
         "root": "yes" if os.geteuid() == 0 else "no",
-        "cold_means": cold_means(own_dropper()),
+        "cold_means": cold_method(direct_cache_dropper()),
         "other_servers": len(other_servers()),
         "open_files_limit": open_files_limit(),
         "load_1m": round(os.getloadavg()[0], 2),
@@ -243,4 +250,4 @@ def open_files_limit() -> int | None:
 
 def other_servers() -> list[int]:
     """Returns the process ids of all servers on this host."""
-    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVERS]
+    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVER_NAMES]

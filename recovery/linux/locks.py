@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recovery.errors import HostUnfitError, harmless
-from recovery.linux.files import expanded, made_readable, parse_json, read_strange, user_called
+from recovery.errors import HostUnfitError, escape_control
+from recovery.linux.files import create_readable_folder, expand_path, parse_json, read_untrusted, user_name
 
 # --- Locks that wait
 #
@@ -25,10 +25,10 @@ from recovery.linux.files import expanded, made_readable, parse_json, read_stran
 
 
 @contextmanager
-def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def wait_for_lock(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Holds the lock inside the block, and waits for it if necessary. `waiting` is called if another process holds it.
     The kernel releases it when the holder ends, in whatever way."""
-    made_readable(lock.parent)
+    create_readable_folder(lock.parent)
     # O_NOFOLLOW: where other users may write, a link of theirs is not followed.
     with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as file:
         try:
@@ -50,7 +50,7 @@ _MOST_NUMBER = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
-class Owner:
+class LockOwner:
     """The holder of a lock, as it is written to the file."""
 
     pid: int
@@ -63,7 +63,7 @@ class Owner:
 
     def _of(self) -> str:
         """Returns the owner's user for the message, or nothing if that is the current user."""
-        return "" if self.uid in (None, os.geteuid()) else f" of {user_called(self.uid or 0)}"
+        return "" if self.uid in (None, os.geteuid()) else f" of {user_name(self.uid or 0)}"
 
 
 class Lock:
@@ -80,7 +80,7 @@ class Lock:
         with suppress(OSError):  # the disk accepts no writes any more: the lock is released anyway
             if not unlink:
                 os.ftruncate(self._fd, 0)
-            elif _still_there(self._fd, self.path):
+            elif _is_same_file(self._fd, self.path):
                 self.path.unlink()
         self.leave()
 
@@ -92,7 +92,7 @@ class Lock:
             os.close(fd)
 
 
-def take(path: Path, *, mode: int = 0o600) -> Lock | None:
+def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
     """Takes the lock, or returns None if another process holds it. Raises HostUnfitError if the file is not a lock
     file; it is then left unchanged.
 
@@ -107,14 +107,14 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
             if over:
                 raise
         else:
-            if _locked(fd) and _still_there(fd, path):
-                if not _may_be_signed(fd):
+            if _try_flock(fd) and _is_same_file(fd, path):
+                if not _is_lock_file(fd):
                     os.close(fd)
                     raise HostUnfitError(
                         f"{path} is not a lock file of this tool",
                         "it is left as it is: move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
                     )
-                _sign(fd)
+                _write_owner(fd)
                 return Lock(fd, path)
             os.close(fd)
             if over:
@@ -122,49 +122,49 @@ def take(path: Path, *, mode: int = 0o600) -> Lock | None:
         time.sleep(_POLL_S)
 
 
-def holder(path: Path) -> str | None:
+def lock_holder(path: Path) -> str | None:
     """Returns a description of the lock's holder, or None if nobody holds it."""
     try:
-        fd = _plain(os.open(path, os.O_RDONLY | _STRANGE), path)
+        fd = _require_regular_file(os.open(path, os.O_RDONLY | _UNTRUSTED_FLAGS), path)
     except OSError:
         return None
     try:
-        return None if _locked(fd, fcntl.LOCK_SH) else _signature(fd)
+        return None if _try_flock(fd, fcntl.LOCK_SH) else _holder_text(fd)
     finally:
         os.close(fd)
 
 
-def is_ours(path: Path) -> bool:
+def is_own_lock(path: Path) -> bool:
     """Returns whether this user has taken the lock and never released it: the holder was killed, or still holds it."""
     try:
-        told = read_strange(path, _MOST_BYTES)
+        told = read_untrusted(path, _MOST_BYTES)
     except OSError:
         return False
-    return told is not None and told[1] == os.geteuid() and _owner(told[0]) is not None
+    return told is not None and told[1] == os.geteuid() and _parse_owner(told[0]) is not None
 
 
 def _open(path: Path, mode: int) -> int:
     """Opens the lock file, and creates it if necessary. The first attempt is without O_CREAT, which the kernel refuses
     for another user's file in a sticky folder (fs.protected_regular)."""
-    flags = os.O_RDWR | _STRANGE
+    flags = os.O_RDWR | _UNTRUSTED_FLAGS
     try:
-        return _plain(os.open(path, flags), path)
+        return _require_regular_file(os.open(path, flags), path)
     except FileNotFoundError:
         pass
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        return _plain(os.open(path, flags), path)
+        return _require_regular_file(os.open(path, flags), path)
     os.fchmod(fd, mode)  # whatever the umask is: other users must be able to take a shared lock
     return fd
 
 
-_STRANGE = os.O_NOFOLLOW | os.O_NONBLOCK
+_UNTRUSTED_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags for shared folders, where other users may have created the entry: links are not followed, and a pipe does not
 block."""
 
 
-def _plain(fd: int, path: Path) -> int:
+def _require_regular_file(fd: int, path: Path) -> int:
     """Returns the descriptor if it is a regular file with a single link. Raises OSError otherwise: writing to it could
     change another user's file through a second name."""
     about = os.fstat(fd)
@@ -174,7 +174,7 @@ def _plain(fd: int, path: Path) -> int:
     raise OSError(errno.EINVAL, "it is no plain file", str(path))
 
 
-def _locked(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def _try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError as error:
@@ -184,7 +184,7 @@ def _locked(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _still_there(fd: int, path: Path) -> bool:
+def _is_same_file(fd: int, path: Path) -> bool:
     """Returns whether the path still leads to the locked file. The last holder may have removed the file after it was
     opened here and before it was locked."""
     try:
@@ -193,14 +193,14 @@ def _still_there(fd: int, path: Path) -> bool:
         return False
 
 
-def _may_be_signed(fd: int) -> bool:
+def _is_lock_file(fd: int) -> bool:
     """Returns whether the file is empty or contains exactly a lock's signature. Only then may it be overwritten."""
     held = os.pread(fd, _MOST_BYTES, 0)
-    return not held or _owner(held) is not None
+    return not held or _parse_owner(held) is not None
 
 
-def _sign(fd: int) -> None:
-    owner = Owner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
+def _write_owner(fd: int) -> None:
+    owner = LockOwner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
     with suppress(OSError):  # the disk is full: the lock counts anyway, since a command that frees space must get it
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(vars(owner)).encode(), 0)
@@ -213,12 +213,12 @@ def _command() -> str:
     return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MOST_LETTERS]
 
 
-def _signature(fd: int) -> str:
+def _holder_text(fd: int) -> str:
     """Returns the holder's description from the file. A lock that was just taken may not have a signature yet."""
-    return str(_owner(os.pread(fd, _MOST_BYTES, 0)) or "another process")
+    return str(_parse_owner(os.pread(fd, _MOST_BYTES, 0)) or "another process")
 
 
-def _owner(signature: bytes) -> Owner | None:
+def _parse_owner(signature: bytes) -> LockOwner | None:
     """Returns the owner that a signature describes, or None if it is invalid, or may be longer than the part that was
     read.
 
@@ -226,7 +226,7 @@ def _owner(signature: bytes) -> Owner | None:
     if len(signature) >= _MOST_BYTES:
         return None
     try:
-        owner = Owner(**parse_json(signature))
+        owner = LockOwner(**parse_json(signature))
     except (ValueError, TypeError):  # not JSON, or with other keys
         return None
     texts, numbers = (owner.command, owner.since), (owner.pid, 0 if owner.uid is None else owner.uid)
@@ -234,11 +234,11 @@ def _owner(signature: bytes) -> Owner | None:
         return None
     if owner.pid < 1 or not all(0 <= one <= _MOST_NUMBER for one in numbers):
         return None
-    return replace(owner, command=_line(owner.command), since=_line(owner.since))
+    return replace(owner, command=_safe_text(owner.command), since=_safe_text(owner.since))
 
 
-def _line(text: str) -> str:
-    return harmless(text[:_MOST_LETTERS])
+def _safe_text(text: str) -> str:
+    return escape_control(text[:_MOST_LETTERS])
 
 
 # --- The lock of timed runs
@@ -254,14 +254,14 @@ def host_lock() -> Iterator[None]:
     holds it. RECOVERY_HOST_LOCK names a different file."""
     path = lock_path()
     try:
-        lock = take(path, mode=0o666)
+        lock = take_lock(path, mode=0o666)
     except OSError as error:
         raise HostUnfitError(
             f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
             "name another file in RECOVERY_HOST_LOCK, or remove that one",
         ) from error
     if lock is None:
-        who = holder(path) or "another process"
+        who = lock_holder(path) or "another process"
         raise HostUnfitError(
             f"another timed run is going on: {who}",
             "wait until it ends: two runs at once would measure each other; `recovery status` tells where it is",
@@ -274,16 +274,16 @@ def host_lock() -> Iterator[None]:
 
 def lock_path() -> Path:
     chosen = os.environ.get("RECOVERY_HOST_LOCK")
-    return expanded(Path(chosen)) if chosen else _shared_folder() / _NAME
+    return expand_path(Path(chosen)) if chosen else _shared_folder() / _NAME
 
 
 def _shared_folder() -> Path:
     """Returns the first folder that everybody may write to. All users must arrive at the same one."""
     shared = (Path("/run/lock"), Path("/var/lock"))
-    return next((folder for folder in shared if _for_everybody(folder)), Path("/tmp"))  # noqa: S108 - not TMPDIR's
+    return next((folder for folder in shared if _is_world_writable(folder)), Path("/tmp"))  # noqa: S108 - not TMPDIR's
 
 
-def _for_everybody(folder: Path) -> bool:
+def _is_world_writable(folder: Path) -> bool:
     try:
         return bool(folder.stat().st_mode & stat.S_IWOTH) and not os.statvfs(folder).f_flag & os.ST_RDONLY
     except OSError:

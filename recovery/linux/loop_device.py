@@ -21,14 +21,14 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
 from recovery.linux import files
-from recovery.linux.privileges import RootStep, is_refused, refusal
-from recovery.linux.signals import held_back
+from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.signals import defer_signals
 
 # --- The disk
 
 _SHUTDOWN = 0x8004587D
 """The ioctl EXT4_IOC_SHUTDOWN."""
-_WITHOUT_LOG = 2
+_NO_LOG_FLUSH = 2
 """The flag EXT4_GOING_FLAGS_NOLOGFLUSH: data that was not synced is lost, as after a power loss."""
 _PROGRAMS = ("mkfs.ext4", "mount", "umount")
 _BUSY_S = 60.0
@@ -72,7 +72,7 @@ class LoopDisk:
         """Shuts the filesystem down: nothing is written to it any more, and data that was not synced is lost."""
         with self.opened() as folder:
             try:
-                fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))
+                fcntl.ioctl(folder, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
             except OSError as error:
                 raise HostUnfitError(
                     f"the power of a filesystem cannot be cut here: {error.strerror}",
@@ -110,12 +110,14 @@ class LoopDisk:
 def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> Iterator[LoopDisk]:
     """Yields a mounted disk, with its image file next to `place`. Other processes see it only if it is made for
     containers."""
-    _demand_right(f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it")
+    _require_mount_right(
+        f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it"
+    )
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
-    image = image_of(place)
-    with nullcontext() if for_containers else own_mounts():
+    image = image_path(place)
+    with nullcontext() if for_containers else private_mount_namespace():
         try:
             with image.open("wb") as file:
                 file.truncate(size_bytes)
@@ -124,11 +126,11 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
             disk.mount()
             yield disk
         finally:
-            remove(place)
+            remove_loop_disk(place)
 
 
 @contextmanager
-def own_mounts() -> Iterator[None]:
+def private_mount_namespace() -> Iterator[None]:
     """Gives this thread, and the processes that it starts, a mount namespace for the length of the block.
 
     A container that is created during that time cannot hold what they mount, and it is unmounted when they end, however
@@ -197,24 +199,24 @@ def attached_images() -> Iterator[Path]:
             yield Path(told.read_text(encoding="utf-8").rstrip("\n"))
 
 
-def image_of(place: Path) -> Path:
+def image_path(place: Path) -> Path:
     return place.with_name(f"{place.name}.image")
 
 
-def remove(place: Path) -> None:
+def remove_loop_disk(place: Path) -> None:
     """Unmounts the disk if necessary, and removes its image file and mount point. It also works on the remains of a
     killed run."""
     if os.path.ismount(place):
-        _demand_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
+        _require_mount_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
         unmount(place)
     if place.is_dir():
         place.rmdir()
-    image_of(place).unlink(missing_ok=True)
+    image_path(place).unlink(missing_ok=True)
 
 
-def _demand_right(what: str, hint: str) -> None:
+def _require_mount_right(what: str, hint: str) -> None:
     if is_refused(RootStep.MOUNT):
-        raise HostUnfitError(f"{what}: {refusal(RootStep.MOUNT)}", hint)
+        raise HostUnfitError(f"{what}: {refusal_text(RootStep.MOUNT)}", hint)
 
 
 def unmount(place: Path) -> None:
@@ -246,29 +248,29 @@ def _run(*command: str) -> None:
 # Whether this host allows such a disk, and a power cut on it, is tried once with a small disk when it is first needed.
 # No file shows that root may mount: a container may lack the right, and a kernel the ioctl.
 
-_NAME = "tried"
-_BYTES = 8 << 20
+_PROBE_NAME = "tried"
+_PROBE_BYTES = 8 << 20
 
 
-def no_disk() -> str | None:
+def why_no_loop_disk() -> str | None:
     """Returns why no loop disk can be made, or None if it can."""
-    return _forbidden() or _tried().disk
+    return _why_not_allowed() or _probe().disk
 
 
-def no_power_cut() -> str | None:
+def why_no_power_cut() -> str | None:
     """Returns why no loop disk can be made that loses its power, or None if it can."""
-    return _forbidden() or _tried().disk or _tried().power
+    return _why_not_allowed() or _probe().disk or _probe().power
 
 
-def _forbidden() -> str | None:
+def _why_not_allowed() -> str | None:
     """Returns why mounting is not even tried: because the user refused the step, or because this is not root."""
     if is_refused(RootStep.MOUNT):
-        return refusal(RootStep.MOUNT)
+        return refusal_text(RootStep.MOUNT)
     return None if os.geteuid() == 0 else "only root may mount"
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _ProbeResult:
     """Result of the trial: what failed, as text."""
 
     disk: str | None = None
@@ -276,30 +278,30 @@ class _Tried:
 
 
 @cache
-def _tried() -> _Tried:
+def _probe() -> _ProbeResult:
     """Tries to make a small disk and to cut its power, and returns what failed.
 
     Signals are deferred until everything is cleaned up, which takes less than a second."""
-    with held_back():
+    with defer_signals():
         try:
-            folder = files.make()
+            folder = files.make_temp_folder()
         except OSError as error:
-            return _Tried(f"no temporary folder can be made: {error.strerror}")
-        place = folder / _NAME
+            return _ProbeResult(f"no temporary folder can be made: {error.strerror}")
+        place = folder / _PROBE_NAME
         try:
-            return _on_one(place)
+            return _probe_disk(place)
         except (RecoveryError, OSError) as error:
             told = error.message if isinstance(error, RecoveryError) else str(error)
-            return _Tried(told.replace(f"{folder}/", ""))
+            return _ProbeResult(told.replace(f"{folder}/", ""))
         finally:
             if not os.path.ismount(place):
-                files.remove(folder)
+                files.remove_temp_folder(folder)
 
 
-def _on_one(place: Path) -> _Tried:
-    with loop_disk(place, size_bytes=_BYTES) as disk:
+def _probe_disk(place: Path) -> _ProbeResult:
+    with loop_disk(place, size_bytes=_PROBE_BYTES) as disk:
         try:
             disk.lose_power()
         except RecoveryError as error:
-            return _Tried(power=error.message)
-    return _Tried()
+            return _ProbeResult(power=error.message)
+    return _ProbeResult()

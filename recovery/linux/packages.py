@@ -23,7 +23,7 @@ _ELSEWHERE: Mapping[str, Mapping[str, str]] = {
 """Packages with a name that differs from Debian's in other package managers."""
 
 
-def advice(package: str) -> str:
+def install_advice(package: str) -> str:
     """Returns the advice, such as `install it: dnf install perf`. `package` is the name in Debian."""
     manager = next(filter(shutil.which, _MANAGERS), None)
     if manager is None:

@@ -24,10 +24,11 @@ from docker.models.containers import Container
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import docker_engine
 from recovery.linux import files as tree_files
-from recovery.linux.files import TableFiles, mark
+from recovery.linux.files import TableFiles
 from recovery.linux.privileges import RootStep, is_refused
-from recovery.linux.signals import held_back
-from recovery.linux.storage import _BYTES, IN_MEMORY, device_of
+from recovery.linux.process_marks import process_id
+from recovery.linux.signals import defer_signals
+from recovery.linux.storage import _TEST_BYTES, IN_MEMORY, device_of
 from recovery.model import ColdProof
 
 # --- Dropping the host's caches
@@ -35,7 +36,7 @@ from recovery.model import ColdProof
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
-class Caches(Enum):
+class CacheKind(Enum):
     """What to drop, with the numbers that the kernel uses."""
 
     PAGES = "1"
@@ -43,7 +44,7 @@ class Caches(Enum):
     """Page cache, inodes and directory entries."""
 
 
-class Dropper(Protocol):
+class CacheDropper(Protocol):
     """Drops the caches of the whole host."""
 
     @property
@@ -51,17 +52,17 @@ class Dropper(Protocol):
         """The method for the results: `drop_caches`, with the helper in brackets unless this process does it itself."""
         ...
 
-    def drop(self, caches: Caches) -> bool:
+    def drop(self, caches: CacheKind) -> bool:
         """Drops the caches. Returns False if that fails here."""
         ...
 
 
-class OwnDropper:
+class DirectCacheDropper:
     """Drops the caches by writing to the kernel's file from this process, which only root may do."""
 
     means = "drop_caches"
 
-    def drop(self, caches: Caches) -> bool:
+    def drop(self, caches: CacheKind) -> bool:
         try:
             DROP_CACHES.write_text(caches.value)
         except OSError:  # not root, read-only /proc in a container, or a security module
@@ -69,14 +70,14 @@ class OwnDropper:
         return True
 
 
-def own_dropper() -> OwnDropper | None:
+def direct_cache_dropper() -> DirectCacheDropper | None:
     """Returns a dropper if this process itself may drop the caches, else None."""
     if is_refused(RootStep.DROP_CACHES):
         return None
-    return OwnDropper() if os.access(DROP_CACHES, os.W_OK) else None
+    return DirectCacheDropper() if os.access(DROP_CACHES, os.W_OK) else None
 
 
-def cold_means(dropper: Dropper | None) -> str:
+def cold_method(dropper: CacheDropper | None) -> str:
     """Returns how caches are emptied: by the dropper, or without one by evicting files one by one."""
     return dropper.means if dropper else "fadvise"
 
@@ -114,7 +115,7 @@ class _Stat(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently"))
 
 
-class Probe:
+class ResidencyProbe:
     """Measures files by the best method that works here: `cachestat`, or else `mincore`."""
 
     def __init__(self, *, cachestat: bool = True) -> None:
@@ -143,14 +144,14 @@ def _by_mincore(fd: int, status: os.stat_result) -> int | None:
         return None
     pages = 0
     for offset in range(0, status.st_size, _WINDOW_BYTES):
-        found = _window(fd, offset, min(_WINDOW_BYTES, status.st_size - offset))
+        found = _resident_pages(fd, offset, min(_WINDOW_BYTES, status.st_size - offset))
         if found is None:
             return None
         pages += found
     return pages * mmap.PAGESIZE
 
 
-def _window(fd: int, offset: int, length: int) -> int | None:
+def _resident_pages(fd: int, offset: int, length: int) -> int | None:
     address = _libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
     if address == _FAILED:
         return None
@@ -193,18 +194,18 @@ class Residency:
     """`cachestat` or `mincore`."""
 
 
-def residency(folder: Path) -> Residency:
+def measure_residency(folder: Path) -> Residency:
     """Measures every file below the folder. This opens the files, and so brings their inodes into memory."""
-    return _residency(tree_files.files(folder), filesystem=device_of(folder).filesystem)
+    return _measure_files(tree_files.walk_files(folder), filesystem=device_of(folder).filesystem)
 
 
-def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
+def _measure_files(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
     # On an overlay cachestat always reports 0, while mincore reports on the file in the layer below.
-    probe = Probe(cachestat=filesystem != "overlay")
+    probe = ResidencyProbe(cachestat=filesystem != "overlay")
     resident, total, files, some, unknown = 0, 0, 0, 0, filesystem in _CACHED_ELSEWHERE
     for folder_fd, name in found:
         try:
-            with tree_files.opened(folder_fd, name) as fd:
+            with tree_files.open_for_reading(folder_fd, name) as fd:
                 status = os.fstat(fd)
                 cached = probe.resident_bytes(fd, status)
         except FileNotFoundError:
@@ -224,23 +225,23 @@ def _residency(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> R
 def resident_share(data: Path, tables: TableFiles) -> float | None:
     """Returns the share of the tables' files that have at least one page in the cache, or None if that is unknown. No
     page is touched."""
-    found = _residency(_tables(tables), filesystem=device_of(data).filesystem)
+    found = _measure_files(_tables(tables), filesystem=device_of(data).filesystem)
     return found.resident_files / found.files if found.files and found.resident_bytes is not None else None
 
 
-def flush_caches(folder: Path, dropper: Dropper | None) -> str:
+def flush_caches(folder: Path, dropper: CacheDropper | None) -> str:
     """Empties the page cache without proof, and returns the method that was used.
 
     The proof would open every file. This function is for a server that runs, as in the published experiments."""
-    return _empty(folder, dropper, Caches.EVERYTHING)
+    return _drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
 
 
-def _empty(folder: Path, dropper: Dropper | None, caches: Caches) -> str:
+def _drop_or_evict(folder: Path, dropper: CacheDropper | None, caches: CacheKind) -> str:
     os.sync()  # dirty pages survive a drop
     if dropper is not None and dropper.drop(caches):
         return dropper.means
     _evict(folder)
-    return cold_means(None)
+    return cold_method(None)
 
 
 def check_can_be_cold(folder: Path) -> None:
@@ -253,23 +254,23 @@ def check_can_be_cold(folder: Path) -> None:
         )
 
 
-def make_cold(folder: Path, dropper: Dropper | None) -> ColdProof:
+def make_cold(folder: Path, dropper: CacheDropper | None) -> ColdProof:
     """Removes the folder from the page cache, and proves it. Every process that writes there must have ended before."""
     started = time.monotonic()
     filesystem = device_of(folder).filesystem
     check_can_be_cold(folder)
     # Only the page cache is dropped first: the proof opens every file, and takes half the time while the inodes are
     # still in memory.
-    means = _empty(folder, dropper, Caches.PAGES)
-    left = residency(folder)
-    _demand_cold(folder, left)
+    means = _drop_or_evict(folder, dropper, CacheKind.PAGES)
+    left = measure_residency(folder)
+    _require_cold(folder, left)
     if dropper is not None and means == dropper.means:
-        dropper.drop(Caches.EVERYTHING)
-        _demand_cold(folder, _residency(_outside_databases(folder), filesystem=filesystem))
+        dropper.drop(CacheKind.EVERYTHING)
+        _require_cold(folder, _measure_files(_server_files(folder), filesystem=filesystem))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
 
 
-def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) -> ColdProof:
+def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | None) -> ColdProof:
     """Removes the tables' files and the dictionary from the page cache under a server that runs but is idle, and proves
     it.
 
@@ -277,14 +278,14 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) ->
     to notice. The redo log is not checked, since the server may write to it at any time."""
     started = time.monotonic()
     filesystem = device_of(data).filesystem
-    means = _empty(data, dropper, Caches.PAGES)
-    of_tables = _residency(_tables(tables), filesystem=filesystem)
-    _demand_cold(data, of_tables)
-    dictionary = _residency(_dictionary(data), filesystem=filesystem)
+    means = _drop_or_evict(data, dropper, CacheKind.PAGES)
+    of_tables = _measure_files(_tables(tables), filesystem=filesystem)
+    _require_cold(data, of_tables)
+    dictionary = _measure_files(_dictionary(data), filesystem=filesystem)
     tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
-    _demand_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
+    _require_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
     if dropper is not None and means == dropper.means:
-        dropper.drop(Caches.EVERYTHING)
+        dropper.drop(CacheKind.EVERYTHING)
     left = (of_tables.resident_bytes, dictionary.resident_bytes)
     resident = None if None in left else sum(filter(None, left))
     return ColdProof(means=means, resident_bytes=resident, seconds=time.monotonic() - started)
@@ -292,18 +293,18 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: Dropper | None) ->
 
 def _tables(tables: TableFiles) -> Iterator[tuple[int, str]]:
     for folder in tables.folders:
-        yield from ((fd, name) for fd, name in tree_files.files(folder) if tables.holds(name))
+        yield from ((fd, name) for fd, name in tree_files.walk_files(folder) if tables.holds(name))
 
 
 def _dictionary(data: Path) -> Iterator[tuple[int, str]]:
-    return ((fd, name) for fd, name in tree_files.files(data) if _DICTIONARY.fullmatch(name))
+    return ((fd, name) for fd, name in tree_files.walk_files(data) if _DICTIONARY.fullmatch(name))
 
 
 def _evict(folder: Path) -> None:
     kept = 0
-    for folder_fd, name in tree_files.files(folder):
+    for folder_fd, name in tree_files.walk_files(folder):
         try:
-            with tree_files.opened(folder_fd, name) as fd:
+            with tree_files.open_for_reading(folder_fd, name) as fd:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         except FileNotFoundError:
             continue
@@ -316,7 +317,7 @@ def _evict(folder: Path) -> None:
         )
 
 
-def _outside_databases(folder: Path) -> Iterator[tuple[int, str]]:
+def _server_files(folder: Path) -> Iterator[tuple[int, str]]:
     """Yields the server's own few files (log, system tablespace), for a last check that does not open the tables
     again."""
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -328,7 +329,7 @@ def _outside_databases(folder: Path) -> Iterator[tuple[int, str]]:
         os.close(folder_fd)
 
 
-def _demand_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:
+def _require_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:
     if tolerated is None:
         tolerated = max(_TOLERATED_BYTES, _TOLERATED_SHARE * left.total_bytes)
     resident = left.resident_bytes
@@ -350,13 +351,13 @@ def cachestat_works(folder: Path) -> bool | None:
     can be created."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_BYTES))
+            file.write(bytes(_TEST_BYTES))
             file.flush()
-            probe = Probe()
+            probe = ResidencyProbe()
             resident = probe.resident_bytes(file.fileno(), os.fstat(file.fileno()))
     except OSError:
         return None
-    return resident == _BYTES if probe.means == "cachestat" else None
+    return resident == _TEST_BYTES if probe.means == "cachestat" else None
 
 
 # --- Dropping the caches through the Docker engine
@@ -368,13 +369,13 @@ _INSIDE = "/drop_caches"
 _SCRIPT = 'echo "$1" > "$2"'
 # Root in a container may write to this one file if it is mounted. Where a host forbids even that, a privileged
 # container may be allowed to.
-_WAYS: tuple[dict[str, Any], ...] = (
+_CONTAINER_OPTIONS: tuple[dict[str, Any], ...] = (
     {"volumes": {str(DROP_CACHES): {"bind": _INSIDE, "mode": "rw"}}, "security_opt": ["apparmor=unconfined"]},
     {"privileged": True},
 )
 
 
-class EngineDropper:
+class DockerCacheDropper:
     """Drops the caches by a container that runs for some tenths of a second, from an image that already exists
     locally."""
 
@@ -384,20 +385,20 @@ class EngineDropper:
         self._client = client
         self._image = image
 
-    def drop(self, caches: Caches) -> bool:
-        return not is_refused(RootStep.DROP_CACHES) and any(self._drop(caches, way) for way in _WAYS)
+    def drop(self, caches: CacheKind) -> bool:
+        return not is_refused(RootStep.DROP_CACHES) and any(self._drop(caches, way) for way in _CONTAINER_OPTIONS)
 
-    def _drop(self, caches: Caches, way: dict[str, Any]) -> bool:
+    def _drop(self, caches: CacheKind, way: dict[str, Any]) -> bool:
         target = DROP_CACHES if "privileged" in way else _INSIDE
         with suppress(DockerException, requests.RequestException), ExitStack() as undo:
-            with held_back():  # an interrupt during the creation would leave the container behind
+            with defer_signals():  # an interrupt during the creation would leave the container behind
                 container = self._client.containers.create(
                     self._image,
                     entrypoint=["/bin/sh", "-c", _SCRIPT, "drop", caches.value, str(target)],
                     command=[],
                     user="0:0",
                     network_mode="none",
-                    labels={docker_engine.MADE: "drop", docker_engine.OWNER: mark()},
+                    labels={docker_engine.PURPOSE: "drop", docker_engine.OWNER: process_id()},
                     **way,
                 )
                 undo.callback(_remove, container)

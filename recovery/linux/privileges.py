@@ -13,7 +13,7 @@ from recovery.errors import UsageError
 
 # --- Steps and their names
 
-OPTION = "--no-root-steps"
+REFUSE_OPTION = "--no-root-steps"
 ALL = "all"
 _EVERY = (ALL, "1", "true", "yes")
 _NONE = ("0", "false", "no")
@@ -34,7 +34,7 @@ class RootStep(StrEnum):
 Steps = frozenset[RootStep]
 NO_STEPS: Steps = frozenset()
 EVERY_STEP: Steps = frozenset(RootStep)
-_DROPPING: Steps = frozenset({RootStep.DROP_CACHES})
+_DROP_CACHES_ONLY: Steps = frozenset({RootStep.DROP_CACHES})
 
 
 def parse_steps(text: str | None) -> Steps:
@@ -48,7 +48,7 @@ def parse_steps(text: str | None) -> Steps:
     unknown = [word for word in words if word not in known]
     if unknown or not words:
         raise UsageError(
-            f"{OPTION}={text}: there is no step '{(unknown or [text])[0]}'",
+            f"{REFUSE_OPTION}={text}: there is no step '{(unknown or [text])[0]}'",
             f"there are: {', '.join(known)}; without a name it refuses all of them",
         )
     return frozenset(known[word] for word in words)
@@ -61,17 +61,17 @@ def steps_text(steps: Set[RootStep]) -> str | None:
     return ",".join(step for step in RootStep if step in steps) or None
 
 
-def asked_steps(named: str | None, *, no_drop_caches: bool) -> Steps:
+def refused_steps(named: str | None, *, no_drop_caches: bool) -> Steps:
     """Returns the steps that both options refuse; --no-drop-caches is the older option, for one of them."""
-    return parse_steps(named) | (_DROPPING if no_drop_caches else NO_STEPS)
+    return parse_steps(named) | (_DROP_CACHES_ONLY if no_drop_caches else NO_STEPS)
 
 
-def repeated_steps(refused: Steps) -> tuple[tuple[str, object], ...]:
+def step_options(refused: Steps) -> tuple[tuple[str, object], ...]:
     """Returns the options for the command that repeats a session."""
-    if refused == _DROPPING:
+    if refused == _DROP_CACHES_ONLY:
         return (("--no-drop-caches", True),)
     told = steps_text(refused)
-    return ((f"{OPTION}={told}", True),) if told else ()
+    return ((f"{REFUSE_OPTION}={told}", True),) if told else ()
 
 
 # --- Refused steps of this process
@@ -80,7 +80,7 @@ _refused: Steps = NO_STEPS
 
 
 @contextmanager
-def refusing(steps: Steps) -> Iterator[None]:
+def refuse_steps(steps: Steps) -> Iterator[None]:
     """Refuses the steps inside the block, in addition to those that were refused before."""
     global _refused
     before = _refused
@@ -95,6 +95,6 @@ def is_refused(step: RootStep) -> bool:
     return step in _refused
 
 
-def refusal(step: RootStep) -> str:
+def refusal_text(step: RootStep) -> str:
     """Returns the reason for an error message or a report."""
-    return f"refused by {OPTION} ({step})"
+    return f"refused by {REFUSE_OPTION} ({step})"

@@ -28,19 +28,19 @@ _DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
 _EBS_MODEL = "Amazon Elastic Block Store"
 
 
-def line(path: Path) -> str | None:
+def read_line(path: Path) -> str | None:
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:
         return None
 
 
-def machine() -> dict[str, Fact]:
-    swappiness = line(_SWAPPINESS)
+def machine_facts() -> dict[str, Fact]:
+    swappiness = read_line(_SWAPPINESS)
     return {
         "cpu_model": _cpuinfo("model name") or platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
-        "cpu_governor": line(_GOVERNOR),
+        "cpu_governor": read_line(_GOVERNOR),
         "memory_bytes": memory_bytes(),
         "memory_available_bytes": _available_bytes(),
         "kernel": platform.release(),
@@ -48,9 +48,9 @@ def machine() -> dict[str, Fact]:
         "os": _os_name(),
         "virtualisation": _virtualisation(),
         "cgroup_version": cgroup_version(),
-        "machine_vendor": line(DMI / "sys_vendor"),
-        "machine_product": line(DMI / "product_name"),
-        "thp": _bracketed(line(_THP)),
+        "machine_vendor": read_line(DMI / "sys_vendor"),
+        "machine_product": read_line(DMI / "product_name"),
+        "thp": _selected(read_line(_THP)),
         "swappiness": int(swappiness) if swappiness else None,
         "idle_pageout": idle_pageout(),
     }
@@ -64,9 +64,9 @@ def idle_pageout(admin: Path = _DAMON) -> str | None:
     warm."""
     for scheme in sorted(admin.glob("*/contexts/*/schemes/*")):
         monitor = scheme.parents[3]
-        if line(monitor / "state") == "on" and line(scheme / "action") in ("pageout", "reclaim"):
-            age = line(scheme / "access_pattern/age/min")
-            aggregation_us = line(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
+        if read_line(monitor / "state") == "on" and read_line(scheme / "action") in ("pageout", "reclaim"):
+            age = read_line(scheme / "access_pattern/age/min")
+            aggregation_us = read_line(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
             if age is None or aggregation_us is None:
                 return "DAMON pages out idle memory"
             return f"DAMON pages out what is idle for {int(age) * int(aggregation_us) / 1e6:.0f} s"
@@ -79,7 +79,7 @@ def memory_bytes() -> int:
 
 def _available_bytes() -> int | None:
     """Returns the memory that is available without swapping, including the reclaimable part of the page cache."""
-    for text in (line(_MEMINFO) or "").splitlines():
+    for text in (read_line(_MEMINFO) or "").splitlines():
         if text.startswith("MemAvailable:"):
             return int(text.split()[1]) * 1024
     return None
@@ -88,7 +88,7 @@ def _available_bytes() -> int | None:
 def ec2_instance_type(dmi: Path) -> str | None:
     """Returns the EC2 instance type. On Nitro it is the product name; elsewhere that is something else, and the result
     is None."""
-    return line(dmi / "product_name") if line(dmi / "sys_vendor") == "Amazon EC2" else None
+    return read_line(dmi / "product_name") if read_line(dmi / "sys_vendor") == "Amazon EC2" else None
 
 
 def ebs_volume(device: Device) -> str | None:
@@ -100,7 +100,7 @@ def ebs_volume(device: Device) -> str | None:
 
 
 def _cpuinfo(name: str) -> str | None:
-    for text in (line(_CPUINFO) or "").splitlines():
+    for text in (read_line(_CPUINFO) or "").splitlines():
         key, _, value = text.partition(":")
         if key.strip() == name:
             return value.strip()
@@ -136,7 +136,7 @@ def cgroup_version() -> int | None:
     return 1 if (_CGROUP / "memory").exists() else None
 
 
-def _bracketed(text: str | None) -> str | None:
+def _selected(text: str | None) -> str | None:
     """Returns the selected value: `always [madvise] never` → `madvise`"""
     chosen = (text or "").partition("[")[2].partition("]")[0]
     return chosen or text
@@ -146,7 +146,7 @@ def _bracketed(text: str | None) -> str | None:
 #
 # These functions are pure: they divide the CPUs so that server and clients each get whole cores.
 
-ENOUGH = 4
+MIN_CORES = 4
 """Minimum number of cores. With fewer, one side would be idle while the other is overloaded. Of two cores, which a
 kernel may show as four CPUs, the clients would get half of the host, and half a core is shared with the other side."""
 _CLIENTS_SHARE = 4
@@ -164,14 +164,14 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Split:
+class CoreSplit:
     """The CPUs for the server and those for the clients."""
 
     server: frozenset[int]
     clients: frozenset[int]
 
 
-def cores_of(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int, int]) -> tuple[Core, ...]:
+def group_into_cores(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int, int]) -> tuple[Core, ...]:
     """Returns the cores that the usable CPUs belong to. `siblings` gives for each CPU the CPUs on the same core,
     `nodes` its NUMA node. A CPU without that information counts as a separate core on node 0."""
     found: list[Core] = []
@@ -184,35 +184,35 @@ def cores_of(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int
     return tuple(found)
 
 
-def split(cores: Sequence[Core]) -> Split | None:
+def split_cores(cores: Sequence[Core]) -> CoreSplit | None:
     """Divides whole cores between server and clients, or returns None if there are too few cores. The clients get cores
     of a single node, if one has enough of them, starting from its end."""
-    if len(cores) < ENOUGH:
+    if len(cores) < MIN_CORES:
         return None
-    every = _cpus(cores)
+    every = _all_cpus(cores)
     least = max(1, len(every) // _CLIENTS_SHARE)
     clients: frozenset[int] = frozenset()
-    for core in reversed(_near(cores, least)):
+    for core in reversed(_cores_on_one_node(cores, least)):
         if len(clients) < least:
             clients |= core.cpus
-    return Split(every - clients, clients)
+    return CoreSplit(every - clients, clients)
 
 
-def _near(cores: Sequence[Core], least: int) -> Sequence[Core]:
+def _cores_on_one_node(cores: Sequence[Core], least: int) -> Sequence[Core]:
     """Returns the cores of the last node that has at least this many CPUs, or all cores, sorted by node, if no node
     has."""
     for node in sorted({core.node for core in cores}, reverse=True):
         inside = [core for core in cores if core.node == node]
-        if len(_cpus(inside)) >= least:
+        if len(_all_cpus(inside)) >= least:
             return inside
     return sorted(cores, key=lambda core: core.node)
 
 
-def _cpus(cores: Sequence[Core]) -> frozenset[int]:
+def _all_cpus(cores: Sequence[Core]) -> frozenset[int]:
     return frozenset().union(*(core.cpus for core in cores))
 
 
-def as_list(cpus: Set[int]) -> str:
+def format_cpu_list(cpus: Set[int]) -> str:
     """Returns the CPUs in the kernel's notation: `0-2,4-6`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
@@ -223,7 +223,7 @@ def as_list(cpus: Set[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def of_list(text: str) -> frozenset[int]:
+def parse_cpu_list(text: str) -> frozenset[int]:
     """Returns the CPUs from the kernel's notation. Raises ValueError if it is invalid."""
     ends = [part.partition("-") for part in text.strip().split(",") if part.strip()]
     return frozenset(cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1))
@@ -247,13 +247,13 @@ def own_cores() -> tuple[Core, ...]:
 
 def read_cores(may: frozenset[int], cpus: Path = _CPUS) -> tuple[Core, ...]:
     """Returns the cores that the kernel reports for these CPUs. Where it reports nothing, each CPU counts as a core."""
-    return cores_of(may, {cpu: _siblings(cpus / f"cpu{cpu}") for cpu in may}, _nodes(cpus, may))
+    return group_into_cores(may, {cpu: _siblings(cpus / f"cpu{cpu}") for cpu in may}, _nodes(cpus, may))
 
 
 def _siblings(cpu: Path) -> frozenset[int]:
     for name in _SIBLINGS:
         with suppress(OSError, ValueError):
-            return of_list((cpu / "topology" / name).read_text(encoding="ascii"))
+            return parse_cpu_list((cpu / "topology" / name).read_text(encoding="ascii"))
     return frozenset()
 
 
@@ -266,7 +266,7 @@ def _nodes(cpus: Path, may: frozenset[int]) -> dict[int, int]:
     return found
 
 
-def pin(pid: int, cpus: frozenset[int]) -> str | None:
+def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
     """Pins every thread of the process to these CPUs; threads that it creates later inherit the setting.
 
     It returns None, or the reason why it failed: the process belongs to another user, or its control group does not
@@ -280,12 +280,12 @@ def pin(pid: int, cpus: frozenset[int]) -> str | None:
             continue
         except OSError as error:
             if before is not None:
-                _free(pid, before)
+                _unpin(pid, before)
             return f"a process cannot be put on CPUs of its own ({error.strerror})"
     return None
 
 
-def _free(pid: int, cpus: set[int]) -> None:
+def _unpin(pid: int, cpus: set[int]) -> None:
     for task in _tasks(pid):
         with suppress(OSError):
             os.sched_setaffinity(task, cpus)
@@ -305,24 +305,24 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Cpus:
+class HostCpuTime:
     """CPU time since boot, summed over all CPUs of the host."""
 
     busy_s: float
     steal_s: float
 
 
-def cpus(stat: Path = STAT) -> Cpus | None:
+def host_cpu_time(stat: Path = STAT) -> HostCpuTime | None:
     """Returns the CPU time of the host, or None if /proc/stat cannot be read."""
     try:
         with stat.open() as file:
-            return _parsed(file.readline())
+            return _parse_cpu_line(file.readline())
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _parsed(line: str) -> Cpus:
+def _parse_cpu_line(line: str) -> HostCpuTime:
     """Parses the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
     time of guests is already included in user and nice."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
-    return Cpus((user + nice + system + irq + softirq) / _TICKS_PER_S, steal / _TICKS_PER_S)
+    return HostCpuTime((user + nice + system + irq + softirq) / _TICKS_PER_S, steal / _TICKS_PER_S)

@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import median
 
 from recovery.linux.files import TableFiles
-from recovery.linux.storage import IN_MEMORY, device_of, free, nearest
-from recovery.model import LEAST_PROBED_BLOCKS
+from recovery.linux.storage import IN_MEMORY, device_of, free_space, nearest_existing
+from recovery.model import MIN_PROBED_BLOCKS
 
 # Measured ratios of the first to the second read: 1.1 to 1.6 for blocks that a hypervisor had in its cache both times
 # (26 tries on a busy host), 2.6 to 3.1 for files that nobody had read for a long time (6 tries). With only a few blocks
@@ -33,7 +33,7 @@ from recovery.model import LEAST_PROBED_BLOCKS
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
-AT_ONCE = (1, 16)
+READS_IN_FLIGHT = (1, 16)
 _SEED = 20_260_101
 """Chooses the same places in the file each time."""
 _MOST_BLOCKS, _MOST_S = 256, 1.0
@@ -48,7 +48,7 @@ _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
 @dataclass(frozen=True)
-class Effort:
+class ProbeEffort:
     """What a probe may cost."""
 
     file_bytes: int
@@ -56,13 +56,13 @@ class Effort:
     """For each of the four combinations of size and number in flight."""
 
 
-FULL = Effort(128 * _MIB, 1.0)
-SHORT = Effort(16 * _MIB, 0.25)
-BRIEF = Effort(16 * _MIB, 0.1)
+FULL_EFFORT = ProbeEffort(128 * _MIB, 1.0)
+SHORT_EFFORT = ProbeEffort(16 * _MIB, 0.25)
+BRIEF_EFFORT = ProbeEffort(16 * _MIB, 0.1)
 
 
 @dataclass(frozen=True)
-class Speed:
+class ReadSpeed:
     """Result for one size and one number of reads in flight."""
 
     iops: int
@@ -71,7 +71,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Again:
+class RereadTimes:
     """Result for blocks that are read twice in a row, so that other load on the host slows both reads alike."""
 
     over: str
@@ -87,11 +87,11 @@ class Again:
 
 @dataclass(frozen=True)
 class ReadProbe:
-    effort: Effort
-    speeds: dict[str, Speed]
+    effort: ProbeEffort
+    speeds: dict[str, ReadSpeed]
     """By size and number in flight: `4k_1`, `4k_16`, `16k_1`, `16k_16`. Empty if nothing was measured."""
     why_not: str | None = None
-    again: Again | None = None
+    again: RereadTimes | None = None
 
     def facts(self) -> dict[str, str | int | float | None]:
         """Returns the results for the report, with one flat name for each value."""
@@ -115,33 +115,35 @@ class ReadProbe:
         return told
 
 
-LEFT_OUT = ReadProbe(SHORT, {}, "left out, as asked")
+NOT_PROBED = ReadProbe(SHORT_EFFORT, {}, "left out, as asked")
 
 
-def effort_for(tables: int) -> Effort:
+def effort_for(tables: int) -> ProbeEffort:
     """Returns the effort for a session with this many tables. A session of one minute must not begin with a probe of
     five seconds."""
     if tables < 1000:
-        return BRIEF
-    return SHORT if tables < 10_000 else FULL
+        return BRIEF_EFFORT
+    return SHORT_EFFORT if tables < 10_000 else FULL_EFFORT
 
 
-def probe(folder: Path, effort: Effort) -> ReadProbe:
+def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
     """Measures the storage of the folder. Never raises an error: if it cannot be measured, the result contains the
     reason."""
-    place = nearest(folder)
+    place = nearest_existing(folder)
     filesystem = device_of(place).filesystem
     if filesystem in IN_MEMORY:
         return ReadProbe(effort, {}, f"{filesystem} lies in memory")
     try:
-        if free(place).bytes < 2 * effort.file_bytes:
+        if free_space(place).bytes < 2 * effort.file_bytes:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
-        with _written(place, effort.file_bytes) as file, _direct(file) as descriptor:
-            again = _of_kept(folder) or _again(_WRITTEN, _scattered(descriptor, effort.file_bytes))
+        with _temporary_file(place, effort.file_bytes) as file, _direct_descriptor(file) as descriptor:
+            again = _reread_kept_files(folder) or _measure_reread(
+                _WRITTEN, _spread_places(descriptor, effort.file_bytes)
+            )
             speeds = {
-                f"{name}_{threads}": _speed(descriptor, page_bytes, threads=threads, effort=effort)
+                f"{name}_{threads}": _measure_speed(descriptor, page_bytes, threads=threads, effort=effort)
                 for name, page_bytes in SIZES.items()
-                for threads in AT_ONCE
+                for threads in READS_IN_FLIGHT
             }
     except OSError as error:
         return ReadProbe(effort, {}, error.strerror or str(error))
@@ -149,7 +151,7 @@ def probe(folder: Path, effort: Effort) -> ReadProbe:
 
 
 @contextmanager
-def _written(folder: Path, size: int) -> Iterator[int]:
+def _temporary_file(folder: Path, size: int) -> Iterator[int]:
     """Yields a temporary file without a name, so that nothing is left however this tool ends. It contains random bytes,
     which no layer below can compress."""
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -161,7 +163,7 @@ def _written(folder: Path, size: int) -> Iterator[int]:
 
 
 @contextmanager
-def _direct(file: int) -> Iterator[int]:
+def _direct_descriptor(file: int) -> Iterator[int]:
     """Yields a descriptor for reads of the same file without the page cache. Raises OSError (EINVAL) if the filesystem
     does not support that."""
     descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
@@ -173,19 +175,19 @@ def _direct(file: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _of_kept(data: Path) -> Again | None:
+def _reread_kept_files(data: Path) -> RereadTimes | None:
     """Reads the first pages of tables' files from earlier sessions twice. Returns None if there are too few files."""
     chance = random.Random()  # noqa: S311  # different files each time
     with suppress(OSError), ExitStack() as stack:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
-        if (count := len(files) // _ONE_FILE_IN) >= LEAST_PROBED_BLOCKS:
+        if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
             chosen = chance.sample(files, min(count, _MOST_BLOCKS))
-            return _again(_KEPT, [(stack.enter_context(_opened(path)), 0) for path in chosen])
+            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path)), 0) for path in chosen])
     return None
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int]:
+def _open_direct(path: str) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield descriptor
@@ -193,7 +195,7 @@ def _opened(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
+def _spread_places(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
     """Returns places in the file that are far enough apart that reading one does not fetch another."""
     size = SIZES["16k"]
     pages = range(1, file_bytes // size, 8)
@@ -201,37 +203,37 @@ def _scattered(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
     return [(descriptor, size * page) for page in chosen]
 
 
-def _again(over: str, places: Iterable[tuple[int, int]]) -> Again:
+def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes:
     until, pairs = time.monotonic() + _MOST_S, []
     for descriptor, offset in places:
         os.lseek(descriptor, offset, os.SEEK_DATA)  # the block map may have to be read first
-        pairs.append(list(_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
+        pairs.append(list(_timed_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
         if time.monotonic() >= until:
             break
     first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
-    return Again(over, len(pairs), first, again, round(median(one / two for one, two in pairs), 2))
+    return RereadTimes(over, len(pairs), first, again, round(median(one / two for one, two in pairs), 2))
 
 
-def _speed(descriptor: int, page_bytes: int, *, threads: int, effort: Effort) -> Speed:
+def _measure_speed(descriptor: int, page_bytes: int, *, threads: int, effort: ProbeEffort) -> ReadSpeed:
     until = time.monotonic() + effort.seconds
     began = time.monotonic()
 
     def work(number: int) -> list[float]:
         chance, pages = random.Random(_SEED + number), effort.file_bytes // page_bytes  # noqa: S311  # places, no secrets
         places = ((descriptor, page_bytes * chance.randrange(pages)) for _ in repeat(None))
-        return list(_reads(places, page_bytes, until))
+        return list(_timed_reads(places, page_bytes, until))
 
     with ThreadPoolExecutor(threads) as pool:
         taken = sorted(seconds for part in pool.map(work, range(threads)) for seconds in part)
     elapsed = time.monotonic() - began
-    return Speed(
+    return ReadSpeed(
         iops=round(len(taken) / elapsed),
         mean_ms=round(1000 * sum(taken) / len(taken), 3),
         p99_ms=round(1000 * taken[(99 * len(taken) - 1) // 100], 3),
     )
 
 
-def _reads(places: Iterable[tuple[int, int]], page_bytes: int, until: float) -> Iterator[float]:
+def _timed_reads(places: Iterable[tuple[int, int]], page_bytes: int, until: float) -> Iterator[float]:
     """Yields the seconds that each read took, and reads at least once."""
     with mmap.mmap(-1, page_bytes) as page:  # a mapping is page-aligned, as O_DIRECT requires
         for descriptor, offset in places:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from recovery.linux.files import is_stopped
+from recovery.linux.process_marks import is_stopped
 
 # --- Signals that end the process
 
@@ -21,7 +21,7 @@ _NOT_ENDING = {
     *(signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT),
     *(signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
 }
-ENDING = frozenset(signal.valid_signals() - _NOT_CAUGHT - _FAULTS - _NOT_ENDING)
+ENDING_SIGNALS = frozenset(signal.valid_signals() - _NOT_CAUGHT - _FAULTS - _NOT_ENDING)
 """Signals that end a process without a handler, from Ctrl-C to the real-time signals. Faults of the program itself,
 such as SIGSEGV, are left out: it cannot continue after one."""
 
@@ -35,22 +35,22 @@ def _handle(number: int, frame: FrameType | None) -> None:
     _handlers[-1](number, frame)
 
 
-def end_like_an_interrupt() -> None:
+def raise_interrupt_on_signals() -> None:
     """Makes each of these signals raise KeyboardInterrupt, so that one cleanup path serves all of them."""
-    for number in _not_ignored():
+    for number in _signals_to_handle():
         signal.signal(number, _handle)
 
 
-def change_nothing_any_more() -> None:
+def ignore_signals() -> None:
     """Ignores the signals from now on. It is called when all work is done and the interpreter exits: a signal would
     only cause an error message."""
     _handlers.append(lambda *_: None)
-    for number in _not_ignored():
+    for number in _signals_to_handle():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def handled_by(handler: Handler) -> Iterator[None]:
+def use_signal_handler(handler: Handler) -> Iterator[None]:
     """Gives these signals to the handler inside the block, provided that `end_like_an_interrupt` was called.
 
     Signals are delivered to the main thread; in another thread the function does nothing."""
@@ -66,22 +66,22 @@ def handled_by(handler: Handler) -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Defers signals to the end of the block, for the time between the start of a process and the registration of its
     cleanup. A signal mask would have the same effect, but the process would inherit it."""
     came: list[int] = []
     try:
-        with handled_by(lambda number, _frame: came.append(number)):
+        with use_signal_handler(lambda number, _frame: came.append(number)):
             yield
     finally:
         for number in came[:1]:
             signal.raise_signal(number)
 
 
-def _not_ignored() -> list[int]:
+def _signals_to_handle() -> list[int]:
     """Returns the signals to handle. A signal that nohup or a similar program ignores stays ignored, because the run is
     meant to outlive the terminal. A signal with a handler of a C library (None) is left alone."""
-    return [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    return [number for number in ENDING_SIGNALS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
 
 
 # --- Pauses and clock changes
@@ -94,31 +94,31 @@ _SET_S = 0.5
 """A clock that is corrected gradually never drifts this far within one start."""
 _STOPS_S = 0.001
 """Interval between two checks whether a process has stopped."""
-_continued = 0
+_resume_count = 0
 _servers_stopped: list[str] = []
 _stopped_by_us: set[int] = set()
 
 
-def count_continuing() -> None:
+def count_resumes() -> None:
     """Counts from now on when this process continues after Ctrl-Z or SIGSTOP. Only the main thread can install the
     handler."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGCONT, _goes_on)
+        signal.signal(signal.SIGCONT, _count_resume)
 
 
-def _goes_on(_: int, __: FrameType | None) -> None:
-    global _continued
-    _continued += 1
+def _count_resume(_: int, __: FrameType | None) -> None:
+    global _resume_count
+    _resume_count += 1
 
 
-def a_server_was_stopped(what: str) -> None:
+def record_server_stop(what: str) -> None:
     """Records that something other than this tool stopped one of its servers, with a description. The caller may notice
     it only after the server has continued."""
     _servers_stopped.append(what)
 
 
 @contextmanager
-def stopped_for_a_sample(pid: int, given_up: Callable[[float], bool]) -> Iterator[float | None]:
+def pause_process(pid: int, given_up: Callable[[float], bool]) -> Iterator[float | None]:
     """Stops one of our servers for the length of the block, and yields the monotonic time at which it was stopped.
 
     It yields None if `given_up`, which waits for the given number of seconds, returned True before that. All output of
@@ -140,21 +140,21 @@ def stopped_for_a_sample(pid: int, given_up: Callable[[float], bool]) -> Iterato
         _stopped_by_us.discard(pid)
 
 
-def stopped_by_somebody(pid: int) -> bool:
+def is_stopped_by_others(pid: int) -> bool:
     """Returns whether the process is stopped, and not by this tool for a sample."""
     return pid not in _stopped_by_us and is_stopped(pid) and pid not in _stopped_by_us
 
 
-class Standstill:
+class ClockGuard:
     """Detects pauses and clock changes since its construction."""
 
     def __init__(self) -> None:
-        self._continued, self._servers_stopped = _continued, len(_servers_stopped)
+        self._continued, self._servers_stopped = _resume_count, len(_servers_stopped)
         self._asleep_s, self._set_s = _asleep_s(), _wall_s()
 
     def told(self) -> str | None:
         """Returns a description of the pause, or None if there was none."""
-        if _continued != self._continued:
+        if _resume_count != self._continued:
             return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
         if stopped := _servers_stopped[self._servers_stopped :]:
             return f"{stopped[0]}: the time is not its own"

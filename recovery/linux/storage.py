@@ -17,8 +17,8 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from recovery.errors import EndedOnRequestError, HostUnfitError, RecoveryError, ServerFailedError, StorageFailedError
-from recovery.linux.files import allocated_bytes, expanded, files, user_called
+from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, ServerFailedError, StorageFailedError
+from recovery.linux.files import allocated_bytes, expand_path, user_name, walk_files
 from recovery.model import Flavor, Layout, Schema, Version, can
 
 # --- Device and filesystem
@@ -65,20 +65,20 @@ class _Mount:
     options: str
 
 
-def nearest(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """Returns the path itself, or the closest folder above it that exists. A path that is created later will be on the
     same filesystem."""
-    path = expanded(path).absolute()
+    path = expand_path(path).absolute()
     return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/")).resolve()
 
 
 def device_of(path: Path) -> Device:
     """Returns the device and filesystem of a path, which need not exist yet."""
-    place = nearest(path)
+    place = nearest_existing(path)
     number = place.stat().st_dev
     name = f"{os.major(number)}:{os.minor(number)}"
     mount = _mount_of(place, name)
-    known = _block(_BLOCK / name)
+    known = _block_device(_BLOCK / name)
     if mount is None:
         return known
     return replace(known, filesystem=mount.filesystem, mount_point=mount.point, mount_options=mount.options)
@@ -111,7 +111,7 @@ def unescape(text: str) -> str:
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 
-def _block(link: Path) -> Device:
+def _block_device(link: Path) -> Device:
     if not link.exists():
         return Device()
     own = link.resolve()
@@ -121,7 +121,7 @@ def _block(link: Path) -> Device:
         device=f"/dev/{own.name.replace('!', '/')}",
         model=_line(disk / "device/model"),
         serial=_line(disk / "device/serial") or _line(disk / "serial"),
-        scheduler=_chosen(_line(disk / "queue/scheduler")),
+        scheduler=_selected_scheduler(_line(disk / "queue/scheduler")),
         read_ahead_kb=int(read_ahead) if read_ahead else None,
         rotational=rotational == "1" if rotational else None,
         stat_path=own / "stat",
@@ -137,14 +137,14 @@ def _line(path: Path) -> str | None:
         return None
 
 
-def _chosen(text: str | None) -> str | None:
+def _selected_scheduler(text: str | None) -> str | None:
     """Returns the selected scheduler: `none [mq-deadline] kyber` → `mq-deadline`"""
     match = re.search(r"\[(.+?)\]", text or "")
     return match[1] if match else text
 
 
 @dataclass(frozen=True)
-class Served:
+class DeviceCounters:
     """The device's counters since it was attached, for all processes."""
 
     reads: int
@@ -156,12 +156,12 @@ class Served:
     """Time with at least one request in progress."""
 
 
-def served(device: Device) -> Served | None:
+def read_device_counters(device: Device) -> DeviceCounters | None:
     text = _line(device.stat_path) if device.stat_path else None
     if text is None:
         return None
     fields = [int(field) for field in text.split()]
-    return Served(
+    return DeviceCounters(
         reads=fields[_READS],
         writes=fields[_WRITES],
         read_bytes=fields[_READ_SECTORS] * _SECTOR_BYTES,
@@ -172,13 +172,13 @@ def served(device: Device) -> Served | None:
 
 def completed_reads(device: Device) -> int | None:
     """Returns the number of reads that the device has completed since it was attached, for all processes."""
-    counted = served(device)
+    counted = read_device_counters(device)
     return None if counted is None else counted.reads
 
 
-def moved_bytes(device: Device) -> tuple[int, int] | None:
+def device_io_bytes(device: Device) -> tuple[int, int] | None:
     """Returns the bytes read from and written to the device since it was attached, for all processes."""
-    counted = served(device)
+    counted = read_device_counters(device)
     return None if counted is None else (counted.read_bytes, counted.written_bytes)
 
 
@@ -194,12 +194,12 @@ _LEAST_BYTES = 1 << 20
 _PATIENCE_S = 30.0
 _MOST_FOLDERS = 300
 _MOST_SAID = 160
-_SAID = re.compile(
+_ERROR_MESSAGE = re.compile(
     r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
     re.IGNORECASE,
 )
 """Matches the storage errors in messages of servers and their clients."""
-_OF_STORAGE = frozenset(
+_STORAGE_ERRNOS = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
         *(errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.ENOTCONN, errno.ESHUTDOWN, errno.EREMOTEIO, errno.ETIMEDOUT),
@@ -207,7 +207,7 @@ _OF_STORAGE = frozenset(
     }
 )
 """Errors of storage, as opposed to a wrong path from the user."""
-_WAS = {
+_PAST_ERRORS = {
     errno.ENOSPC: "a disk was full",
     errno.EDQUOT: "a quota was used up",
     errno.EROFS: "a filesystem was read-only",
@@ -216,7 +216,7 @@ _WAS = {
 
 
 @dataclass(frozen=True)
-class Folder:
+class WritableFolder:
     """A folder that this tool writes to, and the setting that names another one."""
 
     setting: str
@@ -226,64 +226,64 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Ailment:
+class StorageProblem:
     """A storage error and its remedy."""
 
     what: str
     remedy: str
 
 
-def temporary() -> Folder:
+def temporary_folder() -> WritableFolder:
     """Returns the folder for the servers' temporary files, and for their logs while they run."""
-    return Folder(TEMPORARY, Path(tempfile.gettempdir()))
+    return WritableFolder(TEMPORARY, Path(tempfile.gettempdir()))
 
 
-def ailment(chosen: Folder) -> Ailment | None:
+def find_storage_problem(chosen: WritableFolder) -> StorageProblem | None:
     """Returns what is wrong with the folder, or None if files can be created, written and synced there."""
     needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
     for folder in islice(_folders(chosen), _MOST_FOLDERS):
         try:
-            error = _within(_PATIENCE_S, partial(_tried, folder, needed))
+            error = _call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
         except TimeoutError:
             what = f"the storage hangs: {folder} has not taken {_WRITTEN_BYTES >> 10} KB within {_PATIENCE_S:.0f} s"
-            return Ailment(what, f"`dmesg` tells more; {_or_another(chosen.setting)}")
-        if error is not None and error.errno in _OF_STORAGE:
-            return _told(folder, error, chosen.setting)
+            return StorageProblem(what, f"`dmesg` tells more; {_or_another(chosen.setting)}")
+        if error is not None and error.errno in _STORAGE_ERRNOS:
+            return _explain(folder, error, chosen.setting)
     return None
 
 
-def blamed(error: BaseException, *folders: Folder) -> StorageFailedError | None:
+def as_storage_error(error: BaseException, *folders: WritableFolder) -> StorageFailedError | None:
     """Returns the storage error behind this failure, or None if storage is not the cause."""
     if isinstance(error, StorageFailedError):
         return error
-    if isinstance(error, EndedOnRequestError):
+    if isinstance(error, InterruptedByUserError):
         return None
     tail = tuple(getattr(error, "log_tail", ()))
     failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     for chosen in folders:
-        if (found := ailment(chosen)) is not None:
-            told = found.what if isinstance(error, OSError) else f"{found.what}; so {_cut(failed)}"
-            return StorageFailedError(told, f"{found.remedy}; {_KEPT}", log_tail=tail)
-    number = _said((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
-    if number in _WAS:
-        hint = f"see what else takes room there, and `dmesg`; {_KEPT}"
-        return StorageFailedError(f"{_WAS[number]} meanwhile: {_cut(failed)}", hint, log_tail=tail)
+        if (found := find_storage_problem(chosen)) is not None:
+            told = found.what if isinstance(error, OSError) else f"{found.what}; so {_shorten(failed)}"
+            return StorageFailedError(told, f"{found.remedy}; {_KEPT_HINT}", log_tail=tail)
+    number = _errno_in((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
+    if number in _PAST_ERRORS:
+        hint = f"see what else takes room there, and `dmesg`; {_KEPT_HINT}"
+        return StorageFailedError(f"{_PAST_ERRORS[number]} meanwhile: {_shorten(failed)}", hint, log_tail=tail)
     return None
 
 
 @contextmanager
-def blaming(*folders: Folder) -> Iterator[None]:
+def storage_errors(*folders: WritableFolder) -> Iterator[None]:
     """Converts an error inside the block into a StorageFailedError if storage is the cause."""
     try:
         yield
     except (RecoveryError, OSError) as error:
-        told = blamed(error, *folders)
+        told = as_storage_error(error, *folders)
         if told is None or told is error:
             raise
         raise told from error
 
 
-def takes_nothing(folders: Iterable[Path]) -> str | None:
+def find_full_folder(folders: Iterable[Path]) -> str | None:
     """Returns which folder has no room left, or None, for a caller that waits for a server which may itself be waiting
     for room.
 
@@ -296,16 +296,16 @@ def takes_nothing(folders: Iterable[Path]) -> str | None:
         except OSError:
             continue
         if status.f_bavail * status.f_frsize < _LEAST_BYTES or _no_inodes(folder):
-            error = _tried(folder, _LEAST_BYTES, sync=False)
+            error = _try_write(folder, _LEAST_BYTES, sync=False)
             if error is not None and error.errno == errno.ENOSPC:
                 return f"no {'inodes are' if _no_inodes(folder) else 'space is'} left for {folder}"
     return None
 
 
-_KEPT = "what was finished is kept"
+_KEPT_HINT = "what was finished is kept"
 
 
-def _folders(chosen: Folder) -> Iterator[Path]:
+def _folders(chosen: WritableFolder) -> Iterator[Path]:
     """Yields the folders to test, including those that cannot be listed."""
     yield chosen.path
     if chosen.below is not None:
@@ -314,7 +314,7 @@ def _folders(chosen: Folder) -> Iterator[Path]:
             yield from (Path(folder, name) for name in names)
 
 
-def _within(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
+def _call_with_timeout(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
     """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time: a call on a disk
     that hangs blocks its thread, and no signal ends it."""
     answers: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
@@ -325,9 +325,9 @@ def _within(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None
         raise TimeoutError from None
 
 
-def _tried(folder: Path, needed: int, *, sync: bool = True) -> OSError | None:
+def _try_write(folder: Path, needed: int, *, sync: bool = True) -> OSError | None:
     try:
-        with tempfile.TemporaryFile(dir=nearest(folder)) as file:
+        with tempfile.TemporaryFile(dir=nearest_existing(folder)) as file:
             os.posix_fallocate(file.fileno(), 0, needed)
             if sync:
                 os.pwrite(file.fileno(), bytes(_WRITTEN_BYTES), 0)
@@ -337,24 +337,26 @@ def _tried(folder: Path, needed: int, *, sync: bool = True) -> OSError | None:
     return None
 
 
-def _told(folder: Path, error: OSError, setting: str) -> Ailment:
+def _explain(folder: Path, error: OSError, setting: str) -> StorageProblem:
     another = _or_another(setting)
     match error.errno:
         case errno.ENOSPC if _no_inodes(folder):
-            return Ailment(f"no inodes are left for {folder}", f"remove files there, {another} with more of them")
+            return StorageProblem(
+                f"no inodes are left for {folder}", f"remove files there, {another} with more of them"
+            )
         case errno.ENOSPC:
-            return Ailment(f"the disk of {folder} is full ({_free(folder)})", f"make room there, {another}")
+            return StorageProblem(f"the disk of {folder} is full ({_free_text(folder)})", f"make room there, {another}")
         case errno.EDQUOT:
-            return Ailment(f"the quota for {folder} is used up", f"have it raised, {another}")
+            return StorageProblem(f"the quota for {folder} is used up", f"have it raised, {another}")
         case errno.EROFS:
             remedy = f"`dmesg` tells whether the kernel made it so, after an error; mount it anew, {another}"
-            return Ailment(f"the filesystem of {folder} is read-only", remedy)
+            return StorageProblem(f"the filesystem of {folder} is read-only", remedy)
         case errno.EACCES | errno.EPERM:
             remedy = f"see its owner, mode and attributes (ls -ld, lsattr -d), {another}"
-            return Ailment(f"the user {user_called(os.geteuid())} may not write to {folder}", remedy)
+            return StorageProblem(f"the user {user_name(os.geteuid())} may not write to {folder}", remedy)
         case _:
             why = error.strerror or str(error)
-            return Ailment(f"the storage of {folder} fails: {why}", f"`dmesg` tells more; {another}")
+            return StorageProblem(f"the storage of {folder} fails: {why}", f"`dmesg` tells more; {another}")
 
 
 def _or_another(setting: str) -> str:
@@ -363,15 +365,15 @@ def _or_another(setting: str) -> str:
 
 def _no_inodes(folder: Path) -> bool:
     try:
-        status = os.statvfs(nearest(folder))
+        status = os.statvfs(nearest_existing(folder))
     except OSError:
         return False
     return bool(status.f_files) and not status.f_favail
 
 
-def _free(folder: Path) -> str:
+def _free_text(folder: Path) -> str:
     try:
-        status = os.statvfs(nearest(folder))
+        status = os.statvfs(nearest_existing(folder))
     except OSError:
         return "and does not say by how much"
     free = status.f_bavail * status.f_frsize
@@ -379,14 +381,14 @@ def _free(folder: Path) -> str:
     return f"{free / 1e6:.1f} MB free" + (" as it says, so it is what lies below it" if free > _AT_ONCE_BYTES else "")
 
 
-def _cut(message: str) -> str:
+def _shorten(message: str) -> str:
     """Returns a shortened message. What a server writes about a full disk is long, and also in the log below."""
     return message if len(message) <= _MOST_SAID else f"{message[:_MOST_SAID]}…"
 
 
-def _said(lines: Iterable[str]) -> int | None:
+def _errno_in(lines: Iterable[str]) -> int | None:
     for line in lines:
-        if (found := _SAID.search(line)) is not None:
+        if (found := _ERROR_MESSAGE.search(line)) is not None:
             return errno.ENOSPC if found["full"] else int(found["number"])
     return None
 
@@ -407,52 +409,54 @@ _BASE_BYTES = 1_500_000_000
 _BASE_INODES = 1000
 
 
-MOST_OF_THE_ROOM = 0.85
+MAX_USED_SHARE = 0.85
 """Share of the free space that may be used: a full disk is slow, and results and logs need space, too."""
-HINT = "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
+SPACE_HINT = (
+    "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
+)
 
 
 @dataclass(frozen=True)
-class Need:
+class DiskSpace:
     """The space that something needs on a disk, or the space that a disk has."""
 
     bytes: int
     inodes: int
 
-    def __add__(self, other: Need) -> Need:
-        return Need(self.bytes + other.bytes, self.inodes + other.inodes)
+    def __add__(self, other: DiskSpace) -> DiskSpace:
+        return DiskSpace(self.bytes + other.bytes, self.inodes + other.inodes)
 
-    def __sub__(self, other: Need) -> Need:
-        return Need(self.bytes - other.bytes, self.inodes - other.inodes)
+    def __sub__(self, other: DiskSpace) -> DiskSpace:
+        return DiskSpace(self.bytes - other.bytes, self.inodes - other.inodes)
 
     def __str__(self) -> str:
         return f"{self.bytes / 1e9:.1f} GB and {self.inodes:,} inodes"
 
-    def fits(self, room: Need, *, share: float = 1.0) -> bool:
+    def fits(self, room: DiskSpace, *, share: float = 1.0) -> bool:
         return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
 
-    def part(self, done: float) -> Need:
+    def part(self, done: float) -> DiskSpace:
         """Returns what is still needed when this share is done."""
-        return Need(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
+        return DiskSpace(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
 
 
-NOTHING = Need(0, 0)
+NO_SPACE = DiskSpace(0, 0)
 
 
-def need_for(
+def estimate_space(
     version: Version,
     schema: Schema,
     settings: Mapping[str, str] = _NO_SETTINGS,
     *,
     indexes: int = 0,
     block_bytes: int | None = None,
-) -> Need:
+) -> DiskSpace:
     """Returns the space that the tables need, as measured on ext4.
 
     `indexes` is the number of secondary indexes of all tables. `block_bytes` is the size of compressed pages, 0 if the
     server chooses it, and None without compression. The estimate for rows is generous, because pages are never full; a
     table's first page already holds some rows."""
-    tables, page, beside = schema.total_tables, page_bytes(settings), _beside(version, schema.layout)
+    tables, page, beside = schema.total_tables, page_bytes(settings), _other_file_bytes(version, schema.layout)
     row_bytes = 30 + 35 * schema.columns + schema.more_row_bytes
     rows_bytes = max(0, 2 * schema.rows * row_bytes - page // 2)
     if schema.layout is Layout.GENERAL:
@@ -461,7 +465,7 @@ def need_for(
         block = page if block_bytes is None else min(page, block_bytes or page // 2)
         in_files = schema.files * _file_bytes(version, page, block, indexes / tables)
     definition_bytes = sum(beside) if beside else _DICTIONARY_BYTES
-    return Need(
+    return DiskSpace(
         _BASE_BYTES + in_files + tables * (definition_bytes + rows_bytes),
         _BASE_INODES + schema.files + tables * len(beside),
     )
@@ -494,36 +498,36 @@ def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:
     return 5 if plain and version.numbers <= (8, 0, 15) else 7
 
 
-def _beside(version: Version, layout: Layout) -> tuple[int, ...]:
+def _other_file_bytes(version: Version, layout: Layout) -> tuple[int, ...]:
     """Returns the sizes of the table's other files (.frm, .par), in whole blocks."""
     frm = ((4 if version.flavor is Flavor.MARIADB else 12) * _KIB,) if can(version, "frm_files") else ()
     par = (4 * _KIB,) if layout is Layout.PARTITIONED and can(version, "par_files") else ()
     return frm + par
 
 
-def free(folder: Path) -> Need:
+def free_space(folder: Path) -> DiskSpace:
     """Returns the space that an ordinary process may still use there; the folder need not exist yet."""
-    status = os.statvfs(nearest(folder))
+    status = os.statvfs(nearest_existing(folder))
     # btrfs and others create inodes on demand, and report a total of 0.
-    return Need(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else sys.maxsize)
+    return DiskSpace(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else sys.maxsize)
 
 
-def taken_by(folders: Iterable[Path]) -> Need:
+def used_space(folders: Iterable[Path]) -> DiskSpace:
     """Returns the space that the contents of these folders occupy. A folder that does not exist occupies nothing."""
     there = [folder for folder in folders if folder.is_dir()]
-    return Need(sum(map(allocated_bytes, there)), sum(1 for folder in there for _ in files(folder)))
+    return DiskSpace(sum(map(allocated_bytes, there)), sum(1 for folder in there for _ in walk_files(folder)))
 
 
-def check_space(folder: Path, need: Need) -> None:
+def check_space(folder: Path, need: DiskSpace) -> None:
     """Raises HostUnfitError if the folder's disk does not have enough free space or inodes."""
-    room = free(folder)
+    room = free_space(folder)
     if not need.fits(room):
-        raise HostUnfitError(f"{folder} needs {need} and has {room} free", HINT)
+        raise HostUnfitError(f"{folder} needs {need} and has {room} free", SPACE_HINT)
 
 
 # --- Write test
 
-_BYTES = 1 << 16
+_TEST_BYTES = 1 << 16
 
 
 def can_write(folder: Path) -> bool:
@@ -532,7 +536,7 @@ def can_write(folder: Path) -> bool:
     It is tried, because permissions do not show a read-only mount, a quota or a full disk."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_BYTES))
+            file.write(bytes(_TEST_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError:

@@ -13,28 +13,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recovery.errors import RecoveryError, ServerFailedError
-from recovery.linux.signals import held_back
+from recovery.linux.signals import defer_signals
 from recovery.model import Build, can
 from recovery.mysqld.error_log import is_error
-from recovery.mysqld.launcher import Exit, Launch, Launcher, Life
+from recovery.mysqld.launcher import Exit, Launch, Launcher, ServerProcess
 from recovery.mysqld.log_tail import last_lines
-from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, merge, test_settings
-from recovery.mysqld.startup import DEFAULT_STALL_S, died, end_of
+from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, experiment_settings, merge
+from recovery.mysqld.startup import DEFAULT_STALL_S, describe_exit, wait_for_exit
 
 _KEY_BYTES = 32
 
 
-def make_keys(folder: Path) -> None:
+def create_key_folder(folder: Path) -> None:
     """Creates the folder with the key file for encrypted tables. Only its owner can read them."""
     folder.mkdir(mode=0o700)
     with os.fdopen(os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(f"1;{secrets.token_hex(_KEY_BYTES)}\n")
 
 
-_LAST_BREATH_S = 60.0
+_KILL_TIMEOUT_S = 60.0
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 # These scripts are optional: 10.2 has no sys schema, and older servers have no performance tables.
-_MARIADB_MORE = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql")
+_MARIADB_SCRIPTS = ("mysql_performance_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql")
 
 
 def initialise(
@@ -49,9 +49,9 @@ def initialise(
     stall_s: float = DEFAULT_STALL_S,
 ) -> None:
     """Initialises `datadir`, which must be empty or missing. Removes the run folder afterwards, and keeps the log."""
-    _make_empty(datadir)
+    _ensure_empty(datadir)
     version = build.version
-    chosen = merge(base_settings(version, rundir=rundir), test_settings(version), settings or {})
+    chosen = merge(base_settings(version, rundir=rundir), experiment_settings(version), settings or {})
     statements: Path | None = None
     if can(version, "initialize"):
         chosen["initialize_insecure"] = FLAG
@@ -59,22 +59,22 @@ def initialise(
         statements = rundir.with_name(rundir.name + ".sql")
         _write_statements(build, statements)
         chosen |= _bootstrap_settings(build)
-    life: Life | None = None
+    life: ServerProcess | None = None
     try:
-        with held_back():
+        with defer_signals():
             life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
         _wait_until_done(life, stall_s)
     finally:
-        with held_back():
+        with defer_signals():
             if life is not None and life.exited() is None:
                 life.signal(signal.SIGKILL)
-                life.wait(_LAST_BREATH_S)
+                life.wait(_KILL_TIMEOUT_S)
             if statements is not None:
                 statements.unlink(missing_ok=True)
             shutil.rmtree(rundir, ignore_errors=True)
 
 
-def _make_empty(datadir: Path) -> None:
+def _ensure_empty(datadir: Path) -> None:
     try:
         datadir.mkdir(mode=0o700, parents=True, exist_ok=True)
         occupied = any(datadir.iterdir())
@@ -116,7 +116,7 @@ def _scripts(build: Build) -> Iterator[Path]:
             "take the vendor's whole archive of this version",
         )
     yield tables
-    more = [_find(build, name) for name in _MARIADB_MORE] if can(build.version, "install_db") else []
+    more = [_find(build, name) for name in _MARIADB_SCRIPTS] if can(build.version, "install_db") else []
     yield from [script for script in more[:1] if script is not None]
     yield data
     yield from [script for script in more[1:] if script is not None]
@@ -129,15 +129,15 @@ def _find(build: Build, name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _wait_until_done(life: Life, stall_s: float) -> None:
-    exited = end_of(life, stall_s)
+def _wait_until_done(life: ServerProcess, stall_s: float) -> None:
+    exited = wait_for_exit(life, stall_s)
     if isinstance(exited, str):
         raise _failed(life, f"making a data directory hangs: {exited}")
     if exited != Exit(code=0, signal=None):
-        raise _failed(life, f"no data directory could be made: {died(life, exited)}")
+        raise _failed(life, f"no data directory could be made: {describe_exit(life, exited)}")
 
 
-def _failed(life: Life, what: str) -> ServerFailedError:
+def _failed(life: ServerProcess, what: str) -> ServerFailedError:
     tail = last_lines(life.launch.log)
     reason = next((line[line.find("[ERROR]") :] for line in tail if is_error(line)), tail[-1] if tail else "")
     return ServerFailedError(f"{what}: {reason}" if reason else what, log_tail=tail)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-_NOT_YET = frozenset({2002, 2003, 2006, 2013})
+_NOT_LISTENING = frozenset({2002, 2003, 2006, 2013})
 """Client errors that mean that the server does not listen yet or has just gone. All others are answers of the
 server."""
 
@@ -61,7 +61,7 @@ def try_query(socket: Path, *, timeout_s: float) -> bool:
             cursor.execute("SELECT 1")
             return cursor.fetchone() == (1,)
     except pymysql.err.OperationalError as error:
-        if error.args and error.args[0] in _NOT_YET:
+        if error.args and error.args[0] in _NOT_LISTENING:
             return False
         raise ServerFailedError(
             f"the server refuses its root user: {error.args[-1]}", "its data directory was not made by this tool"

@@ -27,10 +27,10 @@ from testcontainers.core.container import DockerContainer
 
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
-from recovery.linux.files import mark
-from recovery.linux.signals import a_server_was_stopped
+from recovery.linux.process_marks import process_id
+from recovery.linux.signals import record_server_stop
 from recovery.mysqld.launcher import Exit, Launch
-from recovery.mysqld.local import HeldProcess, environment, new_log, open_files_limit, write_options
+from recovery.mysqld.local import PidfdProcess, create_log, environment, open_files_limit, write_options
 
 # --- Exec gate: the container's process waits until this tool releases it to exec the server
 #
@@ -43,22 +43,22 @@ from recovery.mysqld.local import HeldProcess, environment, new_log, open_files_
 # $1 and $2 are the pipes, $3 the error log, $4 the input; the rest is the command. After the release nothing is left to
 # be opened, and the last step before the exec is to report the release. The exec itself reads the server's file from a
 # cold disk, which is part of the start. If no release comes because this tool has died, the shell ends.
-SCRIPT = (
+GATE_SCRIPT = (
     'exec 3>"$1" 4<"$2" >>"$3" 2>&1 <"$4"; shift 4; read -r _ <&4; (exec /bin/sh -c : 3>&- 4<&-); '
     'echo here >&3; read -r _ <&4 && echo going >&3 && exec "$@" 4<&- 3>&-'
 )
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
-class Opening:
+class Release:
     released_at: float
     """Moment right before the release, on the monotonic clock; the exec comes after it."""
     error_s: float
     """Seconds until the process reported its release, which is its last step before the exec."""
 
 
-class Gate:
+class ExecBarrier:
     """Two named pipes in a run folder: through one the process reports, through the other it is released."""
 
     def __init__(self, rundir: Path) -> None:
@@ -71,24 +71,24 @@ class Gate:
 
     def command(self, log: Path, source: Path, command: list[str]) -> list[str]:
         """Returns the command that the engine must start instead of `command`."""
-        return ["/bin/sh", "-c", SCRIPT, "gate", str(self.here), str(self.go), str(log), str(source), *command]
+        return ["/bin/sh", "-c", GATE_SCRIPT, "gate", str(self.here), str(self.go), str(log), str(source), *command]
 
     def wait(self, alive: Callable[[], bool]) -> bool:
         """Waits until the process has reached the gate. Returns False if it ended before that."""
         poller = select.poll()
         poller.register(self._fds[0], select.POLLIN)
-        while not poller.poll(_LOOK_S * 1000):
+        while not poller.poll(_POLL_S * 1000):
             if not alive():
                 return False
         return bool(os.read(self._fds[0], 64))
 
-    def open(self) -> Opening:
+    def open(self) -> Release:
         poller = select.poll()
         poller.register(self._fds[0], select.POLLIN)
         released_at = time.monotonic()
         os.write(self._fds[1], b"go\n")
-        poller.poll(_LOOK_S * 1000)
-        return Opening(released_at, time.monotonic() - released_at)
+        poller.poll(_POLL_S * 1000)
+        return Release(released_at, time.monotonic() - released_at)
 
     def close(self) -> None:
         while self._fds:
@@ -97,7 +97,7 @@ class Gate:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
 
-    def __enter__(self) -> Gate:
+    def __enter__(self) -> ExecBarrier:
         return self
 
     def __exit__(
@@ -112,20 +112,20 @@ class Gate:
 testcontainers_config.ryuk_disabled = True
 testcontainers_config.hub_image_name_prefix = ""
 
-_SEE = (
+_SHARED_FOLDERS_HINT = (
     "let the engine see the folders of DATA, RESULTS and TMPDIR: where this tool runs in a container itself, they are "
     "mounted into it under the same paths, as docker/recovery does"
 )
-_REMOVED_S = 120
-_FEW_FILES = 2048
+_REMOVE_TIMEOUT_S = 120
+_MIN_OPEN_FILES = 2048
 _CONFLICT = 409
-_DIES_S = 1.0
+_KILL_GRACE_S = 1.0
 """How long to wait for a killed process before checking whether its container is paused: then no signal reaches it."""
 _SIGNAL_BASE = 128
 """The engine adds this to the number of the signal that ended a process."""
 
 
-class ContainerLife(HeldProcess):
+class ContainerProcess(PidfdProcess):
     """The server's process, which is the first and only one of its container. Until the gate opens, it is a shell."""
 
     def __init__(self, launch: Launch, described: DockerContainer) -> None:
@@ -138,7 +138,7 @@ class ContainerLife(HeldProcess):
         self.started_error_s = 0.0
         self.overhead_s: float | None = None
 
-    def begin(self, gate: Gate) -> None:
+    def begin(self, gate: ExecBarrier) -> None:
         """Opens the gate, so that the shell becomes the server."""
         opening = gate.open()
         self._started_at, self.started_error_s = opening.released_at, opening.error_s
@@ -147,7 +147,7 @@ class ContainerLife(HeldProcess):
         return self.wait(0)
 
     def wait(self, timeout_s: float) -> Exit | None:
-        if self._was_killed and timeout_s > _DIES_S and not self.has_ended(_DIES_S):
+        if self._was_killed and timeout_s > _KILL_GRACE_S and not self.has_ended(_KILL_GRACE_S):
             self._thaw()
         if self._exit is None and self.has_ended(timeout_s):
             self._exit = self._bury()
@@ -159,7 +159,7 @@ class ContainerLife(HeldProcess):
         try:
             super().signal(number)
         except PermissionError:  # another user's process, where the engine assigns other user ids
-            with docker_engine.errors_told(), suppress(NotFound):
+            with docker_engine.engine_errors(), suppress(NotFound):
                 self._container.kill(signal=number)
         self._was_killed = number == signal.SIGKILL
 
@@ -185,16 +185,16 @@ class ContainerLife(HeldProcess):
         """Waits until the engine has noticed the end, some hundredths of a second later, removes the container and
         returns the exit."""
         if self._was_paused():
-            a_server_was_stopped("somebody paused the server's container meanwhile (`docker pause`)")
+            record_server_stop("somebody paused the server's container meanwhile (`docker pause`)")
         code = _SIGNAL_BASE + signal.SIGKILL  # the exit code if somebody else has removed the container
-        with docker_engine.errors_told(), _gone_already():
-            code = int(self._container.wait(timeout=_REMOVED_S)["StatusCode"])
+        with docker_engine.engine_errors(), _ignore_removed():
+            code = int(self._container.wait(timeout=_REMOVE_TIMEOUT_S)["StatusCode"])
             self._described.stop(force=True, delete_volume=True)
         return Exit(None, code - _SIGNAL_BASE) if code > _SIGNAL_BASE else Exit(code, None)
 
 
 @contextmanager
-def _gone_already() -> Iterator[None]:
+def _ignore_removed() -> Iterator[None]:
     """Ignores the errors of a container that somebody else has removed, or is about to remove."""
     try:
         yield
@@ -212,40 +212,40 @@ class ContainerLauncher:
         self._url = url
         self._open_files = open_files_limit()
 
-    def launch(self, launch: Launch) -> ContainerLife:
+    def launch(self, launch: Launch) -> ContainerProcess:
         """Starts a server with as many open files as the engine may allow. Only an attempt shows that, so the number is
         halved until one succeeds."""
         while True:
             try:
                 return self._launch(launch)
             except _TooManyFilesError:
-                if self._open_files < _FEW_FILES:
+                if self._open_files < _MIN_OPEN_FILES:
                     raise
             self._open_files //= 2
             shutil.rmtree(launch.rundir)
             launch.log.unlink()
 
-    def _launch(self, launch: Launch) -> ContainerLife:
+    def _launch(self, launch: Launch) -> ContainerProcess:
         assert launch.build.image is not None, "this server is in no image"
         uid, gid = _owner_of(launch.datadir)
         options_file = write_options(launch, open_files=self._open_files, uid=uid)
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
-        os.close(new_log(launch.log))
-        with Gate(launch.rundir) as gate, docker_engine.errors_told(), ExitStack() as undo:
+        os.close(create_log(launch.log))
+        with ExecBarrier(launch.rundir) as gate, docker_engine.engine_errors(), ExitStack() as undo:
             for path in (launch.log, launch.rundir, *launch.rundir.iterdir()):
                 os.chown(path, uid, gid)
             called_at = time.monotonic()
             described = self._describe(launch, gate.command(launch.log, launch.stdin or Path(os.devnull), command))
             undo.callback(_discard, described)
             _start(described)
-            life = _seen(launch, described)
+            life = _attach(launch, described)
             if not gate.wait(lambda: not life.has_ended()):
                 raise ServerFailedError(
                     f"the container of {launch.build.image[:19]} ended before its server was run",
                     "the image needs a /bin/sh; see whether it starts: `docker run --entrypoint /bin/sh IMAGE`",
                 )
             life.overhead_s = time.monotonic() - called_at
-            check_seen(life.pid, launch.datadir)
+            check_same_folder(life.pid, launch.datadir)
             if launch.group is not None:
                 launch.group.add(life.pid)
             life.begin(gate)
@@ -274,7 +274,7 @@ class ContainerLauncher:
             security_opt=["no-new-privileges"],
             ulimits=[Ulimit(name="nofile", soft=self._open_files, hard=self._open_files)],
             log_config=LogConfig(type=LogConfig.types.NONE),
-            labels={docker_engine.MADE: "server", docker_engine.OWNER: mark()},
+            labels={docker_engine.PURPOSE: "server", docker_engine.OWNER: process_id()},
         )
 
 
@@ -300,13 +300,13 @@ def _start(described: DockerContainer) -> None:
         if "rlimit" in said:
             kind, hint = _TooManyFilesError, "let the engine open more files"
         elif any(words in said for words in ("mounts denied", "not shared", "source path does not exist")):
-            hint = _SEE
+            hint = _SHARED_FOLDERS_HINT
         raise kind(f"the Docker engine cannot start the server's container: {said}", hint) from error
 
 
-def _seen(launch: Launch, described: DockerContainer) -> ContainerLife:
+def _attach(launch: Launch, described: DockerContainer) -> ContainerProcess:
     try:
-        return ContainerLife(launch, described)
+        return ContainerProcess(launch, described)
     except (OSError, ValueError) as error:
         raise HostUnfitError(
             "the process of the server's container cannot be seen from here",
@@ -314,7 +314,7 @@ def _seen(launch: Launch, described: DockerContainer) -> ContainerLife:
         ) from error
 
 
-def check_seen(pid: int, folder: Path) -> None:
+def check_same_folder(pid: int, folder: Path) -> None:
     """Raises HostUnfitError if the engine sees another folder at this path, which happens if this tool itself runs in a
     container."""
     try:
@@ -322,7 +322,7 @@ def check_seen(pid: int, folder: Path) -> None:
     except OSError:  # another user's process, or one that has just ended
         return
     if not os.path.samestat(there, folder.stat()):
-        raise HostUnfitError(f"the Docker engine sees another folder than this tool as {folder}", _SEE)
+        raise HostUnfitError(f"the Docker engine sees another folder than this tool as {folder}", _SHARED_FOLDERS_HINT)
 
 
 def _discard(described: DockerContainer) -> None:

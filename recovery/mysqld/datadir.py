@@ -25,33 +25,33 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks, loop_device
 from recovery.linux.files import (
     allocated_bytes,
+    create_private_folder,
     default_data_dir,
-    expanded,
-    made_private,
+    expand_path,
     parse_json,
-    read_strange,
+    read_untrusted,
     refuse_untrusted,
     sweep_drafts,
     sync_folder,
     table_files,
     trusted_users,
-    user_called,
+    user_name,
     why_not_trusted,
     write_atomically,
 )
-from recovery.linux.loop_device import LoopDisk, attached_images, image_of, loop_disk
-from recovery.linux.orphans import SERVERS, end_servers_in
-from recovery.linux.storage import DATA, Folder, blamed
+from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk
+from recovery.linux.orphans import SERVER_NAMES, kill_servers_in
+from recovery.linux.storage import DATA, WritableFolder, as_storage_error
 from recovery.model import Build, Layout, Schema
 
 # --- Disposable copies, so that an experiment does not damage the data directory itself
 
 _COPY = "copy"
-_OF_ONE_START = ("ibtmp", "#innodb_temp")
+_TEMPORARY_PREFIXES = ("ibtmp", "#innodb_temp")
 """Name prefixes of the temporary files and folders that a server recreates at every start."""
-_BELOW = "mysql"
+_COPY_SUBFOLDER = "mysql"
 """Subfolder of a copy for the server's files: at the top of a filesystem, its lost+found would look like a schema."""
-_ROOM_BYTES = 1 << 30
+_SPARE_BYTES = 1 << 30
 """Space on a loop disk in addition to the size of the copied files."""
 
 
@@ -62,32 +62,32 @@ class Copy:
     """The loop disk that holds the copy; None if the copy is an ordinary folder."""
 
 
-def copy_in(beside: Path) -> Path:
+def copy_mysql_dir(beside: Path) -> Path:
     """Returns where a copy in the folder `beside` has the server's files, whether or not there is a copy."""
-    return beside / _COPY / _BELOW
+    return beside / _COPY / _COPY_SUBFOLDER
 
 
-def copies_in(data: Path) -> set[Path]:
+def folders_with_copies(data: Path) -> set[Path]:
     """Returns the folders in `data` that contain a copy or the disk image of one."""
-    return {found.parent for name in (_COPY, image_of(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
+    return {found.parent for name in (_COPY, image_path(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
 
 
 def remove_copy(beside: Path) -> None:
     """Removes the copy in the folder `beside`, also one left by a killed run; does nothing if there is none."""
     copy = beside / _COPY
     if copy.is_dir() and not os.path.ismount(copy):
-        files.empty(copy)
-    loop_device.remove(copy)
+        files.empty_folder(copy)
+    loop_device.remove_loop_disk(copy)
 
 
 def remove_temporary(datadir: Path) -> None:
     """Removes the temporary tablespaces, which the server recreates, and allocates space for, at each start."""
     for found in datadir.iterdir():
-        if found.name.startswith(_OF_ONE_START):
+        if found.name.startswith(_TEMPORARY_PREFIXES):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
 
 
-def move_out(mysql: Path, to: Path) -> None:
+def move_copy_out(mysql: Path, to: Path) -> None:
     """Moves the server's files out of a copy that will be removed. From a loop disk they are copied, because a rename
     cannot cross filesystems."""
     try:
@@ -99,7 +99,9 @@ def move_out(mysql: Path, to: Path) -> None:
 
 
 @contextmanager
-def copied(original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False) -> Iterator[Copy]:
+def disposable_copy(
+    original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False
+) -> Iterator[Copy]:
     """Yields a copy of `original` in the folder `beside`, and removes the copy afterwards.
 
     Owners and modes are those of the original, and temporary tablespaces are left out. The server of the original must
@@ -111,9 +113,9 @@ def copied(original: Path, beside: Path, *, on_a_disk: bool = False, for_contain
         try:
             disk = None
             if on_a_disk:
-                room = files.allocated_bytes(original) + _ROOM_BYTES
+                room = files.allocated_bytes(original) + _SPARE_BYTES
                 disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
-            copy = Copy(copy_in(beside), disk)
+            copy = Copy(copy_mysql_dir(beside), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
             _copy(original, copy.mysql)
             if disk is not None:
@@ -130,15 +132,15 @@ def _copy(original: Path, copy: Path) -> None:
     for folder, names, file_names in os.walk(original):
         there = copy / Path(folder).relative_to(original)
         there.mkdir()
-        _like(Path(folder), there)
-        names[:] = [name for name in names if not name.startswith(_OF_ONE_START)]
+        _copy_owner_and_mode(Path(folder), there)
+        names[:] = [name for name in names if not name.startswith(_TEMPORARY_PREFIXES)]
         for name in file_names:
-            if not name.startswith(_OF_ONE_START):
+            if not name.startswith(_TEMPORARY_PREFIXES):
                 shutil.copyfile(Path(folder, name), there / name)
-                _like(Path(folder, name), there / name)
+                _copy_owner_and_mode(Path(folder, name), there / name)
 
 
-def _like(original: Path, copy: Path) -> None:
+def _copy_owner_and_mode(original: Path, copy: Path) -> None:
     known = original.stat()
     if (known.st_uid, known.st_gid) != (os.geteuid(), os.getegid()):
         os.chown(copy, known.st_uid, known.st_gid)
@@ -150,7 +152,7 @@ def _like(original: Path, copy: Path) -> None:
 FORMAT = 1
 STATUSES = ("new", "building", "whole", "in_use", "failed")
 _FILE = "state.json"
-_MOST_BYTES = 1 << 26
+_MAX_STATE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -178,18 +180,18 @@ _ADAPTER = TypeAdapter(State)
 NEW = State("new")
 
 
-def removal(folder: Path) -> str:
+def removal_hint(folder: Path) -> str:
     """Returns the hint for an unusable data directory: the command that removes it."""
     where = "" if folder.parent == default_data_dir() else f"--data {shlex.quote(str(folder.parent))} "
     return f"`recovery datadirs {where}remove {folder.name}` removes it; the next run builds it again"
 
 
-def load(folder: Path) -> State:
+def load_state(folder: Path) -> State:
     """Returns the state of a data directory, or NEW if it has no state file. Raises HostUnfitError if the state file is
     damaged or was written by a newer version of this tool."""
-    hint = removal(folder)
+    hint = removal_hint(folder)
     try:
-        found = read_strange(folder / _FILE, _MOST_BYTES)
+        found = read_untrusted(folder / _FILE, _MAX_STATE_BYTES)
         stored = parse_json(found[0] if found is not None else b"")
     except FileNotFoundError:
         return NEW
@@ -210,7 +212,7 @@ def load(folder: Path) -> State:
     return state
 
 
-def save(folder: Path, state: State) -> None:
+def save_state(folder: Path, state: State) -> None:
     """Writes the state file atomically: after a power loss it is either the old or the new one, never half of one."""
     assert state.status in STATUSES
     try:
@@ -221,7 +223,7 @@ def save(folder: Path, state: State) -> None:
         ) from error
 
 
-def forget(folder: Path) -> None:
+def delete_state(folder: Path) -> None:
     """Deletes the state file. Every removal begins with it, because a half-removed data directory must never look like
     a complete one."""
     (folder / _FILE).unlink(missing_ok=True)
@@ -242,10 +244,10 @@ __all__ = [
 _MYSQL, _KEYS = "mysql", "keys"
 _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
-_OWN = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
-_ELSEWHERE = "give DATA= a folder on a disk that this user may write"
+_OWN_FOLDER_HINT = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
+_OTHER_DISK_HINT = "give DATA= a folder on a disk that this user may write"
 
 
 @dataclass(frozen=True)
@@ -272,23 +274,23 @@ class DataDir:
         return self.path / _MYSQL
 
     @property
-    def storage(self) -> Folder:
+    def storage(self) -> WritableFolder:
         """Describes the directory for the checks of its storage."""
-        return Folder(DATA, self.path, self.mysql)
+        return WritableFolder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
         """Returns the folder of the keys of encrypted tables, or None if the schema has no such tables."""
         return self.path / _KEYS if schema.layout is Layout.ENCRYPTED else None
 
     def save(self, new: State) -> None:
-        save(self.path, new)
+        save_state(self.path, new)
         self.state = new
 
     def wipe(self) -> None:
         """Removes everything but the folder itself and its lock, so that it can be built again."""
-        with _unfit(self.path, "cannot be emptied"):
-            forget(self.path)
-            files.empty(self.path)
+        with _os_errors_as_unfit(self.path, "cannot be emptied"):
+            delete_state(self.path)
+            files.empty_folder(self.path)
         self.state = NEW
 
     def release(self) -> None:
@@ -310,12 +312,12 @@ class DataDirs:
     The lock file of a directory is next to it, not in it, so that the directory can be emptied while it is locked."""
 
     def __init__(self, root: Path) -> None:
-        self.root = expanded(root).absolute()
+        self.root = expand_path(root).absolute()
 
     def check(self) -> None:
         """Raises HostUnfitError if directories cannot be created here, before anything is downloaded or measured. Also
         removes stale lock files."""
-        with _unfit(self.root, "cannot hold data directories"):
+        with _os_errors_as_unfit(self.root, "cannot hold data directories"):
             self._make_root()
             with tempfile.TemporaryFile(dir=self.root):
                 pass
@@ -323,16 +325,16 @@ class DataDirs:
 
     def _make_root(self) -> None:
         """Creates the folder DATA; refuses one in which another user could place files."""
-        refuse_untrusted(self.root, _OWN)
-        made_private(self.root)
+        refuse_untrusted(self.root, _OWN_FOLDER_HINT)
+        create_private_folder(self.root)
 
     def _tidy(self) -> None:
         """Removes the lock files of directories that do not exist: their owner was killed just after it had removed the
         directory, or before it created it."""
         for path in self.root.glob("*.lock"):
-            if (self.root / path.stem).exists() or not locks.is_ours(path):
+            if (self.root / path.stem).exists() or not locks.is_own_lock(path):
                 continue
-            if (lock := locks.take(path, mode=0o644)) is not None:
+            if (lock := locks.take_lock(path, mode=0o644)) is not None:
                 lock.release(unlink=not (self.root / path.stem).exists())
 
     def key_for(self, build: Build, schema: Schema, *, template_text: str, options: Mapping[str, str]) -> str:
@@ -352,7 +354,7 @@ class DataDirs:
         """Returns the directory with this key, locked, and created if it is missing. In state `new` the caller must
         wipe it before use."""
         path = self._path(key)
-        with _unfit(self.root, "cannot hold data directories"):
+        with _os_errors_as_unfit(self.root, "cannot hold data directories"):
             self._make_root()
             lock = self._lock(key)
             try:
@@ -360,7 +362,7 @@ class DataDirs:
                 _make_private(path)
                 remove_copy(path)  # left by a killed run, since we hold the lock
                 sweep_drafts(path)
-                return DataDir(path, lock, load(path))
+                return DataDir(path, lock, load_state(path))
             except BaseException:
                 lock.release()
                 raise
@@ -369,7 +371,7 @@ class DataDirs:
         """Moves the directory to another key, and removes whatever had that key before."""
         with self.acquire(key) as renamed:
             renamed.wipe()
-            with _unfit(dd.path, "cannot be renamed"):
+            with _os_errors_as_unfit(dd.path, "cannot be renamed"):
                 dd.path.rename(renamed.path)
 
     def set_aside(self, dd: DataDir, session: str, *, copy: Path | None = None) -> Path | None:
@@ -386,9 +388,9 @@ class DataDirs:
             return self.root / key
         with self.acquire(key) as kept:
             try:
-                with _unfit(kept.path, "cannot keep a copy"):
+                with _os_errors_as_unfit(kept.path, "cannot keep a copy"):
                     kept.save(replace(failed, bytes=None))
-                    move_out(copy, kept.mysql)
+                    move_copy_out(copy, kept.mysql)
                     if (dd.path / _KEYS).is_dir():
                         shutil.copytree(dd.path / _KEYS, kept.path / _KEYS)
             except BaseException:
@@ -399,27 +401,27 @@ class DataDirs:
     def list(self) -> tuple[DataDirInfo, ...]:
         if not self.root.exists():
             return ()
-        with _unfit(self.root, "cannot be listed"):
+        with _os_errors_as_unfit(self.root, "cannot be listed"):
             folders = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
-            return tuple(self._info(name) for name in folders if _KEY.fullmatch(name) and self._ours(name))
+            return tuple(self._info(name) for name in folders if _KEY_PATTERN.fullmatch(name) and self._ours(name))
 
     def remove(self, key: str) -> None:
         """Removes a data directory, also a damaged or half-built one, but never one that is in use."""
         path = self._path(key)
         if path.is_symlink() or not path.is_dir() or not self._ours(key):
             raise UsageError(f"there is no data directory '{key}' in {self.root}", "`recovery datadirs` lists them")
-        refuse_untrusted(self.root, _OWN)
-        with _unfit(path, "cannot be removed"):
+        refuse_untrusted(self.root, _OWN_FOLDER_HINT)
+        with _os_errors_as_unfit(path, "cannot be removed"):
             lock = self._lock(key)
             try:
                 _make_private(path, doomed=True)
                 # We hold the lock, so the owner is dead. A server that it left running would keep the files open, and
                 # their space would not be freed.
-                for folder in (path / _MYSQL, copy_in(path)):
-                    end_servers_in(folder, *SERVERS)
+                for folder in (path / _MYSQL, copy_mysql_dir(path)):
+                    kill_servers_in(folder, *SERVER_NAMES)
                 remove_copy(path)
-                forget(path)
-                files.empty(path)
+                delete_state(path)
+                files.empty_folder(path)
                 path.rmdir()
             except BaseException:
                 lock.release()
@@ -427,21 +429,21 @@ class DataDirs:
             lock.release(unlink=True)
 
     def _path(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
+        if not _KEY_PATTERN.fullmatch(key):
             raise UsageError(f"'{key}' is no name of a data directory", "`recovery datadirs` lists them")
         return self.root / key
 
     def _lock_path(self, key: str) -> Path:
-        return lock_of(self.root / key)
+        return lock_path(self.root / key)
 
     def _lock(self, key: str) -> locks.Lock:
         path = self._lock_path(key)
         for one in (path, self.root / key):
             with suppress(FileNotFoundError):
-                _refuse_anothers(key, one.lstat().st_uid)
-        lock = locks.take(path, mode=0o644)  # readable, so that other users see who holds it
+                _refuse_other_users(key, one.lstat().st_uid)
+        lock = locks.take_lock(path, mode=0o644)  # readable, so that other users see who holds it
         if lock is None:
-            who = locks.holder(path) or "another process"
+            who = locks.lock_holder(path) or "another process"
             raise HostUnfitError(
                 f"the data directory {key} is in use by {who}", "wait until that ends, or give DATA= another folder"
             )
@@ -453,11 +455,11 @@ class DataDirs:
 
     def _info(self, key: str) -> DataDirInfo:
         path = self.root / key
-        busy_by = locks.holder(self._lock_path(key))
+        busy_by = locks.lock_holder(self._lock_path(key))
         if not os.access(path, os.R_OK | os.X_OK):
             return DataDirInfo(key, "another user's", None, None, busy_by)
         try:
-            stored = load(path)
+            stored = load_state(path)
         except RecoveryError:
             return DataDirInfo(key, "damaged", allocated_bytes(path), None, busy_by)
         size = allocated_bytes(path) if stored.bytes is None else stored.bytes
@@ -465,12 +467,12 @@ class DataDirs:
 
 
 @contextmanager
-def _unfit(path: Path, what: str) -> Iterator[None]:
+def _os_errors_as_unfit(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        unfit = HostUnfitError(f"{path} {what}: {error.strerror or error}", _ELSEWHERE)
-        raise blamed(RecoveryError(f"it {what}"), Folder(DATA, path)) or unfit from error
+        unfit = HostUnfitError(f"{path} {what}: {error.strerror or error}", _OTHER_DISK_HINT)
+        raise as_storage_error(RecoveryError(f"it {what}"), WritableFolder(DATA, path)) or unfit from error
 
 
 def _make_private(path: Path, *, doomed: bool = False) -> None:
@@ -479,25 +481,25 @@ def _make_private(path: Path, *, doomed: bool = False) -> None:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         about = os.fstat(folder)
-        _refuse_anothers(path.name, about.st_uid)
+        _refuse_other_users(path.name, about.st_uid)
         if about.st_mode & stat.S_IWOTH and not doomed:
-            raise HostUnfitError(f"everybody may write to the data directory {path.name}", removal(path))
+            raise HostUnfitError(f"everybody may write to the data directory {path.name}", removal_hint(path))
         if stat.S_IMODE(about.st_mode) != _PRIVATE:
             os.fchmod(folder, _PRIVATE)
     finally:
         os.close(folder)
 
 
-def _refuse_anothers(key: str, uid: int) -> None:
+def _refuse_other_users(key: str, uid: int) -> None:
     """Raises HostUnfitError if the data directory belongs to another user. Root may use those of the user who called it
     by sudo, and nobody else's."""
     if uid not in trusted_users() or os.geteuid() not in (0, uid):
         raise HostUnfitError(
-            f"the data directory {key} belongs to {user_called(uid)}", "it is left alone: give DATA= another folder"
+            f"the data directory {key} belongs to {user_name(uid)}", "it is left alone: give DATA= another folder"
         )
 
 
-def lock_of(folder: Path) -> Path:
+def lock_path(folder: Path) -> Path:
     """Returns the path of the lock file of a data directory."""
     return folder.with_name(f"{folder.name}.lock")
 
@@ -505,15 +507,15 @@ def lock_of(folder: Path) -> Path:
 def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
     """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
     made it."""
-    wrong = _what_is_wrong(dd, schema, fingerprint)
+    wrong = _find_damage(dd, schema, fingerprint)
     if wrong:
         raise HostUnfitError(
             f"the data directory {dd.path.name} is damaged: {wrong}",
-            removal(dd.path),
+            removal_hint(dd.path),
         )
 
 
-def _what_is_wrong(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
+def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
     stored = dd.state
     if stored.status not in ("whole", "in_use"):
         return f"it was never finished ({stored.status})"
@@ -530,19 +532,19 @@ def _what_is_wrong(dd: DataDir, schema: Schema, fingerprint: str | None) -> str 
 # --- Copies left by killed runs, perhaps on a loop disk that is still mounted
 
 
-def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
+def remove_leftover_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
     """Removes the copies left by killed runs: those in this DATA, and all that this process sees mounted anywhere.
 
     A run is dead if the lock of its data directory is free. Yields each directory, and either the reason why its copy
     could not be removed or None."""
-    for folder in sorted({*copies_in(data), *_mounted()}):
-        if why_not_trusted(folder) is not None or not locks.is_ours(lock_of(folder)):
+    for folder in sorted({*folders_with_copies(data), *_folders_with_mounted_copy()}):
+        if why_not_trusted(folder) is not None or not locks.is_own_lock(lock_path(folder)):
             continue
-        lock = locks.take(lock_of(folder), mode=0o644)
+        lock = locks.take_lock(lock_path(folder), mode=0o644)
         if lock is None:
             continue
         try:
-            end_servers_in(copy_in(folder), *SERVERS)
+            kill_servers_in(copy_mysql_dir(folder), *SERVER_NAMES)
             remove_copy(folder)
         except (RecoveryError, OSError) as error:
             lock.leave()  # as if this process had been killed: the next run tries again
@@ -552,8 +554,8 @@ def clear_left_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
             yield folder, None
 
 
-def _mounted() -> Iterator[Path]:
+def _folders_with_mounted_copy() -> Iterator[Path]:
     for image in attached_images():
-        copy = copy_in(image.parent).parent
-        if image == image_of(copy) and os.path.ismount(copy):
+        copy = copy_mysql_dir(image.parent).parent
+        if image == image_path(copy) and os.path.ismount(copy):
             yield image.parent

@@ -52,7 +52,7 @@ _HINTS = re.compile(
     r"ready for|not shut|crash recovery|Shutdown c|Abort|unknown |Unable to|Can't (?:lock|start)|Fatal"
     r"| got |while loading"
 )
-LONGEST = 2000
+MAX_SEARCHED_CHARS = 2000
 """Number of characters of a line that are searched. The server's message is within them, and searching a line of
 megabytes would take minutes."""
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
@@ -61,7 +61,7 @@ _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d
 def classify(line: str) -> Event | None:
     """Returns the event that a line reports, or None for the many lines that neither end a start nor prove what kind of
     start it was."""
-    text = line[:LONGEST].rstrip()
+    text = line[:MAX_SEARCHED_CHARS].rstrip()
     if _HINTS.search(text) is None:
         return None
     for kind, pattern in _PATTERNS:
@@ -76,7 +76,7 @@ def is_error(line: str) -> bool:
     return "[ERROR]" in line
 
 
-def stamp_of(line: str) -> float | None:
+def microsecond_stamp(line: str) -> float | None:
     """Returns the server's own time stamp in seconds since the epoch, or None if it is missing or in whole seconds."""
     match = _MICROSECONDS.match(line)
     if match is None:
@@ -117,24 +117,24 @@ _PROGRESS = re.compile(
     r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}",
     re.ASCII,
 )
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
-def counts_of(line: str) -> Iterator[tuple[str, int]]:
+def log_counters(line: str) -> Iterator[tuple[str, int]]:
     """Yields the names and values of the counters in a line of a start."""
-    text = line[:LONGEST]
+    text = line[:MAX_SEARCHED_CHARS]
     for hint, pattern, names in _COUNT_PATTERNS:
         match = pattern.search(text) if hint in text else None
         if match is not None:
             for name, digits in zip(names, match.groups(), strict=True):
-                if digits and len(digits) <= _MOST_DIGITS:
+                if digits and len(digits) <= _MAX_DIGITS:
                     yield name, int(digits)
 
 
 def progress_of(line: str) -> str | None:
     """Returns the progress that a line reports, such as `Checked 15615/20298`, or None. Some lines grow by one
     percentage after another; the last one is returned."""
-    text = line[:LONGEST]
+    text = line[:MAX_SEARCHED_CHARS]
     match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
     if match is None:
         return None
@@ -149,7 +149,7 @@ def progress_of(line: str) -> str | None:
 # 5.5, 8.4, MariaDB 10.1 and 10.6, and Percona Server were taken from bug reports.
 
 
-class Mark(Enum):
+class Milestone(Enum):
     """A message that bounds a phase. The members have the order in which a start usually logs them."""
 
     SAFE = "mysqld_safe starts a server"
@@ -187,22 +187,22 @@ class Mark(Enum):
     ROLLED_BACK = "transactions have been rolled back"
 
 
-_SPELLINGS: tuple[tuple[Mark, str], ...] = (
-    (Mark.SAFE, r"mysqld_safe Starting \S+ daemon"),
-    (Mark.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
-    (Mark.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
-    (Mark.INITIALIZING, r"initializing of server in progress"),
-    (Mark.INNODB, r"InnoDB initialization has started"),
-    (Mark.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
-    (Mark.SCANNED, r"Completed space ID check of"),
-    (Mark.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
-    (Mark.POOLED, r"Completed initialization of buffer pool"),
-    (Mark.SYSTEM, r"[Hh]ighest supported file format is"),
-    (Mark.CHECKPOINT, r"Starting crash recovery from checkpoint"),
-    (Mark.DISCOVER, r"Reading tablespace information from the \.ibd"),
-    (Mark.RESTORE, r"Restoring possible half-written"),
+_MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
+    (Milestone.SAFE, r"mysqld_safe Starting \S+ daemon"),
+    (Milestone.ANNOUNCED, r"\[MY-015015\]|MySQL Server - start\."),
+    (Milestone.STARTING, r"starting as process \d|Starting MariaDB .* as process \d"),
+    (Milestone.INITIALIZING, r"initializing of server in progress"),
+    (Milestone.INNODB, r"InnoDB initialization has started"),
+    (Milestone.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
+    (Milestone.SCANNED, r"Completed space ID check of"),
+    (Milestone.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
+    (Milestone.POOLED, r"Completed initialization of buffer pool"),
+    (Milestone.SYSTEM, r"[Hh]ighest supported file format is"),
+    (Milestone.CHECKPOINT, r"Starting crash recovery from checkpoint"),
+    (Milestone.DISCOVER, r"Reading tablespace information from the \.ibd"),
+    (Milestone.RESTORE, r"Restoring possible half-written"),
     (
-        Mark.REDO,
+        Milestone.REDO,
         r"Log scan progressed past|log sequence numbers? .{0,120}(?:do|does) not match|Starting log scan based"
         # The binlog's "Starting crash recovery..." has three dots, and no InnoDB before it.
         r"|Database was not shut ?down normally|InnoDB(?::|\]) Starting crash recovery\.(?!\.)"
@@ -210,44 +210,44 @@ _SPELLINGS: tuple[tuple[Mark, str], ...] = (
         r"|InnoDB: (?:Read|Parsed) redo log up to|InnoDB: End of log at LSN",
     ),
     (
-        Mark.APPLY,
+        Milestone.APPLY,
         r"Starting an apply batch|Applying a batch of|Starting (?:a|final) batch to recover|InnoDB: To recover: ",
     ),
-    (Mark.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
-    (Mark.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
+    (Milestone.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
+    (Milestone.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
     (
-        Mark.UNDO,
+        Milestone.UNDO,
         r"Using undo tablespace|Opened \d+ existing undo tablespaces|Removed temporary tablespace"
         r"|Creating shared tablespace for temp|Waiting for (?:purge|the background threads) to start",
     ),
     (
-        Mark.STARTED,
+        Milestone.STARTED,
         r"started; log sequence number|InnoDB: log sequence number \d+; transaction id"
         r"|InnoDB initialization has ended",
     ),
-    (Mark.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
-    (Mark.VALIDATE, r"Reading DD tablespace files"),
+    (Milestone.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
+    (Milestone.VALIDATE, r"Reading DD tablespace files"),
     # Threads report progress in nearly the same words. Only the last line has the code, or two blanks.
-    (Mark.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
-    (Mark.DICTIONARY_READ, r"Using data dictionary with version"),
-    (Mark.UPGRADE, r"Server upgrade from .{1,60} started"),
-    (Mark.UPGRADED, r"Server upgrade from .{1,60} completed"),
-    (Mark.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
+    (Milestone.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
+    (Milestone.DICTIONARY_READ, r"Using data dictionary with version"),
+    (Milestone.UPGRADE, r"Server upgrade from .{1,60} started"),
+    (Milestone.UPGRADED, r"Server upgrade from .{1,60} completed"),
+    (Milestone.BINLOG, r"Recovering after a crash using|Starting XA crash recovery"),
     # 9.x ends the part of InnoDB with "Crash recovery finished in InnoDB engine", which must not match: it is logged on
     # clean starts too.
-    (Mark.BINLOG_READ, r"rash (?:table )?recovery finished\."),
-    (Mark.POOL_LOAD, r"Loading buffer pool\(s\) from"),
-    (Mark.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
-    (Mark.ROLLBACK, r"Starting in background the rollback"),
-    (Mark.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
+    (Milestone.BINLOG_READ, r"rash (?:table )?recovery finished\."),
+    (Milestone.POOL_LOAD, r"Loading buffer pool\(s\) from"),
+    (Milestone.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
+    (Milestone.ROLLBACK, r"Starting in background the rollback"),
+    (Milestone.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
     (
-        Mark.READY,
+        Milestone.READY,
         # As in _PATTERNS: the server's own line, not the one of the X Plugin.
         r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
     ),
 )
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
-_MARK_HINTS = (
+_MILESTONE_HINTS = (
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
     "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "size_max=", "file format is",
     "rash recovery", "able recovery", "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number",
@@ -256,19 +256,19 @@ _MARK_HINTS = (
     "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
-_ANY = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _SPELLINGS))
+_ANY_MILESTONE = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _MILESTONE_PATTERNS))
 
 
-def mark_of(line: str) -> Mark | None:
+def milestone_of(line: str) -> Milestone | None:
     """Returns the mark in a line, or None for the many lines that bound no phase."""
-    text = line[:LONGEST]
-    for hint in _MARK_HINTS:
+    text = line[:MAX_SEARCHED_CHARS]
+    for hint in _MILESTONE_HINTS:
         if hint in text:
             break
     else:
         return None
-    match = _ANY.search(text.rstrip())
-    return Mark[match.lastgroup] if match is not None and match.lastgroup else None
+    match = _ANY_MILESTONE.search(text.rstrip())
+    return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
 
 
 # --- Time stamps of every server generation, also after a prefix that a log collector has added
@@ -279,7 +279,7 @@ _STAMP = re.compile(
     r"(?:\s?(?P<zone>Z|[+-]\d\d:?\d\d)(?!\d))?",
     re.ASCII,
 )
-_FURTHEST = 120
+_STAMP_SEARCH_CHARS = 120
 """Number of characters in which a stamp is searched: only the name of a container or of a host comes before it."""
 
 
@@ -292,9 +292,9 @@ class Stamp:
     """Whether the stamp is in whole seconds, so that shorter times cannot be measured."""
 
 
-def stamp_of_any(line: str) -> Stamp | None:
+def parse_stamp(line: str) -> Stamp | None:
     """Returns the first time stamp of a line, or None if it has none or not a valid date."""
-    match = _STAMP.search(line[:_FURTHEST])
+    match = _STAMP.search(line[:_STAMP_SEARCH_CHARS])
     if match is None:
         return None
     short = match["short"]

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from recovery.errors import HostUnfitError
 from recovery.linux import files
-from recovery.linux.cgroups import Group
+from recovery.linux.cgroups import LimitGroup
 from recovery.model import Build
 
 
@@ -43,7 +43,7 @@ class Launch:
     """Libraries for LD_PRELOAD (libeatmydata, while building)."""
     stdin: Path | None = None
     """A file of statements for a server that bootstraps; None if its input is empty."""
-    group: Group | None = None
+    group: LimitGroup | None = None
     """The control group that the process must be in from its first instruction on; None if there are no limits."""
     keys: Path | None = None
     """The folder of the keys of encrypted tables; None if there are no such tables."""
@@ -53,7 +53,7 @@ class Launch:
         return self.rundir / "mysqld.sock"
 
 
-class Life(Protocol):
+class ServerProcess(Protocol):
     """One server process, from exec to exit."""
 
     @property
@@ -91,7 +91,7 @@ class Life(Protocol):
 
 
 class Launcher(Protocol):
-    def launch(self, launch: Launch) -> Life: ...
+    def launch(self, launch: Launch) -> ServerProcess: ...
 
 
 # --- Run folders: private, with short names, for the sockets, pid files and options of servers
@@ -105,9 +105,9 @@ class RunDirs:
         self._lives = 0
 
     def _make(self) -> Path:
-        base = files.short_base()
+        base = files.socket_temp_base()
         try:
-            return files.make(base)
+            return files.make_temp_folder(base)
         except OSError as error:
             raise HostUnfitError(
                 f"no folder for temporary files can be made in {base}: {error.strerror}", "set TMPDIR to one that can"
@@ -122,4 +122,4 @@ class RunDirs:
         return self.root / str(self._lives)
 
     def remove(self) -> None:
-        files.remove(self.root)
+        files.remove_temp_folder(self.root)

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
-from recovery.linux.cgroups import Group
-from recovery.linux.files import made_private, refuse_untrusted, template_dir
-from recovery.linux.signals import a_server_was_stopped
+from recovery.linux.cgroups import LimitGroup
+from recovery.linux.files import create_private_folder, refuse_untrusted, template_dir
+from recovery.linux.signals import record_server_stop
 from recovery.mysqld.launcher import Exit, Launch
 from recovery.mysqld.options import Settings, key_settings, merge, render_cnf
 
@@ -24,7 +24,7 @@ from recovery.mysqld.options import Settings, key_settings, merge, render_cnf
 
 _SOCKET_PATH_BYTES = 107
 """Longest path in a sockaddr_un, without the closing NUL."""
-_OPEN_FILES = 20_000
+_MAX_OPEN_FILES = 20_000
 """Highest open-files limit. A higher one, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion
 descriptors one by one."""
 
@@ -38,7 +38,7 @@ def write_options(launch: Launch, *, open_files: int, uid: int | None = None) ->
         options_file = launch.rundir / "my.cnf"
         template = (template_dir() / "my.cnf.j2").read_text(encoding="utf-8")
         options_file.write_text(
-            render_cnf(merge(_places(launch, open_files, uid), launch.settings), template), encoding="utf-8"
+            render_cnf(merge(_launcher_settings(launch, open_files, uid), launch.settings), template), encoding="utf-8"
         )
     except OSError as error:
         raise RecoveryError(
@@ -47,7 +47,7 @@ def write_options(launch: Launch, *, open_files: int, uid: int | None = None) ->
     return options_file
 
 
-def _places(launch: Launch, open_files: int, uid: int | None) -> Settings:
+def _launcher_settings(launch: Launch, open_files: int, uid: int | None) -> Settings:
     """Returns the options that the launcher adds: paths, the open-files limit, the user and the keys."""
     build = launch.build
     settings = {
@@ -76,7 +76,7 @@ def environment(launch: Launch) -> dict[str, str]:
 
 def open_files_limit() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    return _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
 
 
 def _check_socket_path(socket: Path) -> None:
@@ -88,10 +88,10 @@ def _check_socket_path(socket: Path) -> None:
         )
 
 
-def new_log(path: Path) -> int:
+def create_log(path: Path) -> int:
     """Creates the log of one server process and returns its descriptor. An existing log is never appended to."""
     try:
-        made_private(path.parent)
+        create_private_folder(path.parent)
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise RecoveryError(
@@ -106,7 +106,7 @@ def new_log(path: Path) -> int:
 # --- Process descriptor, for every engine: no later process can be taken for this one
 
 
-class HeldProcess:
+class PidfdProcess:
     """A process that is watched and signalled through its descriptor. How its exit status is read depends on the
     engine, so subclasses do that."""
 
@@ -157,17 +157,19 @@ class HeldProcess:
 # $1 is the input; then come the variables of the server's environment up to an empty word, and the command. All of it
 # is passed as arguments, so nothing that a user named is ever read as shell code. The exported variables reach only the
 # server, because the shell runs nothing else.
-_SCRIPT = 'exec 4<"$1"; shift; while [ -n "$1" ]; do export "$1"; shift; done; shift; read -r _ && exec "$@" <&4 4<&-'
+_SPAWN_SCRIPT = (
+    'exec 4<"$1"; shift; while [ -n "$1" ]; do export "$1"; shift; done; shift; read -r _ && exec "$@" <&4 4<&-'
+)
 
 
-def spawn_in(
-    group: Group, command: Sequence[str], *, source: Path, log: int, environment: Mapping[str, str], cwd: Path
+def spawn_in_cgroup(
+    group: LimitGroup, command: Sequence[str], *, source: Path, log: int, environment: Mapping[str, str], cwd: Path
 ) -> tuple[subprocess.Popen[bytes], float]:
     """Starts a command in a control group. Returns the process and the moment of its release. If this tool dies before
     that, the shell reads no line and ends."""
     settings = [f"{name}={value}" for name, value in environment.items()]
     process = subprocess.Popen(
-        ["/bin/sh", "-c", _SCRIPT, "entering", str(source), *settings, "", *command],
+        ["/bin/sh", "-c", _SPAWN_SCRIPT, "entering", str(source), *settings, "", *command],
         stdin=subprocess.PIPE, stdout=log, stderr=log, env={}, cwd=cwd, start_new_session=True, bufsize=0,
     )  # fmt: skip
     assert process.stdin is not None
@@ -187,11 +189,11 @@ def spawn_in(
 
 # --- Servers as child processes
 
-_LOADED_FROM = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
+_LIBRARY_FOLDERS = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
 """Folders below basedir from which a server loads libraries by default."""
 
 
-class LocalLife(HeldProcess):
+class LocalProcess(PidfdProcess):
     """A server as a child process. It leads a separate session, so that a Ctrl-C at the terminal reaches the tool but
     never the server."""
 
@@ -214,7 +216,7 @@ class LocalLife(HeldProcess):
         out, and only until the server is gone."""
         with contextlib.suppress(ChildProcessError):
             while os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG) is not None:
-                a_server_was_stopped("somebody stopped the server meanwhile (SIGSTOP)")
+                record_server_stop("somebody stopped the server meanwhile (SIGSTOP)")
         super().signal(number)
 
     def wait(self, timeout_s: float) -> Exit | None:
@@ -226,12 +228,12 @@ class LocalLife(HeldProcess):
 class LocalLauncher:
     """Starts unpacked servers on this host, as the user who runs the tool."""
 
-    def launch(self, launch: Launch) -> LocalLife:
+    def launch(self, launch: Launch) -> LocalProcess:
         _refuse_untrusted(launch)
         options_file = write_options(launch, open_files=open_files_limit())
         command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
         with contextlib.ExitStack() as stack:
-            log = new_log(launch.log)
+            log = create_log(launch.log)
             stack.callback(os.close, log)
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
@@ -240,7 +242,7 @@ class LocalLauncher:
                 started_at = time.monotonic()
                 process = _spawn(command, launch, stdin=source, log=log)
             else:
-                process, started_at = spawn_in(
+                process, started_at = spawn_in_cgroup(
                     launch.group,
                     command,
                     source=launch.stdin or Path(os.devnull),
@@ -249,7 +251,7 @@ class LocalLauncher:
                     cwd=launch.rundir,
                 )
         try:
-            return LocalLife(launch, process, started_at)
+            return LocalProcess(launch, process, started_at)
         except BaseException as error:
             process.kill()
             process.wait()
@@ -268,7 +270,7 @@ def _refuse_untrusted(launch: Launch) -> None:
     refuse_untrusted(launch.datadir, "give DATA= a folder that nobody else can change")
     if os.geteuid() == 0:
         build = launch.build
-        loaded = (*build.library_dirs, *(build.basedir / place for place in _LOADED_FROM), *launch.preload)
+        loaded = (*build.library_dirs, *(build.basedir / place for place in _LIBRARY_FOLDERS), *launch.preload)
         for path in filter(None, (build.mysqld, *loaded, build.messages, *build.scripts)):
             refuse_untrusted(path, "see who owns it and who may write there, or take another server")
 

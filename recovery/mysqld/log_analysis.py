@@ -18,8 +18,26 @@ from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
 from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.mysqld.error_log import Kind, Mark, Stamp, classify, counts_of, mark_of, progress_of, stamp_of_any
-from recovery.mysqld.phases import BESIDE, Generation, Server, Sighting, generation_of, is_news, phases_of, standing
+from recovery.mysqld.error_log import (
+    Kind,
+    Milestone,
+    Stamp,
+    classify,
+    log_counters,
+    milestone_of,
+    parse_stamp,
+    progress_of,
+)
+from recovery.mysqld.phases import (
+    BACKGROUND_MILESTONES,
+    Generation,
+    Sighting,
+    StartTraits,
+    current_phase,
+    generation_of,
+    is_new_milestone,
+    phases_of,
+)
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -27,20 +45,27 @@ _VERSION = re.compile(
     re.ASCII,
 )
 _VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
-_BEGIN = {Mark.SAFE, Mark.ANNOUNCED, Mark.STARTING, Mark.INITIALIZING}
-_BEFORE = {Mark.SAFE, Mark.ANNOUNCED}
+_START_MILESTONES = {Milestone.SAFE, Milestone.ANNOUNCED, Milestone.STARTING, Milestone.INITIALIZING}
+_BEFORE = {Milestone.SAFE, Milestone.ANNOUNCED}
 """Marks before the server's own first line, which belongs to the same start."""
-_EARLY = (Mark.INNODB, Mark.SCAN, Mark.POOL)
-_WITHIN = {Mark.POOLED, Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.READY}
+_EARLY = (Milestone.INNODB, Milestone.SCAN, Milestone.POOL)
+_ONLY_DURING_START = {
+    Milestone.POOLED,
+    Milestone.SYSTEM,
+    Milestone.REDO,
+    Milestone.CHECKPOINT,
+    Milestone.DISCOVER,
+    Milestone.READY,
+}
 """Marks that a running server does not log: one outside a start is the rest of a start that began before the log."""
-_MOST_SIGHTINGS = 4096
+_MAX_SIGHTINGS = 4096
 """Highest number of marks in one start: only a log that is not from one server has more."""
 _DEBIAN = "(Debian)"
-_MOST_TEXT = 300
+_MAX_TEXT = 300
 
 
 @dataclass(frozen=True)
-class Start:
+class LoggedStart:
     line: int
     """Number of its first line. If that is a line of mysqld_safe, the time before the server's own first line is not
     counted."""
@@ -64,7 +89,7 @@ class Start:
 
 
 @dataclass
-class _Open:
+class _OpenStart:
     line: int
     headless: bool = False
     by_safe: bool = False
@@ -75,7 +100,7 @@ class _Open:
     version: Version | None = None
     crashed: bool = False
     sightings: list[Sighting] = field(default_factory=list)
-    seen: set[Mark] = field(default_factory=set)
+    seen: set[Milestone] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     progress: str | None = None
     outcome: str = "cut"
@@ -84,13 +109,13 @@ class _Open:
     beside: dict[str, tuple[float, float | None]] = field(default_factory=dict)
 
 
-class Starts:
+class StartParser:
     """Takes a log line by line, and returns each start as soon as no further line can belong to it."""
 
     def __init__(self) -> None:
-        self._open: _Open | None = None
+        self._open: _OpenStart | None = None
         """The start under way."""
-        self._ended: _Open | None = None
+        self._ended: _OpenStart | None = None
         """The start before it: its background threads may still log, and its version may be on the next line."""
 
     @property
@@ -98,14 +123,14 @@ class Starts:
         """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
         return self._open is None
 
-    def take(self, number: int, text: str) -> list[Start]:
-        mark = mark_of(text) or self._ready_in_any_language(text)
+    def take(self, number: int, text: str) -> list[LoggedStart]:
+        mark = milestone_of(text) or self._ready_in_any_language(text)
         given = self._begin(number, mark) if mark is not None else []
         start = self._open
         if start is None:
             self._after(mark, text)
             return given
-        if start.by_safe and mark is not Mark.SAFE and "mysqld_safe" not in text:
+        if start.by_safe and mark is not Milestone.SAFE and "mysqld_safe" not in text:
             start.by_safe, start.first, start.sightings = False, None, []
         stamp = _note_stamp(start, text)
         if mark is not None:
@@ -114,48 +139,48 @@ class Starts:
         self._judge(start, mark, text)
         return given
 
-    def _ready_in_any_language(self, text: str) -> Mark | None:
+    def _ready_in_any_language(self, text: str) -> Milestone | None:
         """Returns READY for the line after the ready line: up to 5.7 and in MariaDB the ready line is translated, and
         this one is not."""
-        under_way = self._open is not None and Mark.READY not in self._open.seen
-        return Mark.READY if under_way and text.startswith("Version: '") else None
+        under_way = self._open is not None and Milestone.READY not in self._open.seen
+        return Milestone.READY if under_way and text.startswith("Version: '") else None
 
-    def finish(self) -> list[Start]:
+    def finish(self) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log."""
         return [*self._close(), *self._give()]
 
-    def _begin(self, number: int, mark: Mark) -> list[Start]:
+    def _begin(self, number: int, mark: Milestone) -> list[LoggedStart]:
         """Begins a new start if this line belongs to one, and returns the starts that are complete with that."""
         start = self._open
         if start is None:
-            begins = mark in _BEGIN or mark in _EARLY or mark in _WITHIN
-            headless = mark in _WITHIN
+            begins = mark in _START_MILESTONES or mark in _EARLY or mark in _ONLY_DURING_START
+            headless = mark in _ONLY_DURING_START
         else:
-            begins = mark in _BEGIN and (mark in start.seen or not start.seen <= _BEFORE)
-            begins = begins or (mark is Mark.POOL and mark in start.seen)
+            begins = mark in _START_MILESTONES and (mark in start.seen or not start.seen <= _BEFORE)
+            begins = begins or (mark is Milestone.POOL and mark in start.seen)
             headless = False
         if not begins:
             return []
         given = [*self._close(), *self._give()]
-        self._open = _Open(number, headless, by_safe=mark is Mark.SAFE)
+        self._open = _OpenStart(number, headless, by_safe=mark is Milestone.SAFE)
         return given
 
-    def _after(self, mark: Mark | None, text: str) -> None:
+    def _after(self, mark: Milestone | None, text: str) -> None:
         """Handles a line between two starts: it may come from the background threads of the last start, or have its
         version."""
         if self._ended is None:
             return
         if mark is not None:
-            _note_beside(self._ended, mark, stamp_of_any(text))
+            _note_background(self._ended, mark, parse_stamp(text))
         if self._ended.version is None:
             self._ended.version = _version_of(text)
 
-    def _judge(self, start: _Open, mark: Mark | None, text: str) -> None:
+    def _judge(self, start: _OpenStart, mark: Milestone | None, text: str) -> None:
         event = classify(text)
-        if mark is Mark.READY:
+        if mark is Milestone.READY:
             start.outcome = "ready"
         elif event is not None and event.kind is Kind.FAILURE:
-            start.outcome, start.reason = "failed", text.strip()[:_MOST_TEXT]
+            start.outcome, start.reason = "failed", text.strip()[:_MAX_TEXT]
         elif event is not None and event.kind is Kind.SHUTDOWN:
             start.reason = "it was shut down before it was ready"
         elif event is not None:
@@ -166,7 +191,7 @@ class Starts:
         start.end = start.last
         self._open, self._ended = None, start
 
-    def _close(self) -> list[Start]:
+    def _close(self) -> list[LoggedStart]:
         """Ends the start under way, which did not become ready, and returns the one before it."""
         if self._open is None:
             return []
@@ -174,13 +199,13 @@ class Starts:
         self._open, self._ended = None, self._open
         return given
 
-    def _give(self) -> list[Start]:
+    def _give(self) -> list[LoggedStart]:
         ended, self._ended = self._ended, None
         return [] if ended is None else [_start_of(ended)]
 
 
-def _note_stamp(start: _Open, text: str) -> Stamp | None:
-    stamp = stamp_of_any(text)
+def _note_stamp(start: _OpenStart, text: str) -> Stamp | None:
+    stamp = parse_stamp(text)
     if stamp is not None:
         start.first = start.first or stamp
         start.last = stamp
@@ -188,26 +213,26 @@ def _note_stamp(start: _Open, text: str) -> Stamp | None:
     return stamp
 
 
-def _note_mark(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
+def _note_mark(start: _OpenStart, mark: Milestone, stamp: Stamp | None) -> None:
     start.seen.add(mark)
     last = start.sightings[-1] if start.sightings else None
-    news = last is None or last.at_s is None or is_news(mark, last.mark)
-    if news and len(start.sightings) < _MOST_SIGHTINGS:
+    news = last is None or last.at_s is None or is_new_milestone(mark, last.mark)
+    if news and len(start.sightings) < _MAX_SIGHTINGS:
         start.sightings.append(Sighting(mark, None if stamp is None else stamp.at_s))
-    _note_beside(start, mark, stamp)
+    _note_background(start, mark, stamp)
 
 
-def _note_text(start: _Open, text: str) -> None:
-    for name, count in counts_of(text):
+def _note_text(start: _OpenStart, text: str) -> None:
+    for name, count in log_counters(text):
         start.counts[name] = count
     start.progress = progress_of(text) or start.progress
     start.version = _version_of(text) or start.version
 
 
-def _note_beside(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
-    if mark not in BESIDE or stamp is None:
+def _note_background(start: _OpenStart, mark: Milestone, stamp: Stamp | None) -> None:
+    if mark not in BACKGROUND_MILESTONES or stamp is None:
         return
-    name, begins = BESIDE[mark]
+    name, begins = BACKGROUND_MILESTONES[mark]
     if begins:
         start.beside[name] = (stamp.at_s, None)
     elif name in start.beside and start.beside[name][1] is None:
@@ -217,7 +242,7 @@ def _note_beside(start: _Open, mark: Mark, stamp: Stamp | None) -> None:
 def _version_of(text: str) -> Version | None:
     if not any(hint in text for hint in _VERSION_HINTS):
         return None
-    match = _VERSION.search(text[:_MOST_TEXT])
+    match = _VERSION.search(text[:_MAX_TEXT])
     try:
         found = parse_version(next(filter(None, match.groups()))) if match is not None else None
     except ValueError:
@@ -227,9 +252,9 @@ def _version_of(text: str) -> Version | None:
     return found
 
 
-def _start_of(start: _Open) -> Start:
+def _start_of(start: _OpenStart) -> LoggedStart:
     ready = start.outcome == "ready"
-    server = Server(generation_of(start.version, start.seen), start.crashed)
+    server = StartTraits(generation_of(start.version, start.seen), start.crashed)
     first, end = start.first, start.end or start.last
     startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
     phases: tuple[Phase, ...] = ()
@@ -245,13 +270,13 @@ def _start_of(start: _Open) -> Start:
             for name, (begun_s, ended_s) in start.beside.items()
             if ended_s is not None
         )
-    where = None if ready else standing(start.sightings, server)
-    return Start(
+    where = None if ready else current_phase(start.sightings, server)
+    return LoggedStart(
         line=start.line,
         at=None if first is None else first.text,
         version=str(start.version) if start.version else None,
         kind=_kind(start, server.generation),
-        outcome="ended" if Mark.INITIALIZING in start.seen and start.outcome == "cut" else start.outcome,
+        outcome="ended" if Milestone.INITIALIZING in start.seen and start.outcome == "cut" else start.outcome,
         reason=start.reason,
         startup_s=startup_s,
         whole_seconds=start.whole,
@@ -262,14 +287,14 @@ def _start_of(start: _Open) -> Start:
     )
 
 
-def _kind(start: _Open, generation: Generation) -> str:
-    if Mark.INITIALIZING in start.seen:
+def _kind(start: _OpenStart, generation: Generation) -> str:
+    if Milestone.INITIALIZING in start.seen:
         return "initialize"
     if start.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
-    looked = start.seen & {Mark.APPLIED, Mark.SEGMENTS, Mark.UNDO, Mark.STARTED}
-    quiet = generation is Generation.DICTIONARY and not start.seen & {Mark.SCAN, Mark.POOL}
+    looked = start.seen & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+    quiet = generation is Generation.DICTIONARY and not start.seen & {Milestone.SCAN, Milestone.POOL}
     return "clean" if looked and not quiet and not start.headless else "not told"
 
 
@@ -293,12 +318,12 @@ _ANCHORS = (
 """Every line that matters while no start is under way contains one of these."""
 
 
-def starts_in(log: BinaryIO, name: str) -> Iterator[Start]:
+def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     """Yields the starts in a log as they are found. If the log cannot be read to its end, yields the starts before that
     point and then raises UsageError."""
-    starts, number, rest = Starts(), 0, b""
+    starts, number, rest = StartParser(), 0, b""
     try:
-        for chunk in _chunks(_opened(log)):
+        for chunk in _chunks(_decompressed(log)):
             piece = rest + chunk
             if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
                 number += piece.count(b"\n")
@@ -322,7 +347,7 @@ def starts_in(log: BinaryIO, name: str) -> Iterator[Start]:
     yield from starts.finish()
 
 
-def opened(path: Path) -> BinaryIO:
+def open_log(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
@@ -331,7 +356,7 @@ def opened(path: Path) -> BinaryIO:
         ) from error
 
 
-def _opened(log: BinaryIO) -> io.BufferedIOBase:
+def _decompressed(log: BinaryIO) -> io.BufferedIOBase:
     """Returns the log, decompressed if its first bytes show a compressed format. Its name is not used: standard input
     has none."""
     buffered = cast("io.BufferedReader", log if hasattr(log, "peek") else io.BufferedReader(cast("io.RawIOBase", log)))

@@ -15,14 +15,14 @@ from types import TracebackType
 from inotify_simple import INotify, flags
 
 _CHUNK_BYTES = 1 << 18
-_CHUNKS_AT_ONCE = 16
+_MAX_CHUNKS = 16
 """Limit for one read, so that a log of gigabytes is returned in pieces that fit into the memory."""
 _LONGEST_LINE_BYTES = 1 << 20
 """Longer lines are cut, so that a log without newlines cannot fill the memory."""
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     text: str
     arrived_s: float
     """Moment of the arrival, on the monotonic clock."""
@@ -54,13 +54,13 @@ class LogTail:
         """A descriptor that polls readable when the log has grown."""
         return int(self._inotify.fileno())
 
-    def read(self) -> list[Line]:
+    def read(self) -> list[LogLine]:
         """Returns the lines that arrived since the last call, at most some megabytes. Does not wait: without new lines
         the result is empty."""
         self._forget_announcements()
-        lines: list[Line] = []
+        lines: list[LogLine] = []
         self.behind = False
-        for _ in range(_CHUNKS_AT_ONCE):
+        for _ in range(_MAX_CHUNKS):
             if not (chunk := os.read(self._file, _CHUNK_BYTES)):
                 return lines
             arrived_s, wall_s = time.monotonic(), time.time()
@@ -68,10 +68,10 @@ class LogTail:
             *whole, rest = (self._rest + chunk).split(b"\n")
             if len(rest) > _LONGEST_LINE_BYTES:
                 whole, rest = [*whole, rest], b""
-            lines += [Line(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
+            lines += [LogLine(_text(raw), arrived_s, complete=True, wall_s=wall_s) for raw in whole]
             self._rest = rest
             if len(chunk) < _CHUNK_BYTES and rest:
-                lines.append(Line(_text(rest), arrived_s, complete=False, wall_s=wall_s))
+                lines.append(LogLine(_text(rest), arrived_s, complete=False, wall_s=wall_s))
             if len(chunk) < _CHUNK_BYTES:
                 return lines
         self.behind = True

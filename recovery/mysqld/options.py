@@ -23,7 +23,7 @@ Settings = dict[str, str]
 FLAG = ""
 """The value of an option that takes no value."""
 
-RESERVED: frozenset[str] = frozenset(
+RESERVED_OPTIONS: frozenset[str] = frozenset(
     {"basedir", "bind_address", "bootstrap", "daemonize", "datadir", "defaults_file", "initialize"}
     | {"initialize_insecure", "innodb_data_file_path", "innodb_data_home_dir", "innodb_file_per_table"}
     | {"innodb_log_group_home_dir", "innodb_undo_directory", "lc_messages", "lc_messages_dir", "log_error"}
@@ -36,10 +36,10 @@ RESERVED: frozenset[str] = frozenset(
 """Options that a user may not set: those that the tool must decide, or it could not find, watch or kill its own server
 or prove its files; those that would make the server use the network; those that make it print something and exit."""
 
-TIMED_ONLY = frozenset({"innodb_force_recovery"})
+TIMED_ONLY_OPTIONS = frozenset({"innodb_force_recovery"})
 """Options that are used in timed starts only: a server accepts no inserts with them, and no clean start needs them."""
 
-SHAPING: frozenset[str] = frozenset(
+DATADIR_OPTIONS: frozenset[str] = frozenset(
     {"innodb_page_size", "lower_case_table_names", "innodb_checksum_algorithm", "innodb_undo_tablespaces"}
     | {"innodb_file_format", "innodb_default_row_format", "character_set_server", "collation_server"}
 )
@@ -50,15 +50,15 @@ _SWITCHES = ("skip_", "disable_", "enable_")
 """Prefixes that servers accept before the name of an option."""
 _PREFIXES = (_LOOSE, *_SWITCHES, "maximum_", "autoset_")
 """All prefixes; servers accept any number of them before one name."""
-_MOST_VALUE = 4096
-_ONCE_CALLED = {"table_cache": "table_open_cache"}
+_MAX_VALUE_CHARS = 4096
+_FORMER_NAMES = {"table_cache": "table_open_cache"}
 """Former names of options: MariaDB 10.11 still accepts this one."""
-REDO = "innodb_redo_log_capacity"
-REDO_FILES = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
-_MONITOR = "innodb_monitor_enable"
+REDO_CAPACITY = "innodb_redo_log_capacity"
+REDO_FILE_OPTIONS = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
+_MONITOR_OPTION = "innodb_monitor_enable"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-FROM_THE_FIRST = frozenset({"plugin_dir"})
+FIRST_START_OPTIONS = frozenset({"plugin_dir"})
 """Options needed from the first start on: without its plugins a server cannot create encrypted tables."""
 
 
@@ -84,10 +84,10 @@ def base_settings(version: Version, *, rundir: Path) -> Settings:
         # MariaDB 11.4 generates a TLS key at every start. That takes seconds of CPU time, a different number each time.
         "ssl_off": ("ssl", "OFF"),
     }
-    return settings | _where_known(version, optional)
+    return settings | _supported_settings(version, optional)
 
 
-def test_settings(version: Version) -> Settings:
+def experiment_settings(version: Version) -> Settings:
     """Returns the options for an experiment. With them no start depends on what happened before it."""
     settings = {"performance_schema": "OFF"}
     if can(version, "buffer_pool_dump"):
@@ -98,7 +98,7 @@ def test_settings(version: Version) -> Settings:
 def build_settings(version: Version, *, statistics: bool = False) -> Settings:
     """Returns the options for building tables, which give up durability for speed. A clean shutdown and a start with
     other settings follow the build."""
-    settings = test_settings(version) | {
+    settings = experiment_settings(version) | {
         "innodb_flush_log_at_trx_commit": "0",
         "innodb_doublewrite": "OFF",
         "innodb_buffer_pool_size": str(256 << 20),
@@ -118,7 +118,7 @@ def build_settings(version: Version, *, statistics: bool = False) -> Settings:
     }
     if not statistics:
         optional["stats_persistent"] = ("innodb_stats_persistent", "OFF")
-    return settings | _where_known(version, optional) | _build_redo(version)
+    return settings | _supported_settings(version, optional) | _build_redo(version)
 
 
 def key_settings(version: Version, keys: Path) -> Settings:
@@ -131,42 +131,44 @@ def key_settings(version: Version, keys: Path) -> Settings:
 def compressed_settings(version: Version) -> Settings:
     """Returns the options for compressed tables. Without them 5.6 only warns, and creates uncompressed tables."""
     settings = {"innodb_strict_mode": "ON", "loose_innodb_read_only_compressed": "OFF"}
-    return settings | _where_known(version, {"file_format": ("innodb_file_format", "Barracuda")})
+    return settings | _supported_settings(version, {"file_format": ("innodb_file_format", "Barracuda")})
 
 
-def counting_settings(settings: Mapping[str, str]) -> Settings:
+def wait_counting_settings(settings: Mapping[str, str]) -> Settings:
     """Returns options, to be added to `settings`, that make a server count all waits of its threads, as far as it can.
 
     Thread instrumentation is off. Without it no statement is instrumented, which would cost more than counting the
     waits. A value of innodb_monitor_enable in `settings` is kept."""
-    monitored = next((settings[name] for name in (_LOOSE + _MONITOR, _MONITOR) if settings.get(name)), None)
+    monitored = next(
+        (settings[name] for name in (_LOOSE + _MONITOR_OPTION, _MONITOR_OPTION) if settings.get(name)), None
+    )
     return {
         "performance_schema": "ON",
         f"{_LOOSE}performance_schema_instrument": "wait/synch/%=ON",
         f"{_LOOSE}performance_schema_consumer_thread_instrumentation": "OFF",
-        _LOOSE + _MONITOR: f"{monitored},latch" if monitored else "latch",
+        _LOOSE + _MONITOR_OPTION: f"{monitored},latch" if monitored else "latch",
     }
 
 
-def as_known(version: Version, settings: Mapping[str, str]) -> Settings:
+def adapt_redo_capacity(version: Version, settings: Mapping[str, str]) -> Settings:
     """Returns the settings with the redo log capacity in the form that this version knows: as a capacity, or as the
     size of the log files.
 
     If the user also sets the options of the log files, these decide, and the capacity is dropped. It is kept only if it
     is set without `loose_` and the version knows it. Without a capacity 8.0.31 makes its log as large as the options of
     the files specify; with one it ignores them."""
-    name = REDO if REDO in settings else _LOOSE + REDO
+    name = REDO_CAPACITY if REDO_CAPACITY in settings else _LOOSE + REDO_CAPACITY
     knows, rest = can(version, "redo_log_capacity"), {one: settings[one] for one in settings if one != name}
-    if REDO_FILES & set(map(bare, rest)):
-        return dict(settings) if knows and name == REDO else rest
-    capacity = _bytes(settings.get(name, ""))
+    if REDO_FILE_OPTIONS & set(map(base_name, rest)):
+        return dict(settings) if knows and name == REDO_CAPACITY else rest
+    capacity = _parse_size(settings.get(name, ""))
     if capacity is None or knows:
         return dict(settings)
     files = 1 if can(version, "one_redo_file") else 2
     return rest | {"innodb_log_file_size": str(capacity // files)}
 
 
-def _bytes(size: str) -> int | None:
+def _parse_size(size: str) -> int | None:
     """Returns the number of bytes in a size such as `1073741824` or `1G`, or None if it is not a size."""
     number, unit = (size[:-1], size[-1].lower()) if size[-1:].lower() in _UNITS else (size, "")
     return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None
@@ -183,7 +185,7 @@ def _build_redo(version: Version) -> Settings:
     return {}
 
 
-def _where_known(version: Version, optional: Mapping[str, tuple[str, str]]) -> Settings:
+def _supported_settings(version: Version, optional: Mapping[str, tuple[str, str]]) -> Settings:
     return {name: value for capability, (name, value) in optional.items() if can(version, capability)}
 
 
@@ -193,45 +195,45 @@ def merge(*layers: Mapping[str, str]) -> Settings:
     merged: Settings = {}
     for layer in layers:
         for name, value in layer.items():
-            meant = bare(name)
-            for spelled in [spelled for spelled in merged if bare(spelled) == meant]:
+            meant = base_name(name)
+            for spelled in [spelled for spelled in merged if base_name(spelled) == meant]:
                 del merged[spelled]
-            merged[canonical(name)] = value
+            merged[canonical_name(name)] = value
     return merged
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Returns the normal spelling of an option name: `--Innodb-Log-File-Size` becomes `innodb_log_file_size`."""
     return name.strip().lstrip("-").replace("-", "_").lower()
 
 
-def bare(name: str) -> str:
+def base_name(name: str) -> str:
     """Returns the option name without prefixes, and with its present name: `loose_skip_innodb_doublewrite` becomes
     `innodb_doublewrite`."""
-    found = canonical(name)
+    found = canonical_name(name)
     while found.startswith(_PREFIXES):
         found = found.partition("_")[2]
-    return _ONCE_CALLED.get(found, found)
+    return _FORMER_NAMES.get(found, found)
 
 
-def shaping(settings: Mapping[str, str]) -> dict[str, str]:
+def datadir_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings that shape the data files. They are needed from the first initialisation on, and a data
     directory made with other values is a different data directory."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in SHAPING}
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in DATADIR_OPTIONS}
 
 
-def from_the_first(settings: Mapping[str, str]) -> Settings:
+def first_start_settings(settings: Mapping[str, str]) -> Settings:
     """Returns the user's settings that a server needs from its first start on although they do not shape the files."""
-    return {name: value for name, value in settings.items() if name in FROM_THE_FIRST}
+    return {name: value for name, value in settings.items() if name in FIRST_START_OPTIONS}
 
 
-def timed_only(settings: Mapping[str, str]) -> Settings:
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in TIMED_ONLY}
+def timed_only_settings(settings: Mapping[str, str]) -> Settings:
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in TIMED_ONLY_OPTIONS}
 
 
-def lasting(settings: Mapping[str, str]) -> Settings:
+def every_start_settings(settings: Mapping[str, str]) -> Settings:
     """Returns the settings for every start, without those that are used in timed starts only."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") not in TIMED_ONLY}
+    return {name: value for name, value in settings.items() if name.removeprefix("loose_") not in TIMED_ONLY_OPTIONS}
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
@@ -244,37 +246,41 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
             raise UsageError(
                 f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
-        _refuse_guarded(name)
-        switch, rest = _split(name)
+        _refuse_reserved(name)
+        switch, rest = _split_switch(name)
         if f"{switch}{rest}".startswith(("maximum_", "autoset_")) or rest.startswith(_PREFIXES):
             raise UsageError(
                 f"the option '{name}' has too many prefixes",
                 f"write its full name, with at most one of {', '.join(_SWITCHES)} before it, and loose_ before that",
             )
-        if len(value) > _MOST_VALUE:
-            raise UsageError(f"the value of '{name}' has {len(value):,} characters", f"give {_MOST_VALUE:,} at most")
+        if len(value) > _MAX_VALUE_CHARS:
+            raise UsageError(
+                f"the value of '{name}' has {len(value):,} characters", f"give {_MAX_VALUE_CHARS:,} at most"
+            )
         quoted_value(name, value)
     return wanted
 
 
-def _refuse_guarded(name: str) -> None:
+def _refuse_reserved(name: str) -> None:
     """Raises UsageError for a reserved option in any spelling, and for any other spelling of
     `innodb_force_recovery`."""
-    if not (meant := bare(name)):
+    if not (meant := base_name(name)):
         raise UsageError(f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000")
-    full = next((full for full in sorted(RESERVED | TIMED_ONLY) if bare(full).startswith(meant)), None)
-    if full is None or (full in TIMED_ONLY and name.removeprefix(_LOOSE) == full):
+    full = next(
+        (full for full in sorted(RESERVED_OPTIONS | TIMED_ONLY_OPTIONS) if base_name(full).startswith(meant)), None
+    )
+    if full is None or (full in TIMED_ONLY_OPTIONS and name.removeprefix(_LOOSE) == full):
         return
-    if full in TIMED_ONLY:
+    if full in TIMED_ONLY_OPTIONS:
         raise UsageError(f"'{name}' is another spelling of {full}", f"write {full}")
-    why = "" if meant == bare(full) else f": servers read it as {full}"
+    why = "" if meant == base_name(full) else f": servers read it as {full}"
     raise UsageError(f"the option '{name}' is reserved for the tool itself", f"leave it out{why}")
 
 
 def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
     """Returns what to write instead of an option that the server does not list, or None if the option may be used.
     Servers accept abbreviations, so a server may accept an option that it does not list."""
-    switch, rest = _split(name)
+    switch, rest = _split_switch(name)
     plain = switch + rest
     longer = sorted({full for full in listed if full != plain and full.startswith(plain)})
     if plain in listed or (rest in listed and not longer):
@@ -290,7 +296,7 @@ def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
     return f"did you mean {near[0]}? Or {loose}" if near else loose
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_switch(name: str) -> tuple[str, str]:
     """Splits an option into its switch and the rest of its name: `loose_skip_ssl` becomes `skip_` and `ssl`."""
     plain = name.removeprefix(_LOOSE)
     switch = next((switch for switch in _SWITCHES if plain.startswith(switch)), "")
@@ -324,45 +330,45 @@ def quoted_value(name: str, value: str) -> str:
 
 # --- How many tables and clients the open-files limit allows
 
-FILES_OF_ITS_OWN = 30
+RESERVED_FILES = 30
 """Files that MariaDB reserves for itself; MySQL reserves ten."""
-FILES_A_TABLE = 2
+FILES_PER_TABLE = 2
 """Files that servers count for each open table, as many as a MyISAM table has."""
-_LEAST = 400
+_MIN_OPEN_TABLES = 400
 """No server lowers `table_open_cache` below this."""
 DEFAULT_CONNECTIONS = 151
-_CONNECTIONS = 1000
+_MIN_CONNECTIONS = 1000
 """Smallest value for `max_connections`."""
-_BESIDE = 16
+_TOOL_CONNECTIONS = 16
 """Connections in addition to the clients: for monitoring the server, reading its tables and stopping its statements."""
-DIVIDED = 16
+DEFAULT_CACHE_INSTANCES = 16
 """Default number of table cache instances in MySQL from 5.7 on. Each has its share of the entries, and a connection
 uses one of them."""
 
 
-def most_open(files: int, *, connections: int) -> int:
+def max_open_tables(files: int, *, connections: int) -> int:
     """Returns the highest `table_open_cache` that this number of files allows. MySQL 5.6 to 8.0 and MariaDB 10.11 lower
     the option to this value or ten more; MariaDB 10.2 does not lower it."""
-    return max(_LEAST, (files - FILES_OF_ITS_OWN - connections) // FILES_A_TABLE)
+    return max(_MIN_OPEN_TABLES, (files - RESERVED_FILES - connections) // FILES_PER_TABLE)
 
 
-def connections_for(clients: int) -> int:
+def needed_connections(clients: int) -> int:
     """Returns `max_connections` for this number of simultaneous clients, pollers included."""
-    return max(_CONNECTIONS, clients + _BESIDE)
+    return max(_MIN_CONNECTIONS, clients + _TOOL_CONNECTIONS)
 
 
-def most_clients(files: int) -> int:
+def max_clients(files: int) -> int:
     """Returns how many clients, with one file each, can be connected at once. Servers lower `max_connections` to what
     is left after the smallest number of open tables."""
-    return files - FILES_OF_ITS_OWN - FILES_A_TABLE * _LEAST - _BESIDE
+    return files - RESERVED_FILES - FILES_PER_TABLE * _MIN_OPEN_TABLES - _TOOL_CONNECTIONS
 
 
-def files_for(tables: int, *, connections: int) -> int:
+def needed_open_files(tables: int, *, connections: int) -> int:
     """Returns the open-files limit that is needed to keep this number of tables open."""
-    return tables * FILES_A_TABLE + connections + FILES_OF_ITS_OWN
+    return tables * FILES_PER_TABLE + connections + RESERVED_FILES
 
 
-def instances_of(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]:
+def table_cache_instances(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]:
     """Returns the numbers of table cache instances that share the entries: those that the user names, or else the
     default of the version.
 
@@ -370,10 +376,10 @@ def instances_of(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]
     elsewhere, and the server begins with one and adds others where threads wait."""
     if version.flavor is Flavor.MARIADB:
         return (1,)
-    return tuple(named) or (DIVIDED if can(version, "divided_table_cache") else 1,)
+    return tuple(named) or (DEFAULT_CACHE_INSTANCES if can(version, "divided_table_cache") else 1,)
 
 
-def entries_for(tables: int, *, threads: int, instances: int) -> int:
+def needed_cache_entries(tables: int, *, threads: int, instances: int) -> int:
     """Returns the table cache entries needed by a load in which every thread uses every table: each instance must hold
     the tables once for each thread that uses it."""
     each = -(-threads // instances)

@@ -23,7 +23,7 @@ from recovery.analysis.phase_names import (
     PROCESS_START,
     REDO_APPLY,
     REDO_SCAN,
-    REST,
+    REST_TO_READY,
     ROLLBACK,
     SYSTEM_FILES,
     UNDO_AND_TEMP,
@@ -32,11 +32,11 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Flavor, Phase, Version, can
-from recovery.mysqld.error_log import Mark, counts_of, mark_of, progress_of, stamp_of
+from recovery.mysqld.error_log import Milestone, log_counters, microsecond_stamp, milestone_of, progress_of
 
 
 @dataclass(frozen=True)
-class Standing:
+class CurrentPhase:
     """The current phase of a starting server, as far as its log shows."""
 
     phase: str | None
@@ -47,7 +47,7 @@ class Standing:
     """Progress within the phase, in the words of the server; None if it reports none."""
 
 
-_MOST_SIGHTINGS = 4096
+_MAX_SIGHTINGS = 4096
 """Highest number of marks in one start: only a log that is not from one server has more."""
 
 
@@ -61,7 +61,7 @@ class Generation(Enum):
 
 
 @dataclass(frozen=True)
-class Server:
+class StartTraits:
     """What must be known about a start to name its phases."""
 
     generation: Generation
@@ -72,62 +72,77 @@ class Server:
 class Sighting:
     """A mark and the time when it was seen. The time is None, unknown, if the line has no stamp."""
 
-    mark: Mark
+    mark: Milestone
     at_s: float | None
 
 
-_OPENS: dict[Mark, str] = {
-    Mark.STARTING: PROCESS_START,
-    Mark.SAFE: PROCESS_START,
-    Mark.ANNOUNCED: PROCESS_START,
-    Mark.INITIALIZING: PROCESS_START,
-    Mark.INNODB: PROCESS_START,
-    Mark.SCAN: DISCOVERY,
-    Mark.SCANNED: PROCESS_START,
-    Mark.POOL: BUFFER_POOL,
-    Mark.POOLED: SYSTEM_FILES,
-    Mark.SYSTEM: REDO_SCAN,
-    Mark.REDO: REDO_SCAN,
-    Mark.CHECKPOINT: REDO_SCAN,
-    Mark.DISCOVER: DISCOVERY,
-    Mark.RESTORE: REDO_SCAN,
-    Mark.APPLY: REDO_APPLY,
-    Mark.SEGMENTS: UNDO_AND_TEMP,
-    Mark.UNDO: UNDO_AND_TEMP,
-    Mark.DICTIONARY: DICTIONARY,
-    Mark.VALIDATE: VALIDATION,
-    Mark.VALIDATED: DICTIONARY,
-    Mark.DICTIONARY_READ: REST,
-    Mark.UPGRADE: UPGRADE,
-    Mark.UPGRADED: REST,
-    Mark.BINLOG: BINLOG_RECOVERY,
-    Mark.BINLOG_READ: REST,
+_PHASE_OPENED_BY: dict[Milestone, str] = {
+    Milestone.STARTING: PROCESS_START,
+    Milestone.SAFE: PROCESS_START,
+    Milestone.ANNOUNCED: PROCESS_START,
+    Milestone.INITIALIZING: PROCESS_START,
+    Milestone.INNODB: PROCESS_START,
+    Milestone.SCAN: DISCOVERY,
+    Milestone.SCANNED: PROCESS_START,
+    Milestone.POOL: BUFFER_POOL,
+    Milestone.POOLED: SYSTEM_FILES,
+    Milestone.SYSTEM: REDO_SCAN,
+    Milestone.REDO: REDO_SCAN,
+    Milestone.CHECKPOINT: REDO_SCAN,
+    Milestone.DISCOVER: DISCOVERY,
+    Milestone.RESTORE: REDO_SCAN,
+    Milestone.APPLY: REDO_APPLY,
+    Milestone.SEGMENTS: UNDO_AND_TEMP,
+    Milestone.UNDO: UNDO_AND_TEMP,
+    Milestone.DICTIONARY: DICTIONARY,
+    Milestone.VALIDATE: VALIDATION,
+    Milestone.VALIDATED: DICTIONARY,
+    Milestone.DICTIONARY_READ: REST_TO_READY,
+    Milestone.UPGRADE: UPGRADE,
+    Milestone.UPGRADED: REST_TO_READY,
+    Milestone.BINLOG: BINLOG_RECOVERY,
+    Milestone.BINLOG_READ: REST_TO_READY,
 }
-BESIDE = {
-    Mark.POOL_LOAD: (BUFFER_POOL_LOAD, True),
-    Mark.POOL_LOADED: (BUFFER_POOL_LOAD, False),
-    Mark.ROLLBACK: (ROLLBACK, True),
-    Mark.ROLLED_BACK: (ROLLBACK, False),
+BACKGROUND_MILESTONES = {
+    Milestone.POOL_LOAD: (BUFFER_POOL_LOAD, True),
+    Milestone.POOL_LOADED: (BUFFER_POOL_LOAD, False),
+    Milestone.ROLLBACK: (ROLLBACK, True),
+    Milestone.ROLLED_BACK: (ROLLBACK, False),
 }
 """Marks of the server's background threads: the name of the phase, and whether it begins with this mark."""
-_REDO = {Mark.SYSTEM, Mark.REDO, Mark.CHECKPOINT, Mark.DISCOVER, Mark.RESTORE, Mark.APPLY, Mark.APPLIED}
-_UNDO = {Mark.SEGMENTS, Mark.UNDO}
-_AFTER_REDO = _UNDO | {Mark.STARTED}
-_EARLY = {Mark.STARTING, Mark.SAFE, Mark.ANNOUNCED, Mark.INITIALIZING, Mark.INNODB, Mark.SCANNED}
-_AFTER_EARLY = _EARLY | _REDO | {Mark.SCAN, Mark.POOL, Mark.POOLED}
-_OF_DICTIONARY = {Mark.DICTIONARY, Mark.VALIDATE, Mark.VALIDATED, Mark.DICTIONARY_READ}
-_LAST = {Mark.DICTIONARY_READ, Mark.BINLOG_READ, Mark.UPGRADED}
+_REDO = {
+    Milestone.SYSTEM,
+    Milestone.REDO,
+    Milestone.CHECKPOINT,
+    Milestone.DISCOVER,
+    Milestone.RESTORE,
+    Milestone.APPLY,
+    Milestone.APPLIED,
+}
+_UNDO = {Milestone.SEGMENTS, Milestone.UNDO}
+_AFTER_REDO = _UNDO | {Milestone.STARTED}
+_EARLY = {
+    Milestone.STARTING,
+    Milestone.SAFE,
+    Milestone.ANNOUNCED,
+    Milestone.INITIALIZING,
+    Milestone.INNODB,
+    Milestone.SCANNED,
+}
+_AFTER_EARLY = _EARLY | _REDO | {Milestone.SCAN, Milestone.POOL, Milestone.POOLED}
+_OF_DICTIONARY = {Milestone.DICTIONARY, Milestone.VALIDATE, Milestone.VALIDATED, Milestone.DICTIONARY_READ}
+_MAY_END_WITH_READY = {Milestone.DICTIONARY_READ, Milestone.BINLOG_READ, Milestone.UPGRADED}
 """Marks that open a phase which may end with the ready line."""
 
 
-def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Generation:
+def generation_of(version: Version | None, marks: Iterable[Milestone] = ()) -> Generation:
     """Returns the generation of a version or, if that is unknown, the one that the marks of its log show. Without a
     version no server is taken for one that works silently."""
     if version is None:
         seen = set(marks)
-        if seen & (_OF_DICTIONARY | {Mark.INNODB, Mark.SCAN}):
+        if seen & (_OF_DICTIONARY | {Milestone.INNODB, Milestone.SCAN}):
             return Generation.DICTIONARY
-        return Generation.BEFORE_REDO if Mark.DISCOVER in seen else Generation.NONE
+        return Generation.BEFORE_REDO if Milestone.DISCOVER in seen else Generation.NONE
     if not can(version, "redo_names_files"):
         return Generation.BEFORE_REDO
     numbers = version.numbers
@@ -138,47 +153,47 @@ def generation_of(version: Version | None, marks: Iterable[Mark] = ()) -> Genera
     return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
 
 
-def is_news(mark: Mark, last: Mark | None) -> bool:
+def is_new_milestone(mark: Milestone, last: Milestone | None) -> bool:
     """Returns whether a mark differs from the last one. Some marks repeat (the position of the redo scan, every few
     megabytes), and a repeated one adds nothing."""
     return mark is not last
 
 
 def phases_of(
-    sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: Server, ready: bool = True
+    sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: StartTraits, ready: bool = True
 ) -> tuple[Phase, ...]:
     """Returns the phases from the beginning to the end of the span, without gaps. A time that goes backwards is
     replaced by the latest time before it. If the start is not `ready` at the end, the last phase is the one that it is
     still in."""
     (at_s, end_s), found = span_s, []
-    opener, unstamped = Mark.STARTING, list[Mark]()
-    for sighting in (*_in_order(sightings), Sighting(Mark.READY, end_s)):
+    opener, unstamped = Milestone.STARTING, list[Milestone]()
+    for sighting in (*_bounding_sightings(sightings), Sighting(Milestone.READY, end_s)):
         if sighting.at_s is None:
             unstamped.append(sighting.mark)
             continue
         next_s = min(max(sighting.at_s, at_s), end_s)
         chain = [opener, *unstamped, sighting.mark]
-        names = [_name(one, other, server) for one, other in pairwise(chain)]
-        found.append(Phase(_joined(names), at_s, next_s))
+        names = [_phase_name(one, other, server) for one, other in pairwise(chain)]
+        found.append(Phase(_join_names(names), at_s, next_s))
         opener, at_s, unstamped = sighting.mark, next_s, []
     if not ready:
-        found[-1] = replace(found[-1], name=standing(sightings, server))
-    return _merged(found)
+        found[-1] = replace(found[-1], name=current_phase(sightings, server))
+    return _merge_phases(found)
 
 
-def standing(sightings: Sequence[Sighting], server: Server) -> str:
+def current_phase(sightings: Sequence[Sighting], server: StartTraits) -> str:
     """Returns the phase that a server is in at the end of its log: the one that the last mark opens."""
-    marks = [sighting.mark for sighting in _in_order(sightings)]
-    last = marks[-1] if marks else Mark.STARTING
-    if last is Mark.APPLIED:
-        return _silent(server) or UNNAMED
-    if last is Mark.STARTED:
-        return DICTIONARY if server.generation is Generation.DICTIONARY else REST
-    if last is Mark.CHECKPOINT and server.generation is Generation.BEFORE_REDO:
+    marks = [sighting.mark for sighting in _bounding_sightings(sightings)]
+    last = marks[-1] if marks else Milestone.STARTING
+    if last is Milestone.APPLIED:
+        return _unlogged_phase(server) or UNNAMED
+    if last is Milestone.STARTED:
+        return DICTIONARY if server.generation is Generation.DICTIONARY else REST_TO_READY
+    if last is Milestone.CHECKPOINT and server.generation is Generation.BEFORE_REDO:
         return DISCOVERY
-    if last is Mark.APPLY and server.generation is Generation.SILENT and Mark.CHECKPOINT in marks:
+    if last is Milestone.APPLY and server.generation is Generation.SILENT and Milestone.CHECKPOINT in marks:
         return JOIN.join((REDO_APPLY, VALIDATION))
-    return _OPENS.get(last, UNNAMED)
+    return _PHASE_OPENED_BY.get(last, UNNAMED)
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
@@ -187,67 +202,71 @@ def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phas
     return (*phases, Phase(FIRST_QUERY, ready_s, max(ready_s, answered_s)))
 
 
-def _in_order(sightings: Sequence[Sighting]) -> list[Sighting]:
+def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
     """Returns the sightings that bound phases. Those of undo tablespaces after the start of InnoDB are left out: the
     server also recreates them later, within other phases."""
     kept: list[Sighting] = []
     started = False
-    for sighting in sightings[:_MOST_SIGHTINGS]:
-        if sighting.mark in BESIDE or sighting.mark is Mark.READY or (started and sighting.mark in _UNDO):
+    for sighting in sightings[:_MAX_SIGHTINGS]:
+        if (
+            sighting.mark in BACKGROUND_MILESTONES
+            or sighting.mark is Milestone.READY
+            or (started and sighting.mark in _UNDO)
+        ):
             continue
-        started = started or sighting.mark is Mark.STARTED
+        started = started or sighting.mark is Milestone.STARTED
         kept.append(sighting)
     return kept
 
 
-def _name(opener: Mark, closer: Mark, server: Server) -> str:
-    if opener is Mark.APPLIED:
+def _phase_name(opener: Milestone, closer: Milestone, server: StartTraits) -> str:
+    if opener is Milestone.APPLIED:
         return _after_redo(closer, server)
-    if opener is Mark.STARTED:
+    if opener is Milestone.STARTED:
         return _after_innodb(closer, server.generation)
-    if opener is Mark.SEGMENTS and closer is Mark.UNDO and server.generation is Generation.NONE:
+    if opener is Milestone.SEGMENTS and closer is Milestone.UNDO and server.generation is Generation.NONE:
         return DICTIONARY  # looks up each file in it and opens it, without logging that, on clean starts too
-    if opener is Mark.CHECKPOINT and closer is Mark.RESTORE and server.generation is Generation.BEFORE_REDO:
+    if opener is Milestone.CHECKPOINT and closer is Milestone.RESTORE and server.generation is Generation.BEFORE_REDO:
         return DISCOVERY
-    if not _bounds(opener, closer):
+    if not _may_bound(opener, closer):
         return UNNAMED
-    silent = _silent(server) if closer in _AFTER_REDO and opener in _REDO else None
-    return _joined([_OPENS.get(opener, UNNAMED), silent or UNNAMED])
+    silent = _unlogged_phase(server) if closer in _AFTER_REDO and opener in _REDO else None
+    return _join_names([_PHASE_OPENED_BY.get(opener, UNNAMED), silent or UNNAMED])
 
 
-def _bounds(opener: Mark, closer: Mark) -> bool:
+def _may_bound(opener: Milestone, closer: Milestone) -> bool:
     """Returns whether `closer` may end the phase that `opener` begins. Where a server logs little, as 8.0 does by
     default, the next line may come long after the end of that phase."""
     if opener in _EARLY:
         return closer in _AFTER_EARLY
-    return closer is not Mark.READY or opener in _LAST
+    return closer is not Milestone.READY or opener in _MAY_END_WITH_READY
 
 
-def _after_redo(closer: Mark, server: Server) -> str:
+def _after_redo(closer: Milestone, server: StartTraits) -> str:
     if closer in _REDO:
         return REDO_SCAN  # a batch was full, and the scan of the redo log continues
-    return (_silent(server) if closer in _AFTER_REDO else None) or UNNAMED
+    return (_unlogged_phase(server) if closer in _AFTER_REDO else None) or UNNAMED
 
 
-def _after_innodb(closer: Mark, generation: Generation) -> str:
+def _after_innodb(closer: Milestone, generation: Generation) -> str:
     if generation is not Generation.DICTIONARY:
-        return REST
-    return DICTIONARY if closer in _OF_DICTIONARY | {Mark.STARTED} else UNNAMED
+        return REST_TO_READY
+    return DICTIONARY if closer in _OF_DICTIONARY | {Milestone.STARTED} else UNNAMED
 
 
-def _silent(server: Server) -> str | None:
+def _unlogged_phase(server: StartTraits) -> str | None:
     """Returns the phase that the server does not log, between the end of redo and its next line, or None."""
     if server.generation is Generation.SILENT:
         return VALIDATION if server.crashed else DICTIONARY
     return DICTIONARY if server.generation is Generation.BEFORE_REDO else None
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     known = list(dict.fromkeys(part for name in names for part in name.split(JOIN)))
     return JOIN.join([name for name in known if name != UNNAMED] or known)
 
 
-def _merged(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+def _merge_phases(phases: Sequence[Phase]) -> tuple[Phase, ...]:
     """Merges neighbouring phases of the same name, and drops those that took no time."""
     merged: list[Phase] = []
     for phase in phases:
@@ -264,20 +283,20 @@ def _merged(phases: Sequence[Phase]) -> tuple[Phase, ...]:
 # back (8.0.15 does so at every start, nearly until it is ready) and write them together. Where its own time stamps are
 # fine enough to show that, all lines of the start are placed at the times of their stamps.
 
-HELD_S = 0.1
+HELD_BACK_S = 0.1
 """A line that arrives later than this after its stamp was held back: a reader woken by inotify is a hundred times
 faster."""
-_A_MOMENT_S = 1e-3
+_MIN_PHASE_S = 1e-3
 """Length given to a phase that has just begun, so that it is not dropped as empty."""
 
 
-class Passage:
+class PhaseTracker:
     """Records the marks of one server process from its exec to its ready line. `see` must get every line on arrival."""
 
     def __init__(self, version: Version, started_s: float) -> None:
         self._version = version
         self._started_s = started_s
-        self._arrivals: list[tuple[Mark, float, float]] = []
+        self._arrivals: list[tuple[Milestone, float, float]] = []
         """Mark, seconds from the exec to the arrival of the line, and seconds from the line's own stamp to its
         arrival."""
         self.scan_threads: int | None = None
@@ -288,11 +307,11 @@ class Passage:
         """The last line, complete or not, for callers in other threads."""
 
     def see(self, text: str, arrived_s: float, wall_s: float) -> None:
-        self.scan_threads = dict(counts_of(text)).get("scan_threads", self.scan_threads)
-        mark = mark_of(text)
+        self.scan_threads = dict(log_counters(text)).get("scan_threads", self.scan_threads)
+        mark = milestone_of(text)
         last = self._arrivals[-1][0] if self._arrivals else None
-        if mark is not None and mark is not Mark.READY and is_news(mark, last):
-            stamp = stamp_of(text)
+        if mark is not None and mark is not Milestone.READY and is_new_milestone(mark, last):
+            stamp = microsecond_stamp(text)
             late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
             self._arrivals.append((mark, arrived_s - self._started_s, late_s))
 
@@ -300,14 +319,14 @@ class Passage:
     def held_s(self) -> float | None:
         """The longest time for which a line was held back; None if no line was."""
         latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
-        return latest_s if latest_s > HELD_S else None
+        return latest_s if latest_s > HELD_BACK_S else None
 
     def beside(self, until_s: float) -> tuple[Phase, ...]:
         """Returns the phases of background threads, as far as they were logged before the server was ready."""
         begun: dict[str, float] = {}
         found = []
         for mark, at_s in self._seen():
-            name, begins = BESIDE.get(mark, ("", False))
+            name, begins = BACKGROUND_MILESTONES.get(mark, ("", False))
             if begins:
                 begun[name] = max(0.0, at_s)
             elif name in begun:
@@ -315,7 +334,7 @@ class Passage:
                 found.append(Phase(name, since_s, max(since_s, at_s)))
         return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
 
-    def _seen(self) -> list[tuple[Mark, float]]:
+    def _seen(self) -> list[tuple[Milestone, float]]:
         """Returns the marks with their times: by arrival, or by the server's own stamps if it held lines back."""
         held = self.held_s is not None
         return [(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
@@ -324,17 +343,19 @@ class Passage:
         """Returns the phases. They add up to the startup time, and with the last phase to the time of the first
         answered query."""
         sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
-        server = Server(generation_of(self._version), crashed)
+        server = StartTraits(generation_of(self._version), crashed)
         return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)
 
-    def standing(self, now_s: float) -> Standing:
+    def standing(self, now_s: float) -> CurrentPhase:
         """Returns the current phase of the server, by the lines that have arrived. While nothing is logged, it is named
         by the work that is known to happen then. Another thread may call this while lines arrive, without delaying
         them."""
         arrivals = tuple(self._arrivals)
         if not arrivals:
-            return Standing(None, self._started_s)
+            return CurrentPhase(None, self._started_s)
         sightings = [Sighting(mark, at_s) for mark, at_s, _ in arrivals]
-        span_s = (0.0, max(now_s - self._started_s, arrivals[-1][1]) + _A_MOMENT_S)
-        last = phases_of(sightings, span_s, server=Server(generation_of(self._version), self.crashed), ready=False)[-1]
-        return Standing(last.name, self._started_s + last.start_s, progress_of(self.latest))
+        span_s = (0.0, max(now_s - self._started_s, arrivals[-1][1]) + _MIN_PHASE_S)
+        last = phases_of(
+            sightings, span_s, server=StartTraits(generation_of(self._version), self.crashed), ready=False
+        )[-1]
+        return CurrentPhase(last.name, self._started_s + last.start_s, progress_of(self.latest))

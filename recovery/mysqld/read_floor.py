@@ -18,20 +18,20 @@ from itertools import islice
 from pathlib import Path
 
 from recovery.errors import RecoveryError
-from recovery.linux.cgroups import Group
+from recovery.linux.cgroups import LimitGroup
 from recovery.linux.files import TableFiles
 
-_HOME = Path(__file__).parent.parent.parent
+_PACKAGE_PARENT = Path(__file__).parent.parent.parent
 """The folder that contains this package: in another working directory Python might find a package of the same name."""
-MANY = 16
+MANY_THREADS = 16
 """Number of threads: the most that the newest servers use."""
-_TIMES = 2
-_TAKE = 64
+_REPEATS = 2
+_BATCH_FILES = 64
 """Number of files that a thread takes at a time."""
 
 
 @dataclass(frozen=True)
-class Reads:
+class FloorTimes:
     files: int
     one_thread_s: float
     many_threads_s: float
@@ -41,27 +41,31 @@ class Reads:
     """How often each time was measured; the shortest one is reported."""
 
 
-def measure(files: TableFiles, page_bytes: int, make_cold: Callable[[], object], group: Group | None) -> Reads:
+def measure_read_floor(
+    files: TableFiles, page_bytes: int, make_cold: Callable[[], object], group: LimitGroup | None
+) -> FloorTimes:
     """Measures the read floor. Every measurement begins with cold files and is made twice. The shorter time counts,
     because other users of a disk can make it slower, but never faster."""
 
     def one(threads: int, read_bytes: int) -> tuple[int, float]:
         found = []
-        for _ in range(_TIMES):
+        for _ in range(_REPEATS):
             make_cold()
-            found.append(_in_a_process(files, threads, read_bytes, group))
+            found.append(_measure_in_subprocess(files, threads, read_bytes, group))
         return min(found, key=lambda one: one[1])
 
     count, one_thread_s = one(1, page_bytes)
-    _, many_threads_s = one(MANY, page_bytes)
+    _, many_threads_s = one(MANY_THREADS, page_bytes)
     _, open_s = one(1, 0)
-    return Reads(count, one_thread_s, many_threads_s, MANY, open_s, _TIMES)
+    return FloorTimes(count, one_thread_s, many_threads_s, MANY_THREADS, open_s, _REPEATS)
 
 
-def _in_a_process(files: TableFiles, threads: int, page_bytes: int, group: Group | None) -> tuple[int, float]:
+def _measure_in_subprocess(
+    files: TableFiles, threads: int, page_bytes: int, group: LimitGroup | None
+) -> tuple[int, float]:
     process = subprocess.Popen(
         [sys.executable, "-m", "recovery.mysqld.read_floor"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=_HOME,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=_PACKAGE_PARENT,
     )  # fmt: skip
     try:
         if group is not None:
@@ -87,18 +91,18 @@ def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:
         count = 0
         while True:
             with taking:
-                paths = list(islice(names, _TAKE))
+                paths = list(islice(names, _BATCH_FILES))
             if not paths:
                 return count
             for path in paths:
-                _touch(path, page_bytes)
+                _read_start(path, page_bytes)
             count += len(paths)
 
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(work, range(threads)))
 
 
-def _touch(path: str, page_bytes: int) -> None:
+def _read_start(path: str, page_bytes: int) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if page_bytes:

@@ -31,12 +31,12 @@ def modified_since(files: TableFiles, checkpoint_lsn: int, *, written_after_s: f
     return frozenset(
         f"{folder.name}/{path.name}"
         for folder in files.folders
-        for path in _written(files, folder, written_after_s)
+        for path in _files_written_after(files, folder, written_after_s)
         if _newest_lsn(path) > checkpoint_lsn
     )
 
 
-def _written(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
+def _files_written_after(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if files.holds(entry.name) and entry.stat(follow_symlinks=False).st_mtime >= after_s:
@@ -69,9 +69,9 @@ def page_bytes(first_page: bytes) -> int:
 
 # --- The last checkpoint
 
-_FILES_IN_A_FOLDER = "#innodb_redo"
+_REDO_FOLDER = "#innodb_redo"
 """Folder of the redo log in MySQL 8.0.30 and later."""
-_ONE_FILE = "ib_logfile0"
+_REDO_FILE = "ib_logfile0"
 _MARIADB_10_8 = 0x50687973
 """Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
@@ -84,18 +84,18 @@ _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
 def checkpoint_lsn(data: Path) -> int:
     """Returns the LSN of the last checkpoint. All changes up to it are in the data files; later ones must be
     recovered."""
-    found = [lsn for file in _log_files(data) for lsn in _in_header(file)]
+    found = [lsn for file in _log_files(data) for lsn in _checkpoints_in(file)]
     if not found:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")
     return max(found)
 
 
 def _log_files(data: Path) -> list[Path]:
-    in_folder = [file for file in (data / _FILES_IN_A_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
-    return in_folder or [file for file in (data / _ONE_FILE,) if file.is_file()]
+    in_folder = [file for file in (data / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
+    return in_folder or [file for file in (data / _REDO_FILE,) if file.is_file()]
 
 
-def _in_header(file: Path) -> Iterator[int]:
+def _checkpoints_in(file: Path) -> Iterator[int]:
     with file.open("rb") as opened:
         header = opened.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:

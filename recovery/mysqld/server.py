@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
-from recovery.linux.cgroups import Group, Meter
-from recovery.linux.signals import held_back
+from recovery.linux.cgroups import LimitGroup, UsageMeter
+from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
 from recovery.mysqld import client
 from recovery.mysqld.error_log import Kind, classify
-from recovery.mysqld.launcher import Exit, Launch, Launcher, Life, RunDirs
-from recovery.mysqld.log_tail import Line, last_lines
+from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
+from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
-    Follower,
-    Onlooker,
-    Progress,
-    Surroundings,
-    died,
-    end_of,
-    failed,
-    watch,
+    BackgroundLoadMeter,
+    PhaseFollower,
+    StallDetector,
+    StartupSampler,
+    describe_exit,
+    server_failure,
+    wait_for_exit,
+    wait_until_ready,
 )
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-_LOOK_S = 2.0
+_POLL_S = 2.0
 _RETRY_S = 0.001
-_LAST_BREATH_S = 1.0
+_EXIT_GRACE_S = 1.0
 _METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
 storage hangs."""
 
-Beside = Callable[[int], AbstractContextManager[None]]
+StartCompanion = Callable[[int], AbstractContextManager[None]]
 """Returns, for a pid, a context that is active from the exec of the process to its first answer."""
 
 
-def left_alone(_: int) -> AbstractContextManager[None]:
+def no_companion(_: int) -> AbstractContextManager[None]:
     """Does nothing: the `Beside` of a start without sampling."""
     return nullcontext()
 
@@ -74,16 +74,16 @@ class Server:
         settings: Mapping[str, str] | None = None,
         preload: tuple[Path, ...] = (),
         stall_s: float = DEFAULT_STALL_S,
-        group: Group | None = None,
+        group: LimitGroup | None = None,
         keys: Path | None = None,
     ) -> None:
         self.build = build
         self.datadir = datadir
         self.stall_s = stall_s
         self.settings = merge(settings or {})
-        self.on_line: Callable[[Line], None] | None = None
+        self.on_line: Callable[[LogLine], None] | None = None
         """Called with every log line of a start as it arrives."""
-        self.follower: Follower | None = None
+        self.follower: PhaseFollower | None = None
         self._launcher = launcher
         self.device = device
         """The device that holds the data directory."""
@@ -94,7 +94,7 @@ class Server:
         """The control group that gives every process of this server the same limits; None if there are no limits."""
         self._keys = keys
         self._rundirs = RunDirs()
-        self._life: Life | None = None
+        self._life: ServerProcess | None = None
         self._starts = 0
 
     @property
@@ -102,7 +102,7 @@ class Server:
         return self._life is not None and self._life.exited() is None
 
     @property
-    def life(self) -> Life:
+    def life(self) -> ServerProcess:
         assert self._life is not None, "this server has not been started"
         return self._life
 
@@ -115,7 +115,7 @@ class Server:
         *,
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        beside: Beside = left_alone,
+        beside: StartCompanion = no_companion,
     ) -> Startup:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
@@ -125,17 +125,17 @@ class Server:
         rundir = self._rundirs.next()
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
-        with held_back():
+        with defer_signals():
             launch = Launch(
                 self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
             )
             life = self._launcher.launch(launch)
             self._life = life
-        meter, surroundings = self._meter(life), Surroundings(life.pid, self.device)
+        meter, surroundings = self._meter(life), BackgroundLoadMeter(life.pid, self.device)
         try:
-            with beside(life.pid), Onlooker(life.pid, self.device, since_s=life.started_at) as onlooker:
+            with beside(life.pid), StartupSampler(life.pid, self.device, since_s=life.started_at) as onlooker:
                 version, on_line = self.build.version, self.on_line
-                ready = watch(
+                ready = wait_until_ready(
                     life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
                 )
                 answered_at = self._first_answer(life)
@@ -163,26 +163,26 @@ class Server:
             timeline=onlooker.timeline,
         )
 
-    def _meter(self, life: Life) -> Meter:
+    def _meter(self, life: ServerProcess) -> UsageMeter:
         """Returns a meter for the process. For a moment after exec the kernel hides the counters of a process from all
         but root, so reading them is retried briefly."""
         for _ in range(_METER_TRIES):
-            meter = Meter(life.pid, self.device, self.group)
+            meter = UsageMeter(life.pid, self.device, self.group)
             if meter.read().read_bytes is not None:
                 break
             life.wait(_RETRY_S)
         return meter
 
-    def _first_answer(self, life: Life) -> float:
+    def _first_answer(self, life: ServerProcess) -> float:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
         accepted: some releases run an internal query between the line and the first accept."""
-        progress = Progress(life)
+        progress = StallDetector(life)
         looked_at = time.monotonic()
         while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
             exited = life.exited()
             if exited is not None:
-                raise self._failed(f"after its ready line {died(life, exited)}")
-            if time.monotonic() - looked_at >= _LOOK_S:
+                raise self._failed(f"after its ready line {describe_exit(life, exited)}")
+            if time.monotonic() - looked_at >= _POLL_S:
                 looked_at = time.monotonic()
                 if (why := progress.hopeless(self.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
@@ -216,12 +216,12 @@ class Server:
 
         It hangs if nothing of it has moved for `stall_s`. Killing it ends the caller's wait, and the hang is reported
         instead of the error that follows from the kill."""
-        life, progress, over = self.life, Progress(self.life), threading.Event()
+        life, progress, over = self.life, StallDetector(self.life), threading.Event()
         hung: ServerFailedError | None = None
 
         def watch_over() -> None:
             nonlocal hung
-            while not over.wait(min(_LOOK_S, self.stall_s / 4)):
+            while not over.wait(min(_POLL_S, self.stall_s / 4)):
                 if (why := progress.hopeless(self.stall_s)) is not None and life.exited() is None:
                     hung = self._failed(f"the server hangs: {why}")
                     life.signal(signal.SIGKILL)
@@ -253,7 +253,7 @@ class Server:
         if exited is None:
             raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
         if exited.signal != signal.SIGKILL:
-            raise self._failed(f"the server was to die of signal 9, but {died(life, exited)}")
+            raise self._failed(f"the server was to die of signal 9, but {describe_exit(life, exited)}")
         return exited
 
     def stop(self) -> Exit:
@@ -261,23 +261,23 @@ class Server:
         unless it exits with code 0 and logs its shutdown."""
         life = self._not_gone("stopped")
         life.signal(signal.SIGTERM)
-        exited = end_of(life, self.stall_s)
+        exited = wait_for_exit(life, self.stall_s)
         if isinstance(exited, str):
             hung = self._failed(f"the shutdown hung: {exited}")
             self._end()
             raise hung
         if exited != Exit(code=0, signal=None):
-            raise self._failed(f"the shutdown was not clean: {died(life, exited)}")
-        if not any(_says_shutdown(line) for line in last_lines(life.launch.log, 50)):
+            raise self._failed(f"the shutdown was not clean: {describe_exit(life, exited)}")
+        if not any(_is_shutdown_line(line) for line in last_lines(life.launch.log, 50)):
             raise self._failed("the server ended, but its log does not say that it shut down")
         return exited
 
-    def _not_gone(self, about_to_be: str) -> Life:
+    def _not_gone(self, about_to_be: str) -> ServerProcess:
         """Returns the process that will be ended now. Raises ServerFailedError if it has already ended, because that
         was not our doing."""
         life = self.life
         if (earlier := life.exited()) is not None:
-            raise self._failed(f"the server was gone before it was {about_to_be}: {died(life, earlier)}")
+            raise self._failed(f"the server was gone before it was {about_to_be}: {describe_exit(life, earlier)}")
         return life
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class Server:
     def _end(self) -> None:
         """Kills the process if it still runs. A second Ctrl-C is deferred until that is done, because it would leave
         the server running."""
-        with held_back():
+        with defer_signals():
             if self._life is not None and self._life.exited() is None:
                 self._life.signal(signal.SIGKILL)
                 self._life.wait(_KILL_LIMIT_S)
@@ -304,13 +304,13 @@ class Server:
     def failure(self, what: str) -> ServerFailedError:
         """Returns the error for a caller that fails while it talks to the server. Waits until it is known whether the
         process still lives, because a connection breaks before its process is gone."""
-        self.life.wait(_LAST_BREATH_S)
+        self.life.wait(_EXIT_GRACE_S)
         return self._failed(what)
 
     def _failed(self, what: str) -> ServerFailedError:
-        return failed(self.life, what)
+        return server_failure(self.life, what)
 
 
-def _says_shutdown(line: str) -> bool:
+def _is_shutdown_line(line: str) -> bool:
     event = classify(line)
     return event is not None and event.kind is Kind.SHUTDOWN

@@ -19,27 +19,27 @@ from typing import Self, TypeVar
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.linux import cgroups
-from recovery.linux.cgroups import Activity, activity, compact
-from recovery.linux.procfs import Cpus, cpus
-from recovery.linux.signals import stopped_by_somebody
-from recovery.linux.storage import Device, completed_reads, moved_bytes, takes_nothing
-from recovery.model import Around, Timeline, Version, can
-from recovery.mysqld.error_log import Kind, classify, is_error, stamp_of
-from recovery.mysqld.launcher import Exit, Life
-from recovery.mysqld.log_tail import Line, LogTail, last_lines
-from recovery.mysqld.phases import Passage, Standing
+from recovery.linux.cgroups import ProcessActivity, format_bytes, process_activity
+from recovery.linux.procfs import HostCpuTime, host_cpu_time
+from recovery.linux.signals import is_stopped_by_others
+from recovery.linux.storage import Device, completed_reads, device_io_bytes, find_full_folder
+from recovery.model import HostActivity, Timeline, Version, can
+from recovery.mysqld.error_log import Kind, classify, is_error, microsecond_stamp
+from recovery.mysqld.launcher import Exit, ServerProcess
+from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
+from recovery.mysqld.phases import CurrentPhase, PhaseTracker
 
-ReadActivity = Callable[[int], Activity | None]
+ReadActivity = Callable[[int], ProcessActivity | None]
 DEFAULT_STALL_S = 300.0
 _IDLE_CPUS = 0.02
 """CPU use up to this counts as idle. A server that waits forever still counts seconds: MySQL 5.6 uses a thousandth of a
 CPU for that."""
-_LOOK_S = 2.0
+_POLL_S = 2.0
 """Interval between two checks of a silent process: long enough to cost nothing."""
-Follower = Callable[[Callable[[float], Standing]], None]
+PhaseFollower = Callable[[Callable[[float], CurrentPhase]], None]
 """Called at the beginning of a start with a function that returns the server's phase at any moment."""
-_FULL_FOR_S = 30.0
-_LAST_WORDS_S = 0.5
+_DISK_FULL_S = 30.0
+_FAILURE_LINES_S = 0.5
 """How long to wait for the remaining log lines of a server that has logged a failure."""
 
 
@@ -50,15 +50,15 @@ class Ready:
     line: str
     crash_proof: str | None
     lag_s: float | None
-    passage: Passage
+    passage: PhaseTracker
     """The marks that were seen in the log, and when."""
 
 
-class Progress:
+class StallDetector:
     """Detects whether a process still does anything. It is polled now and then, and measures the time since the last
     change."""
 
-    def __init__(self, life: Life, look: ReadActivity = activity) -> None:
+    def __init__(self, life: ServerProcess, look: ReadActivity = process_activity) -> None:
         self._pid = life.pid
         self._disks = (life.launch.datadir, life.launch.rundir)
         self._look = look
@@ -74,10 +74,10 @@ class Progress:
         still_s = self.still_for_s()
         if still_s >= stall_s:
             return f"nothing moved for {still_s:.0f} s"
-        full, now_s = takes_nothing(self._disks), time.monotonic()
+        full, now_s = find_full_folder(self._disks), time.monotonic()
         if full is None:
             self._had_room_at = now_s
-        return full if now_s - self._had_room_at >= min(stall_s, _FULL_FOR_S) else None
+        return full if now_s - self._had_room_at >= min(stall_s, _DISK_FULL_S) else None
 
     def still_for_s(self) -> float:
         seen = self._look(self._pid)
@@ -86,28 +86,28 @@ class Progress:
             self.moved()
         return time.monotonic() - self._moved_at
 
-    def _has_moved(self, seen: Activity | None, within_s: float) -> bool:
+    def _has_moved(self, seen: ProcessActivity | None, within_s: float) -> bool:
         before = self._seen
         if seen is None or before is None or seen.io is None:
             return seen != before
         return seen.io != before.io or seen.cpu_s - before.cpu_s > _IDLE_CPUS * within_s
 
 
-class _Watch:
+class _LogState:
     """What the log of a start has shown so far."""
 
-    def __init__(self, life: Life, version: Version, on_line: Callable[[Line], None] | None) -> None:
+    def __init__(self, life: ServerProcess, version: Version, on_line: Callable[[LogLine], None] | None) -> None:
         self._life = life
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
-        self._passage = Passage(version, life.started_at)
+        self._passage = PhaseTracker(version, life.started_at)
         self.standing = self._passage.standing
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.failure: str | None = None
         self.ready: Ready | None = None
 
-    def take(self, lines: list[Line]) -> None:
+    def take(self, lines: list[LogLine]) -> None:
         for line in lines:
             if self._on_line is not None:
                 self._on_line(line)
@@ -130,36 +130,36 @@ class _Watch:
             elif event.kind is Kind.READY and self.ready is None:
                 self.ready = self._ready(line)
 
-    def _ready(self, line: Line) -> Ready:
-        stamp = stamp_of(line.text) if self._stamped else None
+    def _ready(self, line: LogLine) -> Ready:
+        stamp = microsecond_stamp(line.text) if self._stamped else None
         lag_s = None if stamp is None else line.wall_s - stamp
         return Ready(line.arrived_s, line.text, self.crash_proof, lag_s, self._passage)
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
-        return failed(self._life, f"{what}: {_without_stamp(why)}" if why else what)
+        return server_failure(self._life, f"{what}: {_without_stamp(why)}" if why else what)
 
 
-def watch(
-    life: Life,
+def wait_until_ready(
+    life: ServerProcess,
     *,
     ready_version: Version,
     stall_s: float = DEFAULT_STALL_S,
-    on_line: Callable[[Line], None] | None = None,
-    follower: Follower | None = None,
-    look: ReadActivity = activity,
+    on_line: Callable[[LogLine], None] | None = None,
+    follower: PhaseFollower | None = None,
+    look: ReadActivity = process_activity,
 ) -> Ready:
     """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
     Never ends the process itself."""
-    found = _Watch(life, ready_version, on_line)
+    found = _LogState(life, ready_version, on_line)
     if follower is not None:
         follower(found.standing)
-    progress = Progress(life, look)
+    progress = StallDetector(life, look)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
         poller.register(life.exit_fd(), select.POLLIN)
-        look_ms = int(min(_LOOK_S, stall_s / 4) * 1000)
+        look_ms = int(min(_POLL_S, stall_s / 4) * 1000)
         looked_at = time.monotonic()
         while True:
             exited = life.exited()
@@ -168,9 +168,9 @@ def watch(
             if found.ready is not None:
                 return found.ready
             if found.failure is not None:
-                raise _failed(life, found, tail)
+                raise _failure_from_log(life, found, tail)
             if exited is not None and not tail.behind:
-                raise found.fail(died(life, exited))
+                raise found.fail(describe_exit(life, exited))
             if lines:
                 progress.moved()
             if time.monotonic() - looked_at >= look_ms / 1000:
@@ -180,40 +180,42 @@ def watch(
             poller.poll(0 if tail.behind else look_ms)
 
 
-def end_of(life: Life, stall_s: float) -> Exit | str:
+def wait_for_exit(life: ServerProcess, stall_s: float) -> Exit | str:
     """Waits for the process to exit, however long that takes while it does anything. Returns its exit, or the reason
     why it is pointless to wait longer."""
-    progress = Progress(life)
-    while (exited := life.wait(_LOOK_S)) is None:
+    progress = StallDetector(life)
+    while (exited := life.wait(_POLL_S)) is None:
         if (why := progress.hopeless(stall_s)) is not None:
             return why
     return exited
 
 
-def _failed(life: Life, found: _Watch, tail: LogTail) -> ServerFailedError:
-    exited = life.wait(_LAST_WORDS_S)
+def _failure_from_log(life: ServerProcess, found: _LogState, tail: LogTail) -> ServerFailedError:
+    exited = life.wait(_FAILURE_LINES_S)
     found.take(tail.read())
-    return found.fail("the server did not start" if exited is None or exited.signal is None else died(life, exited))
+    return found.fail(
+        "the server did not start" if exited is None or exited.signal is None else describe_exit(life, exited)
+    )
 
 
-def failed(life: Life, what: str) -> ServerFailedError:
+def server_failure(life: ServerProcess, what: str) -> ServerFailedError:
     """Returns the error for a failed server, with the last lines of its log. It is a ServerKilledError if the process
     was killed or stopped from outside."""
     exited = life.exited()
     tail = last_lines(life.launch.log)
-    if exited is None and stopped_by_somebody(life.pid):
+    if exited is None and is_stopped_by_others(life.pid):
         hint = "whoever did that should leave it alone while it is timed"
         return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)
     if exited is None or exited.signal != signal.SIGKILL:
         return ServerFailedError(what, log_tail=tail)
     group = life.launch.group
     if group is not None and group.counted().oom_kills:
-        what = f"{what}: MEMORY={compact(group.limits.memory_bytes or 0)} is too little for it"
+        what = f"{what}: MEMORY={format_bytes(group.limits.memory_bytes or 0)} is too little for it"
         return ServerKilledError(what, "give it more MEMORY, or a smaller innodb_buffer_pool_size", log_tail=tail)
     return ServerKilledError(what, log_tail=tail)
 
 
-def died(life: Life, exited: Exit) -> str:
+def describe_exit(life: ServerProcess, exited: Exit) -> str:
     """Describes how the process ended. An unexpected signal 9 nearly always comes from the kernel, out of memory."""
     name = life.launch.build.mysqld.name
     if exited.signal == signal.SIGKILL:
@@ -233,17 +235,17 @@ def _without_stamp(line: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _LoadCounters:
     at_s: float
     tool_cpu_s: float
-    cpus: Cpus | None
+    cpus: HostCpuTime | None
     device_bytes: tuple[int, int] | None
     server_cpu_s: float | None
     server_bytes: tuple[int, int] | None
     throttled_s: Mapping[Path, float]
 
 
-class Surroundings:
+class BackgroundLoadMeter:
     """Measures the load around a server from construction, which is right after the exec, until `read`."""
 
     def __init__(self, pid: int, device: Device) -> None:
@@ -254,38 +256,38 @@ class Surroundings:
         above it."""
         self._start = self._look()
 
-    def read(self) -> Around:
+    def read(self) -> HostActivity:
         start, end = self._start, self._look()
         tool_cpu_s = end.tool_cpu_s - start.tool_cpu_s
         read, written = _others_bytes(start, end)
-        return Around(
+        return HostActivity(
             seconds=round(end.at_s - start.at_s, 3),
             others_cpu_s=others_cpu_s(start.cpus, end.cpus, _server_s(start, end), tool_cpu_s),
             tool_cpu_s=round(tool_cpu_s, 3),
             steal_s=None if start.cpus is None or end.cpus is None else round(end.cpus.steal_s - start.cpus.steal_s, 2),
-            throttled_s=_most_grown(start.throttled_s, end.throttled_s),
+            throttled_s=_largest_increase(start.throttled_s, end.throttled_s),
             others_read_bytes=read,
             others_written_bytes=written,
         )
 
-    def _look(self) -> _Look:
+    def _look(self) -> _LoadCounters:
         counted = {folder: cgroups.throttled_s(folder) for folder in self._groups}
-        return _Look(
+        return _LoadCounters(
             time.monotonic(),
             time.process_time(),
-            cpus(),
-            moved_bytes(self._device),
-            cgroups.cpu_s(self._pid),
-            cgroups.moved_bytes(self._pid),
+            host_cpu_time(),
+            device_io_bytes(self._device),
+            cgroups.process_cpu_s(self._pid),
+            cgroups.process_io_bytes(self._pid),
             {folder: seconds for folder, seconds in counted.items() if seconds is not None},
         )
 
 
-def _server_s(start: _Look, end: _Look) -> float | None:
+def _server_s(start: _LoadCounters, end: _LoadCounters) -> float | None:
     return None if end.server_cpu_s is None else end.server_cpu_s - (start.server_cpu_s or 0)
 
 
-def _others_bytes(start: _Look, end: _Look) -> tuple[int | None, int | None]:
+def _others_bytes(start: _LoadCounters, end: _LoadCounters) -> tuple[int | None, int | None]:
     """Returns the bytes that others read from and wrote to the device. For a moment after exec the kernel hides a
     process' counters from all but root. They are near 0 then, so missing counters at the start are taken as 0."""
     if start.device_bytes is None or end.device_bytes is None or end.server_bytes is None:
@@ -298,7 +300,9 @@ def _others_bytes(start: _Look, end: _Look) -> tuple[int | None, int | None]:
     return read, written
 
 
-def others_cpu_s(start: Cpus | None, end: Cpus | None, server_s: float | None, tool_s: float) -> float | None:
+def others_cpu_s(
+    start: HostCpuTime | None, end: HostCpuTime | None, server_s: float | None, tool_s: float
+) -> float | None:
     """Returns the CPU time of all other processes, at least 0. The host counts in ticks and the processes exactly, so
     the difference may be slightly negative."""
     if start is None or end is None or server_s is None:
@@ -306,7 +310,7 @@ def others_cpu_s(start: Cpus | None, end: Cpus | None, server_s: float | None, t
     return round(max(0.0, end.busy_s - start.busy_s - server_s - tool_s), 2)
 
 
-def _most_grown(before: Mapping[Path, float], after: Mapping[Path, float]) -> float | None:
+def _largest_increase(before: Mapping[Path, float], after: Mapping[Path, float]) -> float | None:
     """Returns the largest increase of any group. Each group counts the throttling that it causes itself, and one and
     the same wait may be counted by several, so the values are not added."""
     grown = [seconds - before[folder] for folder, seconds in after.items() if folder in before]
@@ -315,15 +319,15 @@ def _most_grown(before: Mapping[Path, float], after: Mapping[Path, float]) -> fl
 
 # --- Downsampling, so that an hour of samples takes no more space than a minute
 
-MOST = 240
+MAX_SAMPLES = 240
 """The number of kept samples stays below this."""
-EVERY_S = 0.25
+SAMPLE_INTERVAL_S = 0.25
 """Sampling interval at the beginning."""
-_Figure = TypeVar("_Figure", int, float)
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
-class Look:
+class StartupSample:
     """One sample of a starting server, counted from the exec. A value is None if it could not be read."""
 
     at_s: float
@@ -334,16 +338,16 @@ class Look:
 
 
 @dataclass
-class Looks:
+class DownsampledSeries:
     """The samples of a start, fewer than MOST: as soon as there are that many, every second one is dropped and the
     interval between the next ones is doubled."""
 
-    every_s: float = EVERY_S
-    kept: list[Look] = field(default_factory=list)
+    every_s: float = SAMPLE_INTERVAL_S
+    kept: list[StartupSample] = field(default_factory=list)
 
-    def add(self, look: Look) -> None:
+    def add(self, look: StartupSample) -> None:
         self.kept.append(look)
-        if len(self.kept) >= MOST:
+        if len(self.kept) >= MAX_SAMPLES:
             del self.kept[::2]
             self.every_s *= 2
 
@@ -353,22 +357,22 @@ class Looks:
             return None
         return Timeline(
             at_s=tuple(look.at_s for look in self.kept),
-            read_bytes=_whole(look.read_bytes for look in self.kept),
-            read_requests=_whole(look.read_requests for look in self.kept),
-            cpu_s=_whole(look.cpu_s for look in self.kept),
+            read_bytes=_complete_column(look.read_bytes for look in self.kept),
+            read_requests=_complete_column(look.read_requests for look in self.kept),
+            cpu_s=_complete_column(look.cpu_s for look in self.kept),
             # This difference of coarse ticks may decrease slightly, which a counter must not do.
-            others_cpu_s=tuple(accumulate(_whole(look.others_cpu_s for look in self.kept), max)),
+            others_cpu_s=tuple(accumulate(_complete_column(look.others_cpu_s for look in self.kept), max)),
         )
 
 
-def _whole(column: Iterable[_Figure | None]) -> tuple[_Figure, ...]:
+def _complete_column(column: Iterable[_Number | None]) -> tuple[_Number, ...]:
     figures = tuple(column)
     told = tuple(figure for figure in figures if figure is not None)
     return told if len(told) == len(figures) else ()
 
 
 # --- Sampling thread
-class Onlooker:
+class StartupSampler:
     """Samples the server and its storage in a thread, from entry to exit, which is after the first answer. A value that
     cannot be read is missing in the timeline and has no other effect."""
 
@@ -377,29 +381,29 @@ class Onlooker:
         self._device = device
         self._since_s = since_s
         """Moment of the exec, on the monotonic clock."""
-        self._looks = Looks()
+        self._looks = DownsampledSeries()
         self._requests = completed_reads(device)
-        self._cpus = cpus()
+        self._cpus = host_cpu_time()
         self._tool_cpu_s = time.process_time()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="onlooker", daemon=True)
         self.timeline: Timeline | None = None
         """Set on exit; None before, and if the start failed."""
 
-    def look(self) -> Look:
+    def look(self) -> StartupSample:
         server_s, moved, requests = (
-            cgroups.cpu_s(self._pid),
-            cgroups.moved_bytes(self._pid),
+            cgroups.process_cpu_s(self._pid),
+            cgroups.process_io_bytes(self._pid),
             completed_reads(self._device),
         )
         now = time.monotonic()
         tool_s = time.process_time() - self._tool_cpu_s
-        return Look(
+        return StartupSample(
             at_s=round(now - self._since_s, 3),
             read_bytes=moved[0] if moved else None,
             read_requests=None if requests is None or self._requests is None else requests - self._requests,
             cpu_s=server_s,
-            others_cpu_s=others_cpu_s(self._cpus, cpus(), server_s, tool_s),
+            others_cpu_s=others_cpu_s(self._cpus, host_cpu_time(), server_s, tool_s),
         )
 
     def _go_on(self) -> None:

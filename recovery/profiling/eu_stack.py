@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recovery.profiling.symbols import Stack, nameless, names_of
+from recovery.profiling.symbols import Stack, resolve_addresses, unknown_function
 
 PROGRAM = "eu-stack"
 _THREAD = re.compile(r"TID (\d{1,18}):", re.ASCII)
@@ -20,14 +20,14 @@ def command(pid: int) -> list[str]:
     return [PROGRAM, "-q", "-p", str(pid)]
 
 
-def stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
+def resolve_stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
     """Returns the stack traces of each sample, given the outputs of eu-stack. The process must still exist."""
     samples = [list(_threads(text)) for text in printed]
-    walked = [[(thread.number, _callers(thread.frames)) for thread in threads] for threads in samples]
-    names = names_of(pid, {address for threads in walked for _, addresses in threads for address in addresses})
+    walked = [[(thread.number, _call_addresses(thread.frames)) for thread in threads] for threads in samples]
+    names = resolve_addresses(pid, {address for threads in walked for _, addresses in threads for address in addresses})
     return [
         tuple(
-            Stack(number == pid, tuple(names.get(address, nameless("")) for address in reversed(addresses)))
+            Stack(number == pid, tuple(names.get(address, unknown_function("")) for address in reversed(addresses)))
             for number, addresses in threads
             if addresses
         )
@@ -59,7 +59,7 @@ def _threads(text: str) -> Iterator[_Thread]:
         yield thread
 
 
-def _callers(addresses: Sequence[str]) -> list[int]:
+def _call_addresses(addresses: Sequence[str]) -> list[int]:
     """Returns addresses that lie in the function of each frame.
 
     All addresses but the innermost are return addresses, which may lie behind the end of the calling function.

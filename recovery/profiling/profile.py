@@ -13,22 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recovery.analysis.phase_names import UNNAMED
-from recovery.analysis.stacks import Folded, waits, written
+from recovery.analysis.stacks import Folded, folded_text, is_waiting
 from recovery.errors import TrialVoidError
-from recovery.linux.signals import stopped_for_a_sample
-from recovery.model import Chain, Phase, Samples
+from recovery.linux.signals import pause_process
+from recovery.model import CallChain, Phase, StackSamples
 from recovery.profiling import eu_stack, perf
 from recovery.profiling.samplers import EU_STACK, PERF
-from recovery.profiling.symbols import LIMIT_S, Snapshot, environment, last_line, reads_the_same, run
+from recovery.profiling.symbols import (
+    TOOL_TIMEOUT_S,
+    Snapshot,
+    last_line,
+    profiler_environment,
+    run_tool,
+    same_files_on_host,
+)
 
 # --- Counting stack traces by phase
 
-MAIN, OTHERS = "main thread", "other threads"
-MOST_CHAINS = 3
+MAIN_THREAD, OTHER_THREADS = "main thread", "other threads"
+MAX_CHAINS = 3
 """Maximum number of call chains shown for a phase and a kind of thread; the folded file contains all of them."""
 
 
-def fold(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
+def fold_stacks(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
     """Counts the stack traces by phase, kind of thread and functions.
 
     The main thread is always counted, other threads only when they do not wait."""
@@ -36,22 +43,24 @@ def fold(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folded:
     for snapshot in snapshots:
         phase = _phase_at(snapshot.at_s, phases)
         for stack in snapshot.stacks:
-            if stack.main or not waits(stack.frames):
-                folded[(phase, MAIN if stack.main else OTHERS, *stack.frames)] += 1
+            if stack.main or not is_waiting(stack.frames):
+                folded[(phase, MAIN_THREAD if stack.main else OTHER_THREADS, *stack.frames)] += 1
     return folded
 
 
-def chains_of(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[Chain, ...]:
+def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[CallChain, ...]:
     """Returns the most frequent call chains of each phase, in the order of the phases."""
     looks = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
     # Several threads with the same call chain count once per sample.
-    seen = Counter(names for snapshot in snapshots for names in fold((snapshot,), phases))
-    found: dict[tuple[str, str], list[Chain]] = {(phase.name, who): [] for phase in phases for who in (MAIN, OTHERS)}
+    seen = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
+    found: dict[tuple[str, str], list[CallChain]] = {
+        (phase.name, who): [] for phase in phases for who in (MAIN_THREAD, OTHER_THREADS)
+    }
     for (phase, who, *frames), count in seen.most_common():
         found.setdefault((phase, who), []).append(
-            Chain(phase, who, tuple(frames), count, looks[phase], waits=waits(frames))
+            CallChain(phase, who, tuple(frames), count, looks[phase], waits=is_waiting(frames))
         )
-    return tuple(chain for chains in found.values() for chain in chains[:MOST_CHAINS])
+    return tuple(chain for chains in found.values() for chain in chains[:MAX_CHAINS])
 
 
 def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:
@@ -68,13 +77,13 @@ server can make progress."""
 _PAUSE_SHARE = 0.001
 """The pause is at least this share of the time since the sampling began: a start that takes an hour does not need a
 hundred thousand samples."""
-_UNDECIDED_S = 2.0
+_EXEC_TIMEOUT_S = 2.0
 """Seconds to wait until the process has become the server and loaded its libraries."""
-_ENDS_S = 30.0
+_PERF_EXIT_TIMEOUT_S = 30.0
 """Seconds to wait until perf has written its recording."""
 
 
-class Sampling:
+class StackSampler:
     """Samples the stack traces of one start in a thread; the results are read once the start is over."""
 
     def __init__(self, found: Sequence[str], executable: str, folder: Path) -> None:
@@ -107,7 +116,7 @@ class Sampling:
             self._over.set()
             thread.join()
 
-    def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> Samples:
+    def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> StackSamples:
         """Returns the results; raises TrialVoidError if there are no samples. The process must still exist.
 
         Times are relative to `since` on the monotonic clock, like those of the phases."""
@@ -121,13 +130,17 @@ class Sampling:
                 "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
             )
         note = self._lacks(max(one.at_s for one in snapshots)) if self._is_full else ""
-        return Samples(
-            self.program, len(snapshots), chains_of(snapshots, phases), written(fold(snapshots, phases)), note
+        return StackSamples(
+            self.program,
+            len(snapshots),
+            top_chains(snapshots, phases),
+            folded_text(fold_stacks(snapshots, phases)),
+            note,
         )
 
     def _lacks(self, last_s: float) -> str:
         return (
-            f"{self.program} had recorded {perf.MOST_RECORDED} after {last_s:.0f} s, which is all that it may: "
+            f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after {last_s:.0f} s, which is all that it may: "
             "what the server did later is not in these stacks"
         )
 
@@ -148,8 +161,8 @@ class Sampling:
         files at these paths; then perf is used, or TrialVoidError raised if perf is not available."""
         if self._found[0] != EU_STACK:
             return self._found[0]
-        until = time.monotonic() + _UNDECIDED_S
-        while (same := reads_the_same(pid, self._executable)) is None and time.monotonic() < until:
+        until = time.monotonic() + _EXEC_TIMEOUT_S
+        while (same := same_files_on_host(pid, self._executable)) is None and time.monotonic() < until:
             if self._over.wait(_PAUSE_S / 10):
                 break
         if same is not False:
@@ -166,12 +179,12 @@ class Sampling:
         began, took_s = time.monotonic(), 0.0
         while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
             asked_at = time.monotonic()
-            with stopped_for_a_sample(pid, self._over.wait) as stopped_at:
+            with pause_process(pid, self._over.wait) as stopped_at:
                 if stopped_at is None:
                     return
                 with self._looking(eu_stack.command(pid)) as looker:
                     try:
-                        printed, complaints = looker.communicate(timeout=LIMIT_S)
+                        printed, complaints = looker.communicate(timeout=TOOL_TIMEOUT_S)
                     except subprocess.TimeoutExpired:
                         looker.kill()
                         raise
@@ -188,7 +201,7 @@ class Sampling:
             self._is_full = recording.poll() == 0
             recording.send_signal(signal.SIGINT)
             try:
-                self._complaint = last_line(recording.communicate(timeout=_ENDS_S)[1])
+                self._complaint = last_line(recording.communicate(timeout=_PERF_EXIT_TIMEOUT_S)[1])
             except subprocess.TimeoutExpired:
                 recording.kill()
                 raise
@@ -196,22 +209,22 @@ class Sampling:
     @contextmanager
     def _looking(self, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-            start_new_session=True,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=profiler_environment(), start_new_session=True,
         ) as self._looker:  # fmt: skip
             yield self._looker
 
     def _looked(self, pid: int, since: float) -> tuple[Snapshot, ...]:
-        stacks = eu_stack.stacks(pid, [text for _, text in self._looks])
+        stacks = eu_stack.resolve_stacks(pid, [text for _, text in self._looks])
         times = (at - since for at, _ in self._looks)
         return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
 
     def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
-        if not perf.recording(self._folder).exists():
+        if not perf.recording_path(self._folder).exists():
             return ()  # the start was over before perf had begun
         try:
-            told = run(perf.script_command(self._folder), limit_s=10 * LIMIT_S)
+            told = run_tool(perf.script_command(self._folder), limit_s=10 * TOOL_TIMEOUT_S)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._complaint = self._complaint or last_line(told.stderr)
-        return tuple(perf.snapshots(told.stdout.decode(errors="replace"), pid=pid, since=since))
+        return tuple(perf.parse_snapshots(told.stdout.decode(errors="replace"), pid=pid, since=since))

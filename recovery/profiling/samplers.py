@@ -11,34 +11,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from recovery.errors import HostUnfitError
-from recovery.linux.packages import advice
+from recovery.linux.packages import install_advice
 from recovery.profiling import eu_stack, perf
-from recovery.profiling.symbols import PROGRAM as NAMES
-from recovery.profiling.symbols import last_line, run
+from recovery.profiling.symbols import ADDR2LINE, last_line, run_tool
 
 EU_STACK, PERF = PROGRAMS = (eu_stack.PROGRAM, perf.PROGRAM)
 """The best program first: only eu-stack shows threads that wait."""
 AUTO = "auto"
 """Value of the option --stacks that selects the best program."""
-_NEEDS = {EU_STACK: (EU_STACK, NAMES), PERF: (PERF,)}
+_NEEDS = {EU_STACK: (EU_STACK, ADDR2LINE), PERF: (PERF,)}
 _PACKAGES = {EU_STACK: "elfutils", PERF: "linux-perf"}
-_RESTS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
-_LIMIT_S = 30.0
-_RECORDED_S = "0.1"
+_IDLE_COMMAND = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+_TRIAL_TIMEOUT_S = 30.0
+_TRIAL_RECORDING_S = "0.1"
 """Duration of a trial recording with perf."""
 
 
-def programs(wanted: str) -> tuple[str, ...]:
+def usable_programs(wanted: str) -> tuple[str, ...]:
     """Returns the wanted programs that can take stack traces, best first; raises HostUnfitError if there are none."""
     asked = PROGRAMS if wanted == AUTO else (wanted,)
     here = [name for name in asked if all(map(shutil.which, _NEEDS[name]))]
     if not here:
         raise HostUnfitError(
             f"stacks cannot be taken: there is no {', no '.join(asked)}",
-            f"{advice(_PACKAGES[asked[0]])}; or leave --stacks out",
+            f"{install_advice(_PACKAGES[asked[0]])}; or leave --stacks out",
         )
-    with _resting() as pid:
-        complaints = {name: _complaint(name, pid) for name in here}
+    with _idle_process() as pid:
+        complaints = {name: _trial_error(name, pid) for name in here}
     able = tuple(name for name in here if complaints[name] is None)
     if not able:
         raise HostUnfitError(
@@ -48,18 +47,20 @@ def programs(wanted: str) -> tuple[str, ...]:
     return able
 
 
-def complaints() -> dict[str, str | None]:
+def why_unusable() -> dict[str, str | None]:
     """Returns for each program, best first, why it cannot take stack traces; None if it can."""
     here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
-    with _resting() as pid:
-        found = {name: _complaint(name, pid) for name in here}
+    with _idle_process() as pid:
+        found = {name: _trial_error(name, pid) for name in here}
     return {name: found.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
 
 
 @contextmanager
-def _resting() -> Iterator[int]:
+def _idle_process() -> Iterator[int]:
     """Yields the process ID of an idle child process, on which a program can be tried."""
-    with subprocess.Popen(_RESTS, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        _IDLE_COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
@@ -68,14 +69,21 @@ def _resting() -> Iterator[int]:
             process.kill()
 
 
-def _complaint(name: str, pid: int) -> str | None:
+def _trial_error(name: str, pid: int) -> str | None:
     """Returns the error message of a program that cannot take the stack traces of a process; None if it can."""
     try:
         if name == PERF:
             with tempfile.TemporaryDirectory() as folder:
-                told = run([*perf.record_command(pid, Path(folder)), "--", "sleep", _RECORDED_S], limit_s=_LIMIT_S)
+                told = run_tool(
+                    [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S],
+                    limit_s=_TRIAL_TIMEOUT_S,
+                )
             return None if told.returncode == 0 else last_line(told.stderr)
-        told = run(eu_stack.command(pid), limit_s=_LIMIT_S)
-        return None if any(eu_stack.stacks(pid, [told.stdout.decode(errors="replace")])) else last_line(told.stderr)
+        told = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
+        return (
+            None
+            if any(eu_stack.resolve_stacks(pid, [told.stdout.decode(errors="replace")]))
+            else last_line(told.stderr)
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

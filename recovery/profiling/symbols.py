@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 # --- Stack traces and readable function names
 
 _OPERATOR = re.compile(r"operator\s*(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)")
-_CUT = re.compile(r"@@?(?=\w)| \[clone")
+_SYMBOL_SUFFIX = re.compile(r"@@?(?=\w)| \[clone")
 """Start of a suffix that is removed: the version of a library symbol, or `[clone …]` for a part of a function that the
 compiler has split off."""
 _ANONYMOUS = "(anonymous namespace)"
@@ -42,14 +42,14 @@ class Snapshot:
     stacks: tuple[Stack, ...]
 
 
-def nameless(file: str) -> str:
+def unknown_function(file: str) -> str:
     """Returns the name `[file]` for a function without a symbol."""
     return f"[{PurePath(file).name or '?'}]".replace(";", ",")
 
 
 def plain_name(name: str) -> str:
     """Returns the name of a C++ function without parameters, return type and template arguments."""
-    text = _OPERATOR.sub(lambda found: found[0].translate(_HIDDEN), _CUT.split(name, maxsplit=1)[0])
+    text = _OPERATOR.sub(lambda found: found[0].translate(_HIDDEN), _SYMBOL_SUFFIX.split(name, maxsplit=1)[0])
     text = text.replace(_ANONYMOUS, _ANONYMOUS.translate(_HIDDEN).replace(" ", "\x05"))
     kept, depth = list[str](), 0
     for letter in text:
@@ -73,7 +73,7 @@ _C_LIBRARY = re.compile(r"/(?:libc[.-]|ld-musl)")
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MappedFile:
     """A range of addresses to which a process has mapped a file."""
 
     start: int
@@ -87,28 +87,28 @@ class Mapped:
         return Path(f"/proc/{pid}/root{self.file}")
 
 
-def mapped_by(pid: int) -> list[Mapped]:
+def mapped_files(pid: int) -> list[MappedFile]:
     """Returns the mapped files of a process, in the kernel's order: lowest address first."""
     found = []
     for line in os.fsdecode(Path(f"/proc/{pid}/maps").read_bytes()).splitlines():
         columns = line.split(maxsplit=5)
         if len(columns) == 6 and columns[5].startswith("/"):
             start, end = (int(number, 16) for number in columns[0].split("-"))
-            found.append(Mapped(start, end, columns[5].removesuffix(" (deleted)"), "x" in columns[1]))
+            found.append(MappedFile(start, end, columns[5].removesuffix(" (deleted)"), "x" in columns[1]))
     return found
 
 
-def reads_the_same(pid: int, executable: str) -> bool | None:
+def same_files_on_host(pid: int, executable: str) -> bool | None:
     """Returns whether the server's files have the same content at their paths on this host, or do not exist there.
 
     Returns None if the process has not executed the server yet, or has not loaded its libraries yet."""
-    files = {one.file: one.path(pid) for one in mapped_by(pid) if one.code}
+    files = {one.file: one.path(pid) for one in mapped_files(pid) if one.code}
     if not any(PurePath(file).name == executable for file in files) or not any(map(_C_LIBRARY.search, files)):
         return None
-    return all(_same(Path(file), inside) for file, inside in files.items() if Path(file).is_file())
+    return all(_same_content(Path(file), inside) for file, inside in files.items() if Path(file).is_file())
 
 
-def _same(here: Path, inside: Path) -> bool:
+def _same_content(here: Path, inside: Path) -> bool:
     """Returns whether two files have the same size and the same first _HEAD_BYTES bytes."""
     if here.stat().st_size != inside.stat().st_size:
         return False
@@ -118,21 +118,21 @@ def _same(here: Path, inside: Path) -> bool:
 
 # --- Running the profiling programs
 
-LIMIT_S = 120.0
+TOOL_TIMEOUT_S = 120.0
 """Time limit in seconds for one call. The symbols of a server with debugging information take a gigabyte."""
 
 
-def environment() -> dict[str, str]:
+def profiler_environment() -> dict[str, str]:
     """Returns the environment for the profiling programs.
 
     DEBUGINFOD_URLS is removed, because a program would download symbols from a network during the start."""
     return {name: value for name, value in os.environ.items() if name != "DEBUGINFOD_URLS"} | {"LC_ALL": "C"}
 
 
-def run(command: list[str], *, limit_s: float, given: str | None = None) -> subprocess.CompletedProcess[bytes]:
+def run_tool(command: list[str], *, limit_s: float, given: str | None = None) -> subprocess.CompletedProcess[bytes]:
     """Runs a command detached from the terminal, with `given` as its standard input."""
     return subprocess.run(
-        command, input=(given or "").encode(), capture_output=True, timeout=limit_s, env=environment(),
+        command, input=(given or "").encode(), capture_output=True, timeout=limit_s, env=profiler_environment(),
         start_new_session=True, check=False,
     )  # fmt: skip
 
@@ -145,15 +145,15 @@ def last_line(told: bytes) -> str:
 
 # --- Function names of addresses
 
-PROGRAM = "eu-addr2line"
-_MOVABLE = 3
+ADDR2LINE = "eu-addr2line"
+_ET_DYN = 3
 """ET_DYN: the ELF type of position-independent files. Their addresses are relative to the start of the mapping."""
 
 
-def names_of(pid: int, addresses: Iterable[int]) -> dict[int, str]:
+def resolve_addresses(pid: int, addresses: Iterable[int]) -> dict[int, str]:
     """Returns the function name of each address that lies in a mapped file. The process must still exist."""
-    mapped = mapped_by(pid)
-    first: dict[str, Mapped] = {}
+    mapped = mapped_files(pid)
+    first: dict[str, MappedFile] = {}
     for one in mapped:
         first.setdefault(one.file, one)
     inside: dict[str, list[int]] = {}
@@ -164,28 +164,28 @@ def names_of(pid: int, addresses: Iterable[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for file, here in inside.items():
         path = first[file].path(pid)
-        base = first[file].start if _is_movable(path) else 0
-        names = _functions(path, [address - base for address in here])
-        found |= {address: name or nameless(file) for address, name in zip(here, names, strict=True)}
+        base = first[file].start if _is_position_independent(path) else 0
+        names = _addr2line_names(path, [address - base for address in here])
+        found |= {address: name or unknown_function(file) for address, name in zip(here, names, strict=True)}
     return found
 
 
-def _is_movable(path: Path) -> bool:
+def _is_position_independent(path: Path) -> bool:
     """Returns whether the file is a position-independent ELF file; false if it cannot be read."""
     try:
         with path.open("rb") as file:
             header = file.read(18)
     except OSError:
         return False
-    return header[:4] == b"\x7fELF" and int.from_bytes(header[16:18], "little") == _MOVABLE
+    return header[:4] == b"\x7fELF" and int.from_bytes(header[16:18], "little") == _ET_DYN
 
 
-def _functions(path: Path, addresses: list[int]) -> list[str | None]:
+def _addr2line_names(path: Path, addresses: list[int]) -> list[str | None]:
     """Returns one function name for each address; None if the file has no symbol for it or cannot be read."""
     asked = "".join(f"{address:#x}\n" for address in addresses)
-    command = [PROGRAM, "--functions", "--demangle", f"--executable={path}"]
+    command = [ADDR2LINE, "--functions", "--demangle", f"--executable={path}"]
     try:
-        told = run(command, limit_s=LIMIT_S, given=asked)
+        told = run_tool(command, limit_s=TOOL_TIMEOUT_S, given=asked)
     except (OSError, subprocess.TimeoutExpired):
         return [None] * len(addresses)
     # Each name is followed by a line with its place in the source.

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recovery.analysis.compare import Comparison, Pair
-from recovery.analysis.statistics import LEAST_RUNS
-from recovery.analysis.summary import Middle, Summary
-from recovery.model import STARTUP, Table, quantity
-from recovery.report import format as fmt
+from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import FigureSummary, Summary
+from recovery.model import STARTUP_FIGURE, Table, metric
+from recovery.report import fmt
 
 
 def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
     """Returns the tables of a comparison. `names` are the names of the sessions on each side."""
     figures_found = {pair.figure for pair in found.pairs}
-    about = None if figures_found <= {STARTUP} else quantity(found.pairs[0].figure)
+    about = None if figures_found <= {STARTUP_FIGURE} else metric(found.pairs[0].figure)
     several = len(figures_found) > 1
     what = "means" if several else f"mean {about.title if about else 'seconds'}"
     many = any(pair.one_sessions for pair in found.pairs)
@@ -33,7 +33,7 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
         numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
             "runs: those that count, of all; +-: half of the mean's 95 % interval; ratio: second over first, with its "
-            f"interval from {LEAST_RUNS} {'sessions' if many else 'runs'} of each on; significant: 1 lies outside.",
+            f"interval from {MIN_RUNS} {'sessions' if many else 'runs'} of each on; significant: 1 lies outside.",
             *((f"{better}.",) if better else ()),
             _between_sessions(many=many),
         ),
@@ -58,7 +58,7 @@ def _side_name(names: Sequence[str]) -> str:
 
 def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
     return (
-        f"{pair.variant}, {quantity(pair.figure).title}" if told else pair.variant,
+        f"{pair.variant}, {metric(pair.figure).title}" if told else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
         fmt.effect(pair),
@@ -66,23 +66,23 @@ def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
     )
 
 
-def _side(summary: Summary | Middle) -> tuple[str, str, str, str]:
+def _side(summary: Summary | FigureSummary) -> tuple[str, str, str, str]:
     mean, interval = (
-        (summary.mean, summary.interval) if isinstance(summary, Middle) else (summary.mean_s, summary.interval_s)
+        (summary.mean, summary.interval) if isinstance(summary, FigureSummary) else (summary.mean_s, summary.interval_s)
     )
-    about = quantity(summary.name if isinstance(summary, Middle) else STARTUP)
+    about = metric(summary.name if isinstance(summary, FigureSummary) else STARTUP_FIGURE)
     return summary.version, _counted(summary), fmt.column(about, mean), fmt.column(about, interval)
 
 
-def _counted(summary: Summary | Middle) -> str:
-    return fmt.of(summary.count, summary.count + summary.failed + summary.void)
+def _counted(summary: Summary | FigureSummary) -> str:
+    return fmt.found_of_expected(summary.count, summary.count + summary.failed + summary.void)
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
     """Returns the table with the mean of each session and the spread between the sessions of a side."""
     rows = []
     for pair in found.pairs:
-        about = quantity(pair.figure)
+        about = metric(pair.figure)
         for side, called, sessions in (
             ("first", names[0], pair.one_sessions),
             ("second", names[1], pair.other_sessions),

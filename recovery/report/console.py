@@ -15,11 +15,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.model import Session, Table, Verdict
-from recovery.report import format as fmt
+from recovery.report import fmt
 from recovery.report.summary_text import answers
-from recovery.report.tables import heading, in_short, state
+from recovery.report.tables import heading, status_line, terminal_tables
 
-_LEAST_WIDTH = 60
+_MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
 _STYLES = {
     Verdict.FAILED.value: "red",
@@ -29,7 +29,7 @@ _STYLES = {
 }
 
 
-class Page(Console):
+class ReportConsole(Console):
     """A console on standard output. A reader that closes the pipe early (`| head`) does not change the exit status of
     the measurement."""
 
@@ -45,24 +45,24 @@ def render(session: Session, console: Console) -> None:
     """Prints the report. Every string is wrapped in Text, so that text from a server or user is never interpreted as
     markup."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
-    for paragraph in (session.question, *answers(session), state(session), *session.notes):
+    for paragraph in (session.question, *answers(session), status_line(session), *session.notes):
         console.print(Text(fmt.printable(paragraph)))
     # A single line, so that it can be copied. It is wrapped if the output is recorded for a picture, which would cut it
     # off.
     console.print(Text(f"repeat: {fmt.printable(session.command)}"), soft_wrap=not console.record)
-    print_tables(in_short(session), console)
+    print_tables(terminal_tables(session), console)
 
 
 def print_tables(tables: Iterable[Table], console: Console) -> None:
     for table in tables:
         console.print()
-        for part in _grids(fmt.cleaned(table), max(console.width, _LEAST_WIDTH)):
+        for part in _grids(fmt.printable_table(table), max(console.width, _MIN_WIDTH)):
             console.print(part)
 
 
 def _grids(table: Table, width: int) -> Iterator[Text | Grid]:
     yield Text(table.title, style="bold")
-    gap = fmt.best_gap(table, width)
+    gap = fmt.column_gap(table, width)
     for number, part in enumerate(fmt.split(table, width, gap=gap)):
         if number:
             yield Text()

@@ -21,19 +21,32 @@ from pydantic import TypeAdapter
 
 from recovery import model
 from recovery.analysis import summary
-from recovery.analysis.phase_names import JOIN, ORDER, in_order, seconds_by_name
-from recovery.analysis.statistics import LINE, Fit
-from recovery.analysis.summary import Between, Held, Middle
-from recovery.errors import harmless
-from recovery.linux.files import FORMAT
-from recovery.model import Around, Chain, Floor, Hot, Phase, Run, Series, Session, Timeline, Verdict, Wait, Watched
+from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
+from recovery.analysis.statistics import LINE, LineFit
+from recovery.analysis.summary import FigureSummary, VariantRatio, VersionRatio
+from recovery.errors import escape_control
+from recovery.linux.files import STORED_FORMAT
+from recovery.model import (
+    CallChain,
+    HostActivity,
+    HotFunction,
+    LoadTimeline,
+    Phase,
+    ReadFloor,
+    Run,
+    Series,
+    Session,
+    ThreadWait,
+    Timeline,
+    Verdict,
+)
 from recovery.report import markdown, text
-from recovery.report.stored_session import REPORT, escape_control_characters, load
-from recovery.report.write import page_of
+from recovery.report.stored_session import REPORT_FILE, escape_control_characters, load_session
+from recovery.report.write import render_page
 
 # --- JSON schema of report.json, generated from the stored dataclasses and their docstrings
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +85,7 @@ class HeldOut(_Predicted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredFit(Fit):
+class StoredFit(LineFit):
     """The growth of the startup time with the number of tables, for one version and variant."""
 
     version: str
@@ -100,13 +113,13 @@ class Report(model.Session):
     summaries: tuple[summary.Summary, ...] = ()
     """Summary of the startups, one for each version in each variant. It is computed from the runs whenever the file is
     written, and is empty if the servers ran a workload."""
-    measures: tuple[Middle, ...] = ()
+    measures: tuple[FigureSummary, ...] = ()
     """Summary of the figures, one for each figure of each version in each variant. It is present only if the servers
     ran a workload, in place of `summaries`."""
-    contrasts: tuple[Held, ...] = ()
+    contrasts: tuple[VariantRatio, ...] = ()
     """The figure of one variant compared with that of another, along each axis that has a base. Present only if the
     servers ran a workload."""
-    ratios: tuple[Between, ...] = ()
+    ratios: tuple[VersionRatio, ...] = ()
     """The figure of one version compared with that of another, for each variant. Present only if the servers ran a
     load."""
     fits: tuple[StoredFit, ...] = ()
@@ -115,10 +128,10 @@ class Report(model.Session):
     """Doubts about the figures, computed from the runs; every report shows them."""
 
 
-_NOUNS = (
-    *(Report, model.Run, model.Axis, model.Finding, summary.Summary, Middle, Held, Between),
+_STORED_CLASSES = (
+    *(Report, model.Run, model.Axis, model.Finding, summary.Summary, FigureSummary, VariantRatio, VersionRatio),
     *(StoredFit, Predicted, HeldOut),
-    *(Phase, Chain, Hot, Around, Timeline, Floor, Series, Watched, Wait),
+    *(Phase, CallChain, HotFunction, HostActivity, Timeline, ReadFloor, Series, LoadTimeline, ThreadWait),
 )
 
 
@@ -126,33 +139,33 @@ def schema() -> dict[str, Any]:
     """Returns the JSON schema of report.json, with a description of every key."""
     made: dict[str, Any] = TypeAdapter(Report).json_schema()
     parts = {**made.pop("$defs", {}), Report.__name__: made}
-    for noun in (*_NOUNS, model.Verdict):
+    for noun in (*_STORED_CLASSES, model.Verdict):
         if noun.__name__ in parts:
             parts[noun.__name__]["description"] = " ".join((inspect.getdoc(noun) or "").split())
-    for noun in _NOUNS:
-        for name, told in described(noun).items():
+    for noun in _STORED_CLASSES:
+        for name, told in field_descriptions(noun).items():
             parts[noun.__name__]["properties"][name]["description"] = told
-    _untitle(made)
+    _remove_titles(made)
     for part in parts.values():
-        _untitle(part)
+        _remove_titles(part)
     made["properties"] = {"format": made["properties"].pop("format")} | made["properties"]
     made["$defs"] = {name: part for name, part in sorted(parts.items()) if part is not made}
-    return {"$schema": _DIALECT, "title": f"report.json, format {FORMAT}", **made}
+    return {"$schema": _JSON_SCHEMA_DIALECT, "title": f"report.json, format {STORED_FORMAT}", **made}
 
 
 def schema_text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def described(noun: type) -> dict[str, str]:
+def field_descriptions(noun: type) -> dict[str, str]:
     """Returns the docstring of each field of a dataclass, including the fields of its base classes."""
     found: dict[str, str] = {}
     for one in reversed(noun.__mro__[:-1]):
-        found |= dict(_told(one))
+        found |= dict(_own_field_descriptions(one))
     return found
 
 
-def _told(noun: type) -> Iterator[tuple[str, str]]:
+def _own_field_descriptions(noun: type) -> Iterator[tuple[str, str]]:
     """Yields the name and the docstring of each field that the class itself declares."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(noun))).body
     assert isinstance(tree, ast.ClassDef)
@@ -163,7 +176,7 @@ def _told(noun: type) -> Iterator[tuple[str, str]]:
             yield field.target.id, " ".join(below.value.value.split())
 
 
-def _untitle(part: dict[str, Any]) -> None:
+def _remove_titles(part: dict[str, Any]) -> None:
     """Removes the generated titles, because they only repeat the names."""
     part.pop("title", None)
     for of_key in part.get("properties", {}).values():
@@ -173,41 +186,41 @@ def _untitle(part: dict[str, Any]) -> None:
 # --- CSV export
 
 Cell = str | int | float | None
-_NESTED = frozenset(
+_OMITTED_FIELDS = frozenset(
     {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients", "told"}
 )
-_FORMULA = ("=", "+", "-", "@", "\n")
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\n")
 """A spreadsheet evaluates a cell that starts with one of these as a formula."""
-_EMPTY = Run(0, "", "", "", 0, Verdict.VOID)
+_EMPTY_RUN = Run(0, "", "", "", 0, Verdict.VOID)
 """A run without results, which supplies the names of all columns."""
 
 
-def render(session: Session) -> str:
+def render_csv(session: Session) -> str:
     """Returns the CSV text: a header line, then one line for each run. A figure that was not measured is an empty
     cell."""
-    names = in_order((*ORDER, *(phase.name for run in session.runs for phase in run.phases)))
+    names = sorted_phases((*ORDER, *(phase.name for run in session.runs for phase in run.phases)))
     measures = tuple(dict.fromkeys(name for run in session.runs for name in run.measures))
-    rows = [dict((*_cells(run, names), *_at_work(session, run, measures))) for run in session.runs]
-    columns = dict((*_cells(_EMPTY, names), *_at_work(session, _EMPTY, measures)))
+    rows = [dict((*_cells(run, names), *_load_cells(session, run, measures))) for run in session.runs]
+    columns = dict((*_cells(_EMPTY_RUN, names), *_load_cells(session, _EMPTY_RUN, measures)))
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([_safe(name) for name in columns])
-    writer.writerows([_safe(cell) for cell in row.values()] for row in rows)
+    writer.writerow([_safe_cell(name) for name in columns])
+    writer.writerows([_safe_cell(cell) for cell in row.values()] for row in rows)
     return text.getvalue()
 
 
 def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
     for field in fields(Run):
-        if field.name not in _NESTED:
+        if field.name not in _OMITTED_FIELDS:
             yield field.name, getattr(run, field.name)
-    for field in fields(Around):
+    for field in fields(HostActivity):
         yield f"around_{field.name}", None if run.around is None else getattr(run.around, field.name)
     seconds = seconds_by_name(run.phases)
     for name in phases:
         yield f"phase_{name.replace(JOIN, '_and_').replace(' ', '_')}_s", seconds.get(name)
 
 
-def _at_work(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
+def _load_cells(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
     """Yields the value of the run's variant on each axis, and what was measured under load. A session that measures
     only startups has neither."""
     for axis in session.axes:
@@ -216,28 +229,28 @@ def _at_work(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[
         yield f"measure_{name}", run.measures.get(name)
 
 
-def _safe(cell: Cell) -> Cell:
+def _safe_cell(cell: Cell) -> Cell:
     """Returns the cell without control characters, and quoted if a spreadsheet would evaluate it as a formula."""
     if isinstance(cell, Enum):
         cell = str(cell.value)
     if isinstance(cell, str):
-        cell = "\n".join(map(harmless, cell.split("\n")))
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+        cell = "\n".join(map(escape_control, cell.split("\n")))
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_PREFIXES) else cell
 
 
 # --- All output formats
 
-RENDERED: dict[str, Callable[[Session], str]] = {
+RENDERERS: dict[str, Callable[[Session], str]] = {
     "text": text.render,
     "markdown": markdown.render,
-    "csv": render,
+    "csv": render_csv,
 }
-FORMATS = (*RENDERED, "json", "html")
+FORMATS = (*RENDERERS, "json", "html")
 
 
-def rendered(folder: Path, name: str) -> str:
+def render_as(folder: Path, name: str) -> str:
     """Returns the session in the given format, without writing any file. JSON is report.json as it was stored."""
     if name == "json":
-        return escape_control_characters((folder / REPORT).read_text(encoding="utf-8"))
-    session = load(folder)
-    return escape_control_characters(page_of(folder, session)) if name == "html" else RENDERED[name](session)
+        return escape_control_characters((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    session = load_session(folder)
+    return escape_control_characters(render_page(folder, session)) if name == "html" else RENDERERS[name](session)

@@ -9,115 +9,115 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.analysis.statistics import LEAST_RUNS
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
-    LEAST_TO_PAIR,
-    Between,
+    MIN_VERSIONS_FOR_PAIRS,
+    FigureSummary,
     Group,
-    Held,
-    Middle,
-    against_baseline,
-    along,
+    VariantRatio,
+    VersionRatio,
     baseline_of,
-    between,
-    by_cell,
     cell_words,
-    figures_about,
+    compared_with_baseline,
+    figure_summaries,
+    figure_values,
     groups,
     is_switch,
-    middles,
-    taken,
-    value_of,
+    measured_figures,
+    run_value,
+    runs_by_cell,
     value_words,
+    variant_ratios,
     version_pairs,
+    version_ratios,
 )
-from recovery.analysis.warnings import number, server_of
-from recovery.model import Axis, Quantity, Run, Session, Table, quantity
-from recovery.report import format as fmt
-from recovery.report.crash_tables import about_crashes, about_damage, crash_tables, damaged_table
-from recovery.report.format import beside, explained
-from recovery.report.server_tables import inside_tables, waits_table
-from recovery.report.settings_tables import findings_tables, grouped, left_in_cache, not_counted
+from recovery.analysis.warnings import server_of, stored_number
+from recovery.model import Axis, Metric, Run, Session, Table, metric
+from recovery.report import fmt
+from recovery.report.crash_tables import crash_tables, damage_table, is_crash_session, is_damage_session
+from recovery.report.fmt import explanations, related_figures
+from recovery.report.server_tables import internal_figure_tables, waits_table
+from recovery.report.settings_tables import cold_cache_notes, findings_tables, not_counted, runs_by_value
 from recovery.report.startup_tables import hottest_tables, stacks_tables
 
 # --- Ratios between pairs of versions, one column for each pair
 
 
-def over(pair: tuple[str, str]) -> str:
+def pair_header(pair: tuple[str, str]) -> str:
     """Returns the column header of a pair of versions, such as `8.0.31 / 5.7.22`."""
     return " / ".join(pair)
 
 
 def pair_tables(session: Session) -> Iterator[Table]:
     """Yields tables with a column for each pair of versions. Only the last table has the notes, which apply to all."""
-    found = {(one.variant, one.version, one.base_version): one for one in between(session)}
+    found = {(one.variant, one.version, one.base_version): one for one in version_ratios(session)}
     made = [table for group in groups(session) if (table := _pairs_table(session, group, found)).rows]
     yield from (replace(table, notes=()) for table in made[:-1])
     yield from made[-1:]
 
 
-def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str], Between]) -> Table:
-    about, pairs = quantity(group.figure), version_pairs(session.versions)
+def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str], VersionRatio]) -> Table:
+    about, pairs = metric(group.figure), version_pairs(session.versions)
     # The key columns of a cell, without the version.
-    named = fmt.headers(session, group)[1:] or ("cell",)
+    named = fmt.key_headers(session, group)[1:] or ("cell",)
     rows = [variant for variant in group.variants if any((variant, *pair) in found for pair in pairs)]
     return Table(
-        title=fmt.titled(f"Version against version: {about.title}", group),
-        headers=(*named, *map(over, pairs)),
+        title=fmt.group_title(f"Version against version: {about.title}", group),
+        headers=(*named, *map(pair_header, pairs)),
         rows=tuple(
-            (*_names(session, group, variant), *(_pair_factor(found.get((variant, *pair))) for pair in pairs))
+            (*_cell_keys(session, group, variant), *(_pair_factor(found.get((variant, *pair))) for pair in pairs))
             for variant in rows
         ),
-        numeric=(*(fmt.numeric(session, group)[1:] or (False,)), *(True,) * len(pairs)),
+        numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
             _note(about, errors=any(one.differs is not None for one in found.values())),
-            *fmt.of_so_many([one.differs for one in found.values()]),
+            *fmt.chance_notes([one.differs for one in found.values()]),
         ),
         keys=len(named),
     )
 
 
-def _note(about: Quantity, *, errors: bool) -> str:
+def _note(about: Metric, *, errors: bool) -> str:
     better = "" if about.more_is_better is None else f": {'above' if about.more_is_better else 'below'} 1 is better"
     told = ", with its 95 % interval; (=): not significant, 1 lies inside of it" if errors else ""
     return f"Mean over mean{better}{told}."
 
 
-def _names(session: Session, group: Group, variant: str) -> tuple[str, ...]:
-    return fmt.row(session, group, ("", variant))[1:] or (group.name or variant,)
+def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
+    return fmt.key_cells(session, group, ("", variant))[1:] or (group.name or variant,)
 
 
-def _pair_factor(one: Between | None) -> str:
+def _pair_factor(one: VersionRatio | None) -> str:
     return fmt.effect(one) + (" (=)" if one is not None and one.differs is False else "")
 
 
 # --- Versions compared with the baseline, and the effect of each axis, with confidence intervals
 
-OFF = frozenset({"off", "false", "no"})
-MISSES = "load_table_open_cache_misses_per_s"
+OFF_VALUES = frozenset({"off", "false", "no"})
+LOAD_CACHE_MISSES = "load_table_open_cache_misses_per_s"
 """Table cache misses of the load's connections. They show whether a loss was caused through the table cache."""
-_MISSED = (
+_CACHE_MISSES_NOTE = (
     "more misses/s: of the table cache, the load's own, without those of who asked beside it; what was lost without "
     "more of them was lost to something else."
 )
-_SIGNIFICANT = "significant: 1 is outside of it"
+_SIGNIFICANT_NOTE = "significant: 1 is outside of it"
 
 
 def version_tables(session: Session) -> Iterator[Table]:
     """Yields the comparisons between versions: each pair if there are three versions, every version with the baseline
     if there are two, and both if there are more than three. A session with one version has none."""
-    if len(session.versions) >= LEAST_TO_PAIR:
+    if len(session.versions) >= MIN_VERSIONS_FOR_PAIRS:
         yield from pair_tables(session)
-    if len(session.versions) == LEAST_TO_PAIR:
+    if len(session.versions) == MIN_VERSIONS_FOR_PAIRS:
         return
-    held = against_baseline(session)
+    held = compared_with_baseline(session)
     found = {(one.version, one.variant): one for one in held}
     base = baseline_of(session)
-    means = {one.variant: one.mean for one in middles(session) if one.version == base}
+    means = {one.variant: one.mean for one in figure_summaries(session) if one.version == base}
     parts = [(group, [found[key] for key in _order(session, group) if key in found]) for group in groups(session)]
-    made = [_versions(session, group, rows, means) for group, rows in parts if rows]
+    made = [_baseline_table(session, group, rows, means) for group, rows in parts if rows]
     yield from (replace(table, notes=()) for table in made[:-1])
-    counted = fmt.of_so_many([one.differs for one in held])
+    counted = fmt.chance_notes([one.differs for one in held])
     yield from (replace(table, notes=(*table.notes, *counted)) for table in made[-1:])
 
 
@@ -125,15 +125,17 @@ def _order(session: Session, group: Group) -> list[tuple[str, str]]:
     return [(version, variant) for version in session.versions for variant in group.variants]
 
 
-def _versions(session: Session, group: Group, rows: Sequence[Middle], means: dict[str, float | None]) -> Table:
-    about, base = quantity(group.figure), baseline_of(session)
-    named = fmt.headers(session, group)
+def _baseline_table(
+    session: Session, group: Group, rows: Sequence[FigureSummary], means: dict[str, float | None]
+) -> Table:
+    about, base = metric(group.figure), baseline_of(session)
+    named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.titled(f"Compared with {base}: {about.title}", group),
+        title=fmt.group_title(f"Compared with {base}: {about.title}", group),
         headers=(*named, "mean", f"of {base}", "ratio", "significant"),
         rows=tuple(
             (
-                *fmt.row(session, group, (one.version, one.variant)),
+                *fmt.key_cells(session, group, (one.version, one.variant)),
                 fmt.column(about, one.mean),
                 fmt.column(about, means[one.variant]),
                 fmt.effect(one),
@@ -141,14 +143,14 @@ def _versions(session: Session, group: Group, rows: Sequence[Middle], means: dic
             )
             for one in rows
         ),
-        numeric=(*fmt.numeric(session, group), *(True,) * 3, False),
+        numeric=(*fmt.numeric_columns(session, group), *(True,) * 3, False),
         notes=(f"ratio: mean over the mean of {base} in the same row{_better(about)}, with its 95 % interval; "
-               f"{_SIGNIFICANT}.",),
+               f"{_SIGNIFICANT_NOTE}.",),
         keys=len(named),
     )  # fmt: skip
 
 
-def _better(about: Quantity) -> str:
+def _better(about: Metric) -> str:
     if about.more_is_better is None:
         return ""
     return f": {'above' if about.more_is_better else 'below'} 1 is better"
@@ -158,110 +160,114 @@ def axis_tables(session: Session) -> Iterator[Table]:
     """Yields a table for each axis that has a base, in each group that differs along it."""
     for group in groups(session):
         for axis in group.axes:
-            every = _marked(along(session, axis))
+            every = _with_correction(variant_ratios(session, axis))
             held = [one for one in every if one.variant in group.variants]
             if held:
-                switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF
-                made = (_lost if switched else _factors)(session, group, axis, held)
-                yield replace(made, notes=(*made.notes, *_of_so_many(axis, every)))
+                switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
+                made = (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, held)
+                yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
 
 
-def _marked(held: Sequence[Held]) -> Sequence[Held]:
+def _with_correction(held: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
     """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
     several."""
     several = sum(one.differs is not None for one in held) > 1
     return held if several else [replace(one, stands_out=None) for one in held]
 
 
-def _of_so_many(axis: Axis, every: Sequence[Held]) -> Iterator[str]:
+def _chance_notes(axis: Axis, every: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
     other groups."""
     marked = sum(bool(one.stands_out) for one in every)
-    for told in fmt.of_so_many([one.differs for one in every], along=f" along {axis.name}"):
-        yield f"{told} With Holm's correction for all together, {marked:,} (*) {fmt.are(marked)}."
+    for told in fmt.chance_notes([one.differs for one in every], along=f" along {axis.name}"):
+        yield f"{told} With Holm's correction for all together, {marked:,} (*) {fmt.is_or_are(marked)}."
 
 
-def _star(one: Held) -> str:
+def _star(one: VariantRatio) -> str:
     return " *" if one.stands_out else ""
 
 
-def lost_word(about: Quantity) -> str:
+def lost_word(about: Metric) -> str:
     """Returns the word for a change for the worse: seconds are `added`, queries are `lost`."""
     return "added" if about.more_is_better is False else "lost"
 
 
-def lost_share(about: Quantity, ratio: float | None) -> float | None:
+def lost_share(about: Metric, ratio: float | None) -> float | None:
     """Returns which share was lost (or added, if less is better) at this ratio."""
     if ratio is None:
         return None
     return ratio - 1 if about.more_is_better is False else 1 - ratio
 
 
-def lost_interval(about: Quantity, held: Held) -> str:
+def lost_interval(about: Metric, held: VariantRatio) -> str:
     """Formats the 95 % interval of the lost share, such as `12.1 to 20.3 %`."""
     ends = [share for end in (held.ratio_low, held.ratio_high) if (share := lost_share(about, end)) is not None]
     return f"{100 * min(ends):.1f} to {100 * max(ends):.1f} %" if ends else fmt.ABSENT
 
 
-def _lost(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
+def _switch_cost_table(session: Session, group: Group, axis: Axis, held: Sequence[VariantRatio]) -> Table:
     """Returns the table for a switch that is off at its base: what switching it on costs, in percent."""
-    about, word = quantity(group.figure), lost_word(quantity(group.figure))
+    about, word = metric(group.figure), lost_word(metric(group.figure))
     means = _means(session)
     on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
     off = value_words(axis, str(axis.base))
-    named = fmt.headers(session, group, without=(axis.name,))
-    missed = {(one.version, one.variant): one.mean for one in middles(session, MISSES) if one.mean is not None}
+    named = fmt.key_headers(session, group, without=(axis.name,))
+    missed = {
+        (one.version, one.variant): one.mean
+        for one in figure_summaries(session, LOAD_CACHE_MISSES)
+        if one.mean is not None
+    }
     why = ("more misses/s",) if missed else ()
     return Table(
-        title=fmt.titled(f"{word.capitalize()} by {on}: {about.title}", group),
+        title=fmt.group_title(f"{word.capitalize()} by {on}: {about.title}", group),
         headers=(*named, off, on, word, "95 % interval", "significant", *why),
         rows=tuple(
             (
-                *fmt.row(session, group, (one.version, one.variant), without=(axis.name,)),
+                *fmt.key_cells(session, group, (one.version, one.variant), without=(axis.name,)),
                 fmt.column(about, means[one.version, one.base_variant]),
                 fmt.column(about, means[one.version, one.variant]),
                 fmt.percent(lost_share(about, one.ratio)),
                 lost_interval(about, one),
                 fmt.verdict(about, one) + _star(one),
-                *(fmt.column(quantity(MISSES), _more(missed, one)) for _ in why),
+                *(fmt.column(metric(LOAD_CACHE_MISSES), _additional_misses(missed, one)) for _ in why),
             )
             for one in held
         ),
-        numeric=(*fmt.numeric(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
+        numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
             f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
             "significant: 0 is outside of its interval.",
-            *((_MISSED,) if missed else ()),
+            *((_CACHE_MISSES_NOTE,) if missed else ()),
         ),
         keys=len(named),
     )
 
 
-def _more(means: Mapping[tuple[str, str], float], held: Held) -> float | None:
+def _additional_misses(means: Mapping[tuple[str, str], float], held: VariantRatio) -> float | None:
     on, off = means.get((held.version, held.variant)), means.get((held.version, held.base_variant))
     return None if on is None or off is None else on - off
 
 
-def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -> Table:
+def _axis_factor_table(session: Session, group: Group, axis: Axis, held: Sequence[VariantRatio]) -> Table:
     """Returns the table for any other axis, with a row for each base cell and a column for each other value."""
-    about = quantity(group.figure)
+    about = metric(group.figure)
     means = _means(session)
     found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in held}
     values = [value for value in axis.values if value != axis.base]
     rows = list(dict.fromkeys((one.version, one.base_variant) for one in held))
-    named = fmt.headers(session, group, without=(axis.name,))
+    named = fmt.key_headers(session, group, without=(axis.name,))
     return Table(
-        title=fmt.titled(f"{axis.name}: {about.title}, factor against {axis.base}", group),
+        title=fmt.group_title(f"{axis.name}: {about.title}, factor against {axis.base}", group),
         headers=(*named, f"mean at {axis.base}", *values),
         rows=tuple(
             (
-                *fmt.row(session, group, row, without=(axis.name,)),
+                *fmt.key_cells(session, group, row, without=(axis.name,)),
                 fmt.column(about, means[row]),
                 *(_starred_factor(found.get((*row, value))) for value in values),
             )
             for row in rows
         ),
-        numeric=(*fmt.numeric(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
+        numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
         notes=(
             f"Mean over the mean at {axis.base}{_better(about)}, with its 95 % interval; where 1 lies inside, the "
             "difference is not significant.",
@@ -270,12 +276,12 @@ def _factors(session: Session, group: Group, axis: Axis, held: Sequence[Held]) -
     )
 
 
-def _starred_factor(held: Held | None) -> str:
+def _starred_factor(held: VariantRatio | None) -> str:
     return fmt.effect(held) + (_star(held) if held else "")
 
 
 def _means(session: Session) -> dict[tuple[str, str], float | None]:
-    return {(one.version, one.variant): one.mean for one in middles(session)}
+    return {(one.version, one.variant): one.mean for one in figure_summaries(session)}
 
 
 # --- Time to create the tables: fast, and one by one as in the published test if that was tried
@@ -283,10 +289,10 @@ def _means(session: Session) -> dict[tuple[str, str], float | None]:
 _TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
 
 
-def building_table(session: Session) -> Table | None:
+def table_creation_table(session: Session) -> Table | None:
     """Returns the table of the time needed to create the tables, or None if nothing is known about it."""
-    tried = one_by_one(session)
-    rows = [_row(session, version, tried.get(version)) for version in session.versions]
+    tried = created_one_by_one(session)
+    rows = [_creation_row(session, version, tried.get(version)) for version in session.versions]
     if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
         return None
     notes = [
@@ -307,11 +313,11 @@ def building_table(session: Session) -> Table | None:
     )
 
 
-def one_by_one(session: Session) -> dict[str, tuple[float, float]]:
+def created_one_by_one(session: Session) -> dict[str, tuple[float, float]]:
     """Returns for each version how many tables were created one by one and how many seconds that took, as means over
     its runs."""
-    made = {(one.version, one.variant): one.mean for one in middles(session, _TABLES_MADE)}
-    took = {(one.version, one.variant): one.mean for one in middles(session, _TOOK)}
+    made = {(one.version, one.variant): one.mean for one in figure_summaries(session, _TABLES_MADE)}
+    took = {(one.version, one.variant): one.mean for one in figure_summaries(session, _TOOK)}
     return {
         version: (tables, seconds)
         for (version, variant), tables in made.items()
@@ -319,14 +325,19 @@ def one_by_one(session: Session) -> dict[str, tuple[float, float]]:
     }
 
 
-def _row(session: Session, version: str, tried: tuple[float, float] | None) -> tuple[str, ...]:
+def _creation_row(session: Session, version: str, tried: tuple[float, float] | None) -> tuple[str, ...]:
     known = server_of(session, version)
-    tables, build_s = number(known.get("tables")), number(known.get("build_s"))
-    fast = (fmt.timed(build_s), fmt.number(tables / build_s)) if tables and build_s else (fmt.ABSENT,) * 2
+    tables, build_s = stored_number(known.get("tables")), stored_number(known.get("build_s"))
+    fast = (fmt.duration(build_s), fmt.number(tables / build_s)) if tables and build_s else (fmt.ABSENT,) * 2
     slow = (fmt.ABSENT,) * 4
     if tried is not None and tables:
         some, seconds = tried
-        slow = (f"{some:,.0f}", fmt.timed(seconds), fmt.number(some / seconds), fmt.timed(tables * seconds / some))
+        slow = (
+            f"{some:,.0f}",
+            fmt.duration(seconds),
+            fmt.number(some / seconds),
+            fmt.duration(tables * seconds / some),
+        )
     return (version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
 
 
@@ -347,19 +358,19 @@ class _Row:
     extrapolated: bool = False
 
 
-def asked_table(session: Session) -> Table | None:
+def durations_table(session: Session) -> Table | None:
     """Returns the table of durations. It is None if the figure is no duration, if there are several groups, if the
     session compares a switch on and off, or if nothing was measured."""
     (first, *others) = groups(session)
-    if quantity(session.figure).unit != "s" or others or any(is_switch(axis) for axis in first.axes):
+    if metric(session.figure).unit != "s" or others or any(is_switch(axis) for axis in first.axes):
         return None
-    rows = sorted((*_cells(session), *_making(session)), key=lambda row: row.place)
+    rows = sorted((*_duration_rows(session), *_creation_rows(session)), key=lambda row: row.place)
     if not any(value for row in rows for value in row.seconds):
         return None
     pairs = version_pairs(session.versions)
     return Table(
         title=f"{session.title}: seconds, {'version beside version' if pairs else 'in short'}",
-        headers=("what", *session.versions, *map(over, pairs)),
+        headers=("what", *session.versions, *map(pair_header, pairs)),
         rows=tuple(
             (row.name, *(_seconds(value, row) for value in row.seconds), *_ratios(session, row, pairs)) for row in rows
         ),
@@ -368,34 +379,34 @@ def asked_table(session: Session) -> Table | None:
     )
 
 
-def _cells(session: Session) -> Iterator[_Row]:
-    found = {(one.version, one.variant): one.mean for one in middles(session)}
-    cells = by_cell(session)
+def _duration_rows(session: Session) -> Iterator[_Row]:
+    found = {(one.version, one.variant): one.mean for one in figure_summaries(session)}
+    cells = runs_by_cell(session)
     for variant in session.variants:
         runs = [run for version in session.versions for run in cells[version, variant]]
         name = cell_words(session, variant)
-        if taken(runs, _MADE):
-            name = f"making {taken(runs, _MADE)[0]:,.0f} tables one by one"
-        yield _Row(_place(variant, runs), name, tuple(found[version, variant] for version in session.versions))
+        if figure_values(runs, _MADE):
+            name = f"making {figure_values(runs, _MADE)[0]:,.0f} tables one by one"
+        yield _Row(_row_order(variant, runs), name, tuple(found[version, variant] for version in session.versions))
 
 
-def _place(variant: str, runs: list[Run]) -> int:
+def _row_order(variant: str, runs: list[Run]) -> int:
     if variant in _PUBLISHED:
         return 0
-    if taken(runs, _MADE):
+    if figure_values(runs, _MADE):
         return 1
-    return 2 if taken(runs, _DUMPED) else 3
+    return 2 if figure_values(runs, _DUMPED) else 3
 
 
-def _making(session: Session) -> Iterator[_Row]:
+def _creation_rows(session: Session) -> Iterator[_Row]:
     """Yields rows with the time to build the data directories, and the time they would have taken one by one."""
     known = {version: server_of(session, version) for version in session.versions}
-    tables = {version: number(known[version].get("tables")) for version in session.versions}
-    build_s = tuple(number(known[version].get("build_s")) for version in session.versions)
+    tables = {version: stored_number(known[version].get("tables")) for version in session.versions}
+    build_s = tuple(stored_number(known[version].get("build_s")) for version in session.versions)
     many = max((count for count in tables.values() if count), default=0)
     if any(build_s):
         yield _Row(1, f"making all {many:,.0f}, fast", build_s)
-    tried = one_by_one(session)
+    tried = created_one_by_one(session)
     if tried and many:
         all_of_them = tuple(
             count * tried[version][1] / tried[version][0] if (count := tables[version]) and version in tried else None
@@ -408,7 +419,7 @@ def _seconds(value: float | None, row: _Row) -> str:
     if value is None:
         return fmt.ABSENT
     # An extrapolated value is shown with fewer decimals, because such precision was not measured.
-    return f"{_EXTRAPOLATED}{fmt.number(value)}" if row.extrapolated else fmt.timed(value)
+    return f"{_EXTRAPOLATED}{fmt.number(value)}" if row.extrapolated else fmt.duration(value)
 
 
 def _ratios(session: Session, row: _Row, pairs: tuple[tuple[str, str], ...]) -> Iterator[str]:
@@ -438,66 +449,69 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
 # --- Summary of the session's main figure for each version and cell, with related figures
 
 
-def middle_tables(session: Session) -> Iterator[Table]:
-    found = {(one.version, one.variant): one for one in middles(session)}
+def summary_tables(session: Session) -> Iterator[Table]:
+    found = {(one.version, one.variant): one for one in figure_summaries(session)}
     parts = groups(session)
     # Notes that apply to all tables of a figure are only below the last of them.
     last = {group.figure: group for group in parts}
     for group in parts:
         rows = [found[version, variant] for version in session.versions for variant in group.variants]
-        made = _summary_table(session, group, [one for one in rows if _ran(one)])
+        made = _summary_table(session, group, [one for one in rows if _has_runs(one)])
         explained = (_figures(session, group),) if group is last[group.figure] else ()
         yield replace(
             made, notes=(*_left_out(rows), *explained, *(_summary_notes(session) if group is parts[-1] else ()))
         )
 
 
-def _ran(one: Middle) -> bool:
+def _has_runs(one: FigureSummary) -> bool:
     """Returns whether the cell has any run, because a version need not have every variant."""
     return bool(one.count or one.failed or one.void)
 
 
-def _summary_table(session: Session, group: Group, rows: Sequence[Middle]) -> Table:
-    about, more = quantity(group.figure), beside(session, group.figure)
-    others = {each.name: {(one.version, one.variant): one.mean for one in middles(session, each.name)} for each in more}
-    named = fmt.headers(session, group)
+def _summary_table(session: Session, group: Group, rows: Sequence[FigureSummary]) -> Table:
+    about, more = metric(group.figure), related_figures(session, group.figure)
+    others = {
+        each.name: {(one.version, one.variant): one.mean for one in figure_summaries(session, each.name)}
+        for each in more
+    }
+    named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.titled(f"{session.title}: {about.title}", group),
+        title=fmt.group_title(f"{session.title}: {about.title}", group),
         headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(one.title for one in more)),
         rows=tuple(
             (
-                *fmt.row(session, group, (one.version, one.variant)),
+                *fmt.key_cells(session, group, (one.version, one.variant)),
                 str(one.count),
                 *(fmt.column(about, value) for value in (one.mean, one.interval, one.median, one.min, one.max)),
                 *(fmt.column(each, others[each.name][one.version, one.variant]) for each in more),
             )
             for one in rows
         ),
-        numeric=(*fmt.numeric(session, group), *(True,) * (6 + len(more))),
+        numeric=(*fmt.numeric_columns(session, group), *(True,) * (6 + len(more))),
         keys=len(named),
     )
 
 
 def _figures(session: Session, group: Group) -> str:
-    return _explained((quantity(group.figure), *beside(session, group.figure)))
+    return _explained((metric(group.figure), *related_figures(session, group.figure)))
 
 
 def _summary_notes(session: Session) -> tuple[str, ...]:
     return (
-        f"+-: half of the mean's 95 % interval, by Student's t, from {LEAST_RUNS} runs on.",
-        *fmt.spelled(session),
+        f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on.",
+        *fmt.server_spelling_notes(session),
     )
 
 
-def _explained(told: Sequence[Quantity]) -> str:
+def _explained(told: Sequence[Metric]) -> str:
     figure, *more = told
     first = f"{figure.title}: {figure.told}. " if figure.told else ""
     better = fmt.which_is_better(figure)
-    beside_it = explained(more)
+    beside_it = explanations(more)
     return f"{first}{better}.{' Means: ' + beside_it if beside_it else ''}" if better else f"{first}{beside_it}".strip()
 
 
-def _left_out(rows: Sequence[Middle]) -> tuple[str, ...]:
+def _left_out(rows: Sequence[FigureSummary]) -> tuple[str, ...]:
     parts = [
         f"{one.version} {one.variant} {number} {what}"
         for one in rows
@@ -511,13 +525,13 @@ def _left_out(rows: Sequence[Middle]) -> tuple[str, ...]:
 
 PAGES = ("innodb_page_size", "pages")
 """Axes that describe how the data is stored in pages."""
-READS, EACH = "device_reads_per_s", "device_reads_per_query"
-_FIGURES = ("qps", READS, EACH, "read_bytes_per_s", "buffer_pool_reads_per_s")
+DEVICE_READS, READS_PER_QUERY = "device_reads_per_s", "device_reads_per_query"
+_FIGURES = ("qps", DEVICE_READS, READS_PER_QUERY, "read_bytes_per_s", "buffer_pool_reads_per_s")
 
 
-def by_pages(session: Session) -> tuple[Group, ...]:
+def page_size_groups(session: Session) -> tuple[Group, ...]:
     """Returns the groups that differ in their pages and read from the device."""
-    reading = {one.variant for one in middles(session, READS) if one.mean}
+    reading = {one.variant for one in figure_summaries(session, DEVICE_READS) if one.mean}
     return tuple(
         group
         for group in groups(session)
@@ -525,29 +539,29 @@ def by_pages(session: Session) -> tuple[Group, ...]:
     )
 
 
-def reads_tables(session: Session) -> Iterator[Table]:
-    for group in by_pages(session):
+def device_read_tables(session: Session) -> Iterator[Table]:
+    for group in page_size_groups(session):
         yield _reads_table(session, group)
 
 
 def _reads_table(session: Session, group: Group) -> Table:
     means = {
-        name: {(one.version, one.variant): one.mean for one in middles(session, name)}
+        name: {(one.version, one.variant): one.mean for one in figure_summaries(session, name)}
         for name in _FIGURES
-        if any(name in run.measures for run in session.runs) or name == EACH
+        if any(name in run.measures for run in session.runs) or name == READS_PER_QUERY
     }
-    told = [quantity(name) for name in means]
+    told = [metric(name) for name in means]
     rows = [(version, variant) for version in session.versions for variant in group.variants]
-    named = fmt.headers(session, group)
+    named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.titled("Queries against the device's reads", group),
+        title=fmt.group_title("Queries against the device's reads", group),
         headers=(*named, *(about.title for about in told)),
         rows=tuple(
-            (*fmt.row(session, group, row), *(fmt.column(about, means[about.name][row]) for about in told))
+            (*fmt.key_cells(session, group, row), *(fmt.column(about, means[about.name][row]) for about in told))
             for row in rows
             if means["qps"][row] is not None
         ),
-        numeric=(*fmt.numeric(session, group), *(True,) * len(told)),
+        numeric=(*fmt.numeric_columns(session, group), *(True,) * len(told)),
         notes=("Means. reads/s, reads/query: that the device under the data completed, by whomever they were asked.",),
         keys=len(named),
     )
@@ -555,13 +569,17 @@ def _reads_table(session: Session, group: Group) -> Table:
 
 # --- Every run, counted or not, and the client commands
 
-_MOST_COMMANDS = 24
+_MAX_COMMANDS = 24
 
 
 def runs_table(session: Session) -> Table:
-    names = figures_about(session)
-    about = [quantity(name) for name in names]
-    more = [one for one in dict.fromkeys(one for name in names for one in beside(session, name)) if one not in about]
+    names = measured_figures(session)
+    about = [metric(name) for name in names]
+    more = [
+        one
+        for one in dict.fromkeys(one for name in names for one in related_figures(session, name))
+        if one not in about
+    ]
     return Table(
         title="Every run",
         headers=("#", "version", "cell", *(one.title for one in (*about, *more)), "verdict"),
@@ -570,7 +588,7 @@ def runs_table(session: Session) -> Table:
                 str(run.number),
                 run.version,
                 cell_words(session, run.variant),
-                *(fmt.column(one, value_of(run, one.name)) for one in (*about, *more)),
+                *(fmt.column(one, run_value(run, one.name)) for one in (*about, *more)),
                 run.verdict.value,
             )
             for run in session.runs
@@ -582,12 +600,12 @@ def runs_table(session: Session) -> Table:
 
 
 def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> Iterator[str]:
-    for means, numbers in grouped((run.cold_means, run.number) for run in runs).items():
+    for means, numbers in runs_by_value((run.cold_means, run.number) for run in runs).items():
         yield f"Cache emptied by {means}: {numbers}."
-    yield from left_in_cache(runs, as_published=as_published)
-    for program, numbers in grouped((run.sampled_by, run.number) for run in runs).items():
+    yield from cold_cache_notes(runs, as_published=as_published)
+    for program, numbers in runs_by_value((run.sampled_by, run.number) for run in runs).items():
         yield f"Stacks taken by {program} meanwhile, in no mean: {numbers}."
-    for numbers in grouped((run.counted_waits, run.number) for run in runs).values():
+    for numbers in runs_by_value((run.counted_waits, run.number) for run in runs).values():
         yield f"Waits counted meanwhile, in no mean: {numbers}."
 
 
@@ -599,7 +617,7 @@ def clients_table(session: Session) -> Table | None:
             found.setdefault((name, command), []).append(str(run.number))
     if not found:
         return None
-    shown = list(found.items())[:_MOST_COMMANDS]
+    shown = list(found.items())[:_MAX_COMMANDS]
     left = len(found) - len(shown)
     return Table(
         title="Clients",
@@ -613,41 +631,41 @@ def clients_table(session: Session) -> Table | None:
 
 # --- The report's tables in reading order
 
-_MOST_RUNS = 24
+_MAX_TERMINAL_RUNS = 24
 """A terminal shows the table of runs up to this number."""
 
 
-def work_figures(session: Session) -> tuple[Table, ...]:
+def load_figure_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables of what was measured."""
     waits = waits_table(session)
     return (
-        *_first(session),
-        *inside_tables(session),
+        *_main_and_comparisons(session),
+        *internal_figure_tables(session),
         *(() if waits is None else (waits,)),
         *hottest_tables(session),
         *stacks_tables(session),
         runs_table(session),
-        *_last(session),
+        *_closing_tables(session),
     )
 
 
-def work_in_short(session: Session) -> tuple[Table, ...]:
+def load_terminal_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables for a terminal. The server's internal figures would fill many screens and are only in the
     report files."""
-    runs = (runs_table(session),) if len(session.runs) <= _MOST_RUNS else ()
-    return (*_first(session), *runs, *_last(session))
+    runs = (runs_table(session),) if len(session.runs) <= _MAX_TERMINAL_RUNS else ()
+    return (*_main_and_comparisons(session), *runs, *_closing_tables(session))
 
 
-def _first(session: Session) -> tuple[Table, ...]:
+def _main_and_comparisons(session: Session) -> tuple[Table, ...]:
     """Returns the tables of the main figure and its comparisons."""
-    if about_damage(session) or about_crashes(session):
+    if is_damage_session(session) or is_crash_session(session):
         return main_tables(session)
-    built = building_table(session) if quantity(session.figure).unit == "s" else None
-    asked = asked_table(session)
+    built = table_creation_table(session) if metric(session.figure).unit == "s" else None
+    asked = durations_table(session)
     return (
         *(() if asked is None else (asked,)),
         *main_tables(session),
-        *reads_tables(session),
+        *device_read_tables(session),
         *version_tables(session),
         *axis_tables(session),
         *(() if built is None else (built,)),
@@ -656,16 +674,16 @@ def _first(session: Session) -> tuple[Table, ...]:
 
 def main_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables of the main results for each version and cell."""
-    if about_damage(session):
-        return (damaged_table(session),)
-    return tuple(crash_tables(session) if about_crashes(session) else middle_tables(session))
+    if is_damage_session(session):
+        return (damage_table(session),)
+    return tuple(crash_tables(session) if is_crash_session(session) else summary_tables(session))
 
 
-def _last(session: Session) -> tuple[Table, ...]:
+def _closing_tables(session: Session) -> tuple[Table, ...]:
     return (*not_counted(session), *findings_tables(session))
 
 
-def work_about(session: Session) -> tuple[Table, ...]:
+def load_client_tables(session: Session) -> tuple[Table, ...]:
     """Returns the table of the clients that the measurement used, in addition to the host and server tables."""
     clients = clients_table(session)
     return () if clients is None else (clients,)

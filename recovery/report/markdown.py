@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recovery.analysis.growth import curves
+from recovery.analysis.growth import growth_curves
 from recovery.model import Session, Table
-from recovery.report import format as fmt
-from recovery.report.html.svg import CHART
-from recovery.report.startup_tables import flame_of
+from recovery.report import fmt
+from recovery.report.html.svg import CHART_FILE
+from recovery.report.startup_tables import flame_graph_path
 from recovery.report.summary_text import answers
-from recovery.report.tables import heading, state, tables
+from recovery.report.tables import all_tables, heading, status_line
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_FILE = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
+_SAFE_FILE_NAME = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
 # An underscore inside a name is not markup: it is not escaped, so that innodb_page_size stays readable in the source.
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
@@ -22,18 +22,18 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 def render(session: Session) -> str:
     """Returns the whole page, which ends with a newline."""
     lines = [f"# {escaped(heading(session))}"]
-    for paragraph in (session.question, *answers(session), state(session)):
+    for paragraph in (session.question, *answers(session), status_line(session)):
         lines += ["", escaped(paragraph)]
     if session.notes:
         lines += ["", *(f"- {escaped(note)}" for note in session.notes)]
-    lines += ["", "To repeat it:", "", *fenced(fmt.printable(session.command))]
-    if curves(session):
-        lines += ["", f"![Startup against the number of tables]({CHART})"]
-    for table in tables(session):
+    lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
+    if growth_curves(session):
+        lines += ["", f"![Startup against the number of tables]({CHART_FILE})"]
+    for table in all_tables(session):
         lines += ["", *table_lines(table)]
     for run in session.runs:
-        if run.stacks and _FILE.fullmatch(run.stacks):
-            lines += ["", f"![Flame graph of run {run.number}]({flame_of(run.stacks)})"]
+        if run.stacks and _SAFE_FILE_NAME.fullmatch(run.stacks):
+            lines += ["", f"![Flame graph of run {run.number}]({flame_graph_path(run.stacks)})"]
     return "\n".join(lines) + "\n"
 
 
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: "\\" + found.group(), plain)
 
 
-def fenced(command: str) -> tuple[str, str, str]:
+def code_block(command: str) -> tuple[str, str, str]:
     """Returns the command as a code block, with a fence longer than any run of backticks in it."""
     longest = max(map(len, re.findall("`+", command)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from recovery.analysis.summary import by_cell, cell_words, figure_value, figures_about, means, names_taken
-from recovery.model import Quantity, Run, Session, Table, Verdict, Wait, quantity
-from recovery.report import format as fmt
-from recovery.report.format import beside, explained
+from recovery.analysis.summary import (
+    cell_words,
+    figure_means,
+    figure_names,
+    measured_figures,
+    runs_by_cell,
+    variant_figure_value,
+)
+from recovery.model import Metric, Run, Session, Table, ThreadWait, Verdict, metric
+from recovery.report import fmt
+from recovery.report.fmt import explanations, related_figures
 
 Means = dict[str, dict[tuple[str, str], float | None]]
 
-FAMILIES: dict[str, tuple[str, ...]] = {
+FIGURE_FAMILIES: dict[str, tuple[str, ...]] = {
     "Table cache": (
         "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "table_open_cache_overflows_per_s",
         "table_open_cache_hit_share", "load_table_open_cache_hits_per_s", "load_table_open_cache_misses_per_s",
@@ -40,23 +47,23 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "latency_max_ms",
     ),
 }  # fmt: skip
-_REST = "Other figures"
+_OTHER_FIGURES = "Other figures"
 
 
-def inside_tables(session: Session) -> Iterator[Table]:
+def internal_figure_tables(session: Session) -> Iterator[Table]:
     """Yields a table for each family of figures, without those that all of the main tables already show."""
-    before = [{name, *(about.name for about in beside(session, name))} for name in figures_about(session)]
+    before = [{name, *(about.name for about in related_figures(session, name))} for name in measured_figures(session)]
     shown = set.intersection(*before)
-    found: Means = {name: means(session, name) for name in names_taken(session) if name not in shown}
-    placed = {name for names in FAMILIES.values() for name in names}
+    found: Means = {name: figure_means(session, name) for name in figure_names(session) if name not in shown}
+    placed = {name for names in FIGURE_FAMILIES.values() for name in names}
     rest = tuple(name for name in found if name not in placed)
-    for title, names in (*FAMILIES.items(), (_REST, rest)):
-        told = [quantity(name) for name in names if name in found]
+    for title, names in (*FIGURE_FAMILIES.items(), (_OTHER_FIGURES, rest)):
+        told = [metric(name) for name in names if name in found]
         if told:
             yield _table(session, title, told, found)
 
 
-def _table(session: Session, title: str, told: Sequence[Quantity], found: Means) -> Table:
+def _table(session: Session, title: str, told: Sequence[Metric], found: Means) -> Table:
     """Returns the table of a family of figures. Figures that are zero in every cell are only listed in a note."""
     some = [about for about in told if any(found[about.name].values())]
     rows = [
@@ -79,7 +86,7 @@ def _table(session: Session, title: str, told: Sequence[Quantity], found: Means)
         ),
         numeric=(False, False, *(True,) * len(some)),
         notes=(
-            *(note for note in (explained(some),) if note),
+            *(note for note in (explanations(some),) if note),
             *((f"Zero in every cell: {', '.join(nowhere)}.",) if nowhere else ()),
         ),
         keys=2,
@@ -88,9 +95,9 @@ def _table(session: Session, title: str, told: Sequence[Quantity], found: Means)
 
 # --- Waits of the server's threads, as the server itself counts them
 
-_MOST = 3
+_MAX_WAITS = 3
 """Waits shown for each source; report.json has ten."""
-_TOLD = (
+_WAITS_NOTE = (
     "While it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: every passage is counted, not "
     "only waits; seconds: of all threads together, where they are told."
 )
@@ -98,8 +105,10 @@ _TOLD = (
 
 def waits_table(session: Session) -> Table | None:
     """Returns the table of the most frequent waits, or None if there were none or no server reports them."""
-    found = {key: run for key, runs in by_cell(session).items() if (run := _counted(runs) or _median(session, runs))}
-    rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _most(run.waits)]
+    found = {
+        key: run for key, runs in runs_by_cell(session).items() if (run := _counted(runs) or _median(session, runs))
+    }
+    rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _top_waits(run.waits)]
     if not rows:
         return None
     return Table(
@@ -110,12 +119,12 @@ def waits_table(session: Session) -> Table | None:
             for version, _, cell, wait in rows
         ),
         numeric=(False, False, False, False, True, True),
-        notes=(*_from(tuple(found.values())), _TOLD),
+        notes=(*_source_notes(tuple(found.values())), _WAITS_NOTE),
         keys=4,
     )
 
 
-def _from(runs: Sequence[Run]) -> Iterator[str]:
+def _source_notes(runs: Sequence[Run]) -> Iterator[str]:
     counted = len([run for run in runs if run.counted_waits])
     if counted:
         yield (
@@ -137,7 +146,7 @@ def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
     counted = [
         (value, run)
         for run in runs
-        if run.verdict is Verdict.MEASURED and (value := figure_value(session, run)) is not None
+        if run.verdict is Verdict.MEASURED and (value := variant_figure_value(session, run)) is not None
     ]
     if not counted:
         return None
@@ -145,11 +154,11 @@ def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
     return next(run for value, run in counted if value == middle)
 
 
-def _most(waits: tuple[Wait, ...]) -> Iterator[Wait]:
+def _top_waits(waits: tuple[ThreadWait, ...]) -> Iterator[ThreadWait]:
     """Yields the first waits of each source. They are stored in their order of rank."""
     for source in dict.fromkeys(wait.source for wait in waits):
-        yield from [wait for wait in waits if wait.source == source and wait.count][:_MOST]
+        yield from [wait for wait in waits if wait.source == source and wait.count][:_MAX_WAITS]
 
 
-def _seconds(wait: Wait) -> str:
-    return fmt.ABSENT if wait.wait_s is None else fmt.timed(wait.wait_s)
+def _seconds(wait: ThreadWait) -> str:
+    return fmt.ABSENT if wait.wait_s is None else fmt.duration(wait.wait_s)

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from recovery.analysis.warnings import findings
 from recovery.model import Finding, Limits, Run, Session, Table
-from recovery.report import format as fmt
+from recovery.report import fmt
 
 _FINGERPRINTS = ("sha256", "fingerprint")
 _FINGERPRINT_LENGTH = 12
 """Characters shown of a SHA-256, which are enough to distinguish two builds; report.json has all of it."""
 
 
-def about_tables(session: Session) -> tuple[Table, ...]:
+def settings_and_host_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables of the settings and of the host."""
     return (_facts("Settings", session.settings), _facts("Host", session.environment))
 
 
-def server_tables(session: Session) -> tuple[Table, ...]:
+def server_option_tables(session: Session) -> tuple[Table, ...]:
     return tuple(_server(version, said) for version, said in session.servers.items())
 
 
@@ -43,7 +43,7 @@ def not_counted(session: Session) -> tuple[Table, ...]:
     )
 
 
-def left_in_cache(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
+def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
     """Returns the notes that prove how cold the starts were: what was left in the page cache after it was emptied."""
     notes = []
     emptied = [run for run in runs if run.cold_means]
@@ -56,7 +56,7 @@ def left_in_cache(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ..
     return tuple(notes)
 
 
-def grouped(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
+def runs_by_value(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
     """Returns the runs that share a value, such as `runs 1, 4, 5`, by that value. Values that are None, 0 or empty are
     left out."""
     numbers: dict[str | int, list[str]] = {}
@@ -75,7 +75,7 @@ def _facts(title: str, facts: Mapping[str, str | int | float | bool | None]) -> 
     return Table(
         title=title,
         headers=("what", "value"),
-        rows=tuple(fmt.fact(key, value) for key, value in facts.items()),
+        rows=tuple(fmt.fact_row(key, value) for key, value in facts.items()),
         numeric=(False, False),
     )
 
@@ -101,7 +101,7 @@ def _short(fingerprint: str) -> str:
 
 def findings_tables(session: Session) -> tuple[Table, ...]:
     """Returns the table of findings, or nothing if there are none."""
-    found = by_hint(session)
+    found = findings_by_hint(session)
     if not found:
         return ()
     return (
@@ -114,7 +114,7 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
     )
 
 
-def by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
+def findings_by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
     """Returns the findings grouped by their hint, so that a hint for several findings is shown only once."""
     grouped: dict[str, list[Finding]] = {}
     for one in findings(session):
@@ -140,9 +140,9 @@ def limit_columns(limits: Limits) -> dict[str, Column]:
     """Returns the columns for the limits that are set, and no others, because the page is narrow."""
     columns: dict[str, Column] = {}
     if limits.read_iops is not None:
-        columns["reads/s"] = lambda run: fmt.count(_whole(run.reads_per_s))
+        columns["reads/s"] = lambda run: fmt.count(_rounded(run.reads_per_s))
     if limits.read_bps is not None:
-        columns["read/s"] = lambda run: fmt.size(_whole(_bytes_per_s(run)))
+        columns["read/s"] = lambda run: fmt.size(_rounded(_bytes_per_s(run)))
     if limits.memory_bytes is not None:
         columns["memory"] = lambda run: fmt.size(run.group_memory_bytes)
     return columns
@@ -157,7 +157,7 @@ def limit_notes(limits: Limits) -> tuple[str, ...]:
     return (_sentence("; ".join(told)),) if told else ()
 
 
-def requests_are(limits: Limits) -> str:
+def requests_definition(limits: Limits) -> str:
     if limits.read_iops is not None or limits.read_bps is not None:
         return "reads of the server's control group, as the limit counts them, before neighbours are merged"
     return "reads the device completed meanwhile"
@@ -172,5 +172,5 @@ def _bytes_per_s(run: Run) -> float | None:
     return None if run.read_bytes is None or not run.first_query_s else run.read_bytes / run.first_query_s
 
 
-def _whole(value: float | None) -> int | None:
+def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)

@@ -10,28 +10,35 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from recovery.analysis.growth import MOST_OFF, TEST_NEEDS, Curve, HeldOut, curves, predicted_at
-from recovery.analysis.phase_names import JOIN, UNNAMED, in_order, named_share, seconds_by_name
-from recovery.analysis.stacks import LEAST_SAMPLES, MOST_HOT, share
-from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, Fit, Prediction
-from recovery.analysis.summary import cell_words, mean, measured_by, summarised
-from recovery.analysis.warm import Evidence, evidence
-from recovery.model import Cache, Chain, Floor, Phase, Run, Session, Table, Verdict, is_second_start
-from recovery.report import format as fmt
-from recovery.report.settings_tables import grouped
+from recovery.analysis.growth import (
+    MAX_PREDICTION_ERROR,
+    TEST_NEEDS,
+    Curve,
+    PredictionTest,
+    growth_curves,
+    requested_prediction,
+)
+from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
+from recovery.analysis.stacks import MAX_HOT_FUNCTIONS, MIN_SAMPLES, share_text
+from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
+from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, session_summaries
+from recovery.analysis.warm import WarmEvidence, warm_evidence
+from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict, is_second_start
+from recovery.report import fmt
+from recovery.report.settings_tables import runs_by_value
 
 # --- Floor: cold starts compared with plain reads of the same files
 
-_NEARLY_ALL = 0.99
+_READS_ALL_SHARE = 0.99
 """A start that reads this share of the files counts as reading all of them, because a file may be dropped or created in
 the meantime."""
 
 
 @dataclass(frozen=True)
-class Held:
+class FloorComparison:
     """A cold start compared with plain reads of the same files."""
 
-    floor: Floor
+    floor: ReadFloor
     variant: str
     startup_s: float | None
     """Mean startup time; None if no run was measured."""
@@ -59,26 +66,26 @@ class Held:
         return self.startup_s / floor_s if self.startup_s is not None and floor_s and self.floor.files > 1 else None
 
 
-def held(session: Session) -> Iterator[Held]:
+def floor_comparisons(session: Session) -> Iterator[FloorComparison]:
     """Yields a comparison for each cold variant over files that a floor was measured for."""
-    middles = {(one.version, one.variant): one.mean_s for one in summarised(session)} if session.floors else {}
-    cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    middles = {(one.version, one.variant): one.mean_s for one in session_summaries(session)} if session.floors else {}
+    cells = {(version, variant): runs for version, variant, runs in measured_runs_by_cell(session)}
     for floor in session.floors:
         for variant in floor.variants:
             if Cache.COLD.begins(variant):
                 key = (floor.version, variant)
-                yield Held(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
+                yield FloorComparison(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
 
 
-def _reads_all(runs: tuple[Run, ...], floor: Floor) -> bool | None:
+def _reads_all(runs: tuple[Run, ...], floor: ReadFloor) -> bool | None:
     read = mean(run.tablespaces_read for run in runs)
-    return None if read is None else read >= _NEARLY_ALL * floor.files
+    return None if read is None else read >= _READS_ALL_SHARE * floor.files
 
 
 def floor_table(session: Session) -> Table | None:
     """Returns the table of the floor, or None if no floor was measured or there is no cold variant to compare with
     it."""
-    found = tuple(held(session))
+    found = tuple(floor_comparisons(session))
     if not found:
         return None
     many = max(floor.threads for floor in session.floors)
@@ -101,13 +108,13 @@ def floor_table(session: Session) -> Table | None:
             "1 thread, many: the first page of every table's file, read once by the order of inodes; opened: each "
             f"merely opened, by one thread. Each was measured {_times(session)}, under the limits of the session. "
             "startup: the mean; then its ratio to either.",
-            *no_floor(found),
+            *no_floor_notes(found),
         ),
         keys=2,
     )
 
 
-def no_floor(found: Iterable[Held]) -> tuple[str, ...]:
+def no_floor_notes(found: Iterable[FloorComparison]) -> tuple[str, ...]:
     """Returns a note that names the measured starts for which the reads are no floor."""
     names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
     return (f"No floor for {', '.join(names)}: not every file is read, or the start was shorter.",) if names else ()
@@ -118,7 +125,7 @@ def _times(session: Session) -> str:
     return "once" if times == 1 else f"{times} times, and the shortest counts"
 
 
-def _floor_row(one: Held) -> tuple[str, ...]:
+def _floor_row(one: FloorComparison) -> tuple[str, ...]:
     floor = one.floor
     return (
         floor.version,
@@ -148,7 +155,9 @@ def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
         title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
         f"{fmt.count(of)} stacks by {run.sampled_by}",
         headers=("function", "self", "in all"),
-        rows=tuple((one.function, share(one.on_top, one.of), share(one.within, one.of)) for one in run.hottest),
+        rows=tuple(
+            (one.function, share_text(one.on_top, one.of), share_text(one.within, one.of)) for one in run.hottest
+        ),
         numeric=(False, True, True),
         notes=notes,
     )
@@ -158,10 +167,10 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
     perf = "; as `perf top` has it" if any(run.sampled_by == "perf" for run in runs) else ""
     yield (
         "self: of the stacks of threads that did not wait, those with this function on top, so that it was at work "
-        f"itself{perf}; in all: with what it had called, too. The {MOST_HOT} most often on top, at most."
+        f"itself{perf}; in all: with what it had called, too. The {MAX_HOT_FUNCTIONS} most often on top, at most."
     )
-    if any(run.hottest[0].of < LEAST_SAMPLES for run in runs):
-        yield f"A share needs {LEAST_SAMPLES} samples; of fewer the counts are given."
+    if any(run.hottest[0].of < MIN_SAMPLES for run in runs):
+        yield f"A share needs {MIN_SAMPLES} samples; of fewer the counts are given."
     if any(one.function.startswith("[") for run in runs for one in run.hottest):
         yield "[file]: functions for which that file has no symbol, all together."
 
@@ -174,28 +183,32 @@ def phase_table(session: Session) -> Table | None:
     versions."""
     found = [
         ((version, variant), starts)
-        for version, variant, runs in measured_by(session)
+        for version, variant, runs in measured_runs_by_cell(session)
         if (starts := [run.phases for run in runs if run.phases])
     ]
     if not found:
         return None
     title = "Where the time went, mean seconds"
-    measured = tuple(run for _, _, runs in measured_by(session) for run in runs)
-    return phases_by(title, ("version", "variant"), found, notes=(*_beside(measured), *_held(measured)))
+    measured = tuple(run for _, _, runs in measured_runs_by_cell(session) for run in runs)
+    return grouped_phase_table(
+        title, ("version", "variant"), found, notes=(*_concurrent_phase_notes(measured), *_buffered_log_note(measured))
+    )
 
 
 def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
     """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
     found = {}
-    for version, variant, runs in measured_by(session):
+    for version, variant, runs in measured_runs_by_cell(session):
         starts = [seconds_by_name(run.phases) for run in runs if run.phases]
-        means = {name: _mean_of(starts, name) or 0.0 for name in in_order(name for start in starts for name in start)}
+        means = {
+            name: _mean_of(starts, name) or 0.0 for name in sorted_phases(name for start in starts for name in start)
+        }
         if means:
             found[version, variant] = means
     return found
 
 
-def phases_by(
+def grouped_phase_table(
     title: str,
     headers: tuple[str, ...],
     rows: Sequence[tuple[tuple[str, ...], Sequence[tuple[Phase, ...]]]],
@@ -207,7 +220,7 @@ def phases_by(
     A start without a phase counts as 0 in the mean of its group. If no start of the group has the phase, the cell is
     `-`.
     """
-    names = in_order(phase.name for _, starts in rows for phases in starts for phase in phases)
+    names = sorted_phases(phase.name for _, starts in rows for phases in starts for phase in phases)
     return Table(
         title=title,
         headers=(*headers, *names, "named"),
@@ -244,10 +257,10 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _beside(runs: Sequence[Run]) -> Iterator[str]:
+def _concurrent_phase_notes(runs: Sequence[Run]) -> Iterator[str]:
     """Yields a note for each phase that ran concurrently with the start, in a background thread of the server."""
     each = [seconds_by_name(run.beside) for run in runs]
-    for name in in_order(name for found in each for name in found):
+    for name in sorted_phases(name for found in each for name in found):
         seen = [found[name] for found in each if name in found]
         yield (
             f"Beside the start, in a thread of the server's own, {name} in {len(seen)} runs: until the ready line "
@@ -255,7 +268,7 @@ def _beside(runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
-def _held(runs: Iterable[Run]) -> tuple[str, ...]:
+def _buffered_log_note(runs: Iterable[Run]) -> tuple[str, ...]:
     """Returns a note on starts during which the server buffered lines of its log."""
     held = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
     if not held:
@@ -271,15 +284,15 @@ def _held(runs: Iterable[Run]) -> tuple[str, ...]:
 
 
 def scale_tables(session: Session) -> tuple[Table, ...]:
-    drawn = curves(session)
+    drawn = growth_curves(session)
     if not drawn:
         return ()
     fitted = [(curve, curve.fit) for curve in drawn if curve.fit is not None]
     tested = [(curve, found) for curve in drawn if (found := curve.held_out) is not None]
-    asked = predicted_at(session)
+    asked = requested_prediction(session)
     return (
         _growth(drawn),
-        *((_forms(fitted),) if fitted else ()),
+        *((_fit_table(fitted),) if fitted else ()),
         *((_tested(tested),) if tested else ()),
         *((_predicted(fitted, asked),) if fitted and asked is not None else ()),
     )
@@ -298,7 +311,7 @@ def _growth(drawn: tuple[Curve, ...]) -> Table:
             "ms a table: the mean over the number of tables; ms added: by each further table since the point before; "
             "off line: by how much the mean lies above the straight line through all points; threads: with which the "
             "server scanned its files, where its log tells.",
-            *_lacking(drawn),
+            *_missing_data_notes(drawn),
         ),
         keys=3,
     )  # fmt: skip
@@ -333,7 +346,7 @@ def _added(before: tuple[int, float] | None, tables: int, middle: float | None) 
     return f"{1000 * (middle - before[1]) / (tables - before[0]):.3f}"
 
 
-def _lacking(drawn: tuple[Curve, ...]) -> Iterator[str]:
+def _missing_data_notes(drawn: tuple[Curve, ...]) -> Iterator[str]:
     """Yields a note for each fit, fit test or prediction test that has too little data, with what it needs."""
     needs: dict[str, list[str]] = {}
     for curve in drawn:
@@ -354,7 +367,7 @@ def _percent_change(share: float) -> str:
     return f"{round(share, 2) + 0.0:+.0%}"
 
 
-def _forms(fitted: Sequence[tuple[Curve, Fit]]) -> Table:
+def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
     return Table(
         title="How it grows: a straight line where that fits, otherwise piecewise",
         headers=("version", "variant", "form", "lack of fit", "fixed, s", "+-", "ms a table", "+-"),
@@ -370,7 +383,7 @@ def _forms(fitted: Sequence[tuple[Curve, Fit]]) -> Table:
     )
 
 
-def _form_row(found: Fit) -> tuple[str, ...]:
+def _form_row(found: LineFit) -> tuple[str, ...]:
     p = "not tested" if found.lack_of_fit_p is None else f"{found.lack_of_fit_p:.2g}"
     if found.form != LINE:
         return found.form, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * found.last_slope_s:.4f}", fmt.ABSENT
@@ -384,7 +397,7 @@ def _form_row(found: Fit) -> tuple[str, ...]:
     )
 
 
-def _tested(tested: Sequence[tuple[Curve, HeldOut]]) -> Table:
+def _tested(tested: Sequence[tuple[Curve, PredictionTest]]) -> Table:
     return Table(
         title="The prediction tested: the largest point, from the smaller ones alone",
         headers=("version", "variant", "tables", "form", "predicted", "interval", "within", "measured", "off"),
@@ -398,7 +411,7 @@ def _tested(tested: Sequence[tuple[Curve, HeldOut]]) -> Table:
     )
 
 
-def _tested_row(curve: Curve, found: HeldOut) -> tuple[str, ...]:
+def _tested_row(curve: Curve, found: PredictionTest) -> tuple[str, ...]:
     return (
         curve.version,
         curve.variant,
@@ -406,13 +419,13 @@ def _tested_row(curve: Curve, found: HeldOut) -> tuple[str, ...]:
         found.form,
         fmt.seconds(found.predicted.seconds),
         _interval(found.predicted),
-        fmt.ABSENT if found.inside is None else fmt.of(found.inside, len(found.runs)),
+        fmt.ABSENT if found.inside is None else fmt.found_of_expected(found.inside, len(found.runs)),
         fmt.seconds(found.measured_s),
         fmt.ABSENT if found.off is None else _percent_change(found.off),
     )
 
 
-def _predicted(fitted: Sequence[tuple[Curve, Fit]], tables: int) -> Table:
+def _predicted(fitted: Sequence[tuple[Curve, LineFit]], tables: int) -> Table:
     return Table(
         title=f"Predicted for {tables:,} tables",
         headers=("version", "variant", "form", "seconds", "interval", "off at the largest point", "used"),
@@ -420,7 +433,7 @@ def _predicted(fitted: Sequence[tuple[Curve, Fit]], tables: int) -> Table:
         numeric=(False, False, False, *(True,) * 3, False),
         notes=(
             "interval: of one more run, 95 %, if the straight line goes on; off at the largest point: as above; used: "
-            f"only if that is at most {MOST_OFF:.0%}.",
+            f"only if that is at most {MAX_PREDICTION_ERROR:.0%}.",
         ),
         keys=2,
     )
@@ -445,9 +458,9 @@ def _interval(found: Prediction) -> str:
 
 # --- Most frequent call chains in each phase, for each run with sampled stacks
 
-MOST_FRAMES = 8
+MAX_SHOWN_FRAMES = 8
 """Frames shown of each chain: the innermost ones, because they tell most. The folded file has all of them."""
-_LEAST_SHARE = 0.05
+_MIN_SHARE = 0.05
 """A chain is shown from this share of the samples in its phase on, and a phase from this share of all samples on."""
 
 
@@ -455,32 +468,39 @@ def stacks_tables(session: Session) -> tuple[Table, ...]:
     return tuple(_stacks_table(run) for run in session.runs if run.chains)
 
 
-def flame_of(stacks: str) -> str:
+def flame_graph_path(stacks: str) -> str:
     """Returns the path of the flame graph, which is next to the file of folded stacks it is drawn from."""
     path = PurePath(stacks)
     return str(path.with_suffix(".svg")) if path.name else stacks
 
 
 def _stacks_table(run: Run) -> Table:
-    told = [chain for chain in run.chains if _tells(chain, run)]
+    told = [chain for chain in run.chains if _is_worth_showing(chain, run)]
     notes = [
         "samples: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
-        f"{MOST_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The three seen most of "
-        f"each kind of thread in each phase, if in {_LEAST_SHARE:.0%} of its samples, and the phase in as many of all.",
+        f"{MAX_SHOWN_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The "
+        "three seen most of "
+        f"each kind of thread in each phase, if in {_MIN_SHARE:.0%} of its samples, and the phase in as many of all.",
     ]
-    if any(chain.of < LEAST_SAMPLES for chain in told):
-        notes.append(f"A share needs {LEAST_SAMPLES} samples in the phase; of fewer the counts are given.")
+    if any(chain.of < MIN_SAMPLES for chain in told):
+        notes.append(f"A share needs {MIN_SAMPLES} samples in the phase; of fewer the counts are given.")
     if any(frame.startswith("[") for chain in told for frame in chain.frames):
         notes.append("[file]: a function for which that file has no symbol.")
     if run.sampled_by == "perf":
         notes.append("perf sees who has a CPU: time in which the server waits for its storage is not in here.")
     if run.stacks:
-        notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_of(run.stacks)}.")
+        notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_graph_path(run.stacks)}.")
     return Table(
         title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
         headers=("phase", "samples", "share", "thread", "chain"),
         rows=tuple(
-            (chain.phase, str(chain.of), share(chain.samples, chain.of, decimals=0), chain.thread, _text(chain))
+            (
+                chain.phase,
+                str(chain.of),
+                share_text(chain.samples, chain.of, decimals=0),
+                chain.thread,
+                _chain_text(chain),
+            )
             for chain in told
         ),
         numeric=(False, True, True, False, False),
@@ -488,16 +508,16 @@ def _stacks_table(run: Run) -> Table:
     )
 
 
-def _tells(chain: Chain, run: Run) -> bool:
+def _is_worth_showing(chain: CallChain, run: Run) -> bool:
     """Returns whether a chain is worth showing: it is frequent enough and its phase is long enough. A main thread that
     waits while others work is not shown."""
-    if chain.samples < _LEAST_SHARE * chain.of or chain.of < _LEAST_SHARE * (run.samples or 0):
+    if chain.samples < _MIN_SHARE * chain.of or chain.of < _MIN_SHARE * (run.samples or 0):
         return False
     return not chain.waits or not any(one.phase == chain.phase and one.thread != chain.thread for one in run.chains)
 
 
-def _text(chain: Chain) -> str:
-    shown = chain.frames[-MOST_FRAMES:]
+def _chain_text(chain: CallChain) -> str:
+    shown = chain.frames[-MAX_SHOWN_FRAMES:]
     return " > ".join(("...", *shown) if len(shown) < len(chain.frames) else shown)
 
 
@@ -506,22 +526,22 @@ def _text(chain: Chain) -> str:
 
 def warm_notes(session: Session) -> Iterator[str]:
     """Yields the notes on warm starts for the table of startup times."""
-    starts: dict[tuple[str, str], list[Evidence]] = {}
-    for found in evidence(session):
+    starts: dict[tuple[str, str], list[WarmEvidence]] = {}
+    for found in warm_evidence(session):
         if found.run.verdict is Verdict.MEASURED:
             starts.setdefault((found.run.version, found.run.variant), []).append(found)
-    if not_warm := [_why(key, group) for key, group in starts.items() if is_second_start(key[1])]:
+    if not_warm := [_second_start_reason(key, group) for key, group in starts.items() if is_second_start(key[1])]:
         yield from not_warm
         yield _what_to_do(session)
-    if read := "; ".join(filter(None, (_read(key, group) for key, group in starts.items()))):
+    if read := "; ".join(filter(None, (_warm_reads(key, group) for key, group in starts.items()))):
         yield f"Read by warm starts, with their files in the page cache: {read}."
 
 
-def resident_notes(runs: Iterable[Run]) -> Iterator[str]:
+def page_cache_notes(runs: Iterable[Run]) -> Iterator[str]:
     """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
     start."""
     shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
-    for told, numbers in grouped(shares).items():
+    for told, numbers in runs_by_value(shares).items():
         yield f"Tables' files in the page cache before and after the start: {told}: {numbers}."
 
 
@@ -529,7 +549,7 @@ def _shares(before: float | None, after: float | None) -> str | None:
     return None if before is None or after is None else f"{_percent_range([before])} and {_percent_range([after])}"
 
 
-def _why(key: tuple[str, str], starts: Sequence[Evidence]) -> str:
+def _second_start_reason(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str:
     """Returns the reason why these starts do not count as warm."""
     told = []
     cold = any(found.cold_bytes for found in starts)
@@ -557,7 +577,7 @@ def _what_to_do(session: Session) -> str:
     )
 
 
-def _read(key: tuple[str, str], starts: Sequence[Evidence]) -> str | None:
+def _warm_reads(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str | None:
     """Returns what warm starts read, or None. It uses only starts for which the host reports which files were in the
     page cache."""
     runs = [found.run for found in starts if found.shares is not None and Cache.WARM.begins(key[1])]
@@ -588,7 +608,7 @@ def touched_table(session: Session) -> Table | None:
     """Returns the table of the files that the start touched, or None if no run was traced."""
     rows = [
         (version, variant, traced)
-        for version, variant, runs in measured_by(session)
+        for version, variant, runs in measured_runs_by_cell(session)
         if (traced := [run for run in runs if run.tablespaces_opened is not None])
     ]
     if not rows:
@@ -612,7 +632,7 @@ def touched_table(session: Session) -> Table | None:
     )
 
 
-def claim(runs: Sequence[Run]) -> str:
+def claim_verdict(runs: Sequence[Run]) -> str:
     """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
     nothing about recovery."""
     if not any(run.crash_proof for run in runs):
@@ -630,11 +650,11 @@ def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
         _count(runs, lambda run: run.opened_unmodified),
         _count(runs, lambda run: run.tablespaces_read),
         _count(runs, lambda run: run.read_unmodified),
-        fmt.ratio(mean(_each(run.read_requests, run.tables) for run in runs)),
-        _size(mean(_each(run.read_bytes, run.tables) for run in runs)),
+        fmt.ratio(mean(_per_table(run.read_requests, run.tables) for run in runs)),
+        _size(mean(_per_table(run.read_bytes, run.tables) for run in runs)),
         _size(mean(run.cache_grown_bytes for run in runs)),
         _size(mean(_grown_in_data(run) for run in runs)),
-        claim(runs),
+        claim_verdict(runs),
     )
 
 
@@ -646,7 +666,7 @@ def _grown_in_data(run: Run) -> int | None:
     return run.resident_after_bytes - run.resident_before_bytes
 
 
-def _each(total: int | None, tables: int | None) -> float | None:
+def _per_table(total: int | None, tables: int | None) -> float | None:
     return total / tables if total is not None and tables else None
 
 

@@ -18,84 +18,88 @@ from pydantic import TypeAdapter
 
 from recovery import __version__
 from recovery.analysis.growth import stored_fits
-from recovery.analysis.stacks import Folded, hottest, read
+from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
 from recovery.analysis.summary import (
-    Between,
-    Held,
-    Middle,
+    FigureSummary,
     Summary,
-    between,
-    contrasts,
-    is_work,
-    stored_measures,
-    summarised,
+    VariantRatio,
+    VersionRatio,
+    all_variant_ratios,
+    is_load_session,
+    session_summaries,
+    stored_figure_summaries,
+    version_ratios,
 )
-from recovery.analysis.warm import with_second_starts
+from recovery.analysis.warm import rename_second_starts
 from recovery.analysis.warnings import findings
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
-from recovery.linux.files import FORMAT, read_back
-from recovery.linux.storage import RESULTS, Folder, blamed
-from recovery.model import Finding, Run, Session, more_than_a_report_shows
+from recovery.linux.files import STORED_FORMAT, read_stored
+from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
+from recovery.model import Finding, Run, Session, exceeded_limit
 
-REPORT = "report.json"
-LATEST = "latest"
-STACKS = "stacks"
+REPORT_FILE = "report.json"
+LATEST_LINK = "latest"
+STACKS_FOLDER = "stacks"
 """Name of the folder for the folded stacks of sampled runs."""
-LOCK = "running.lock"
+LOCK_FILE = "running.lock"
 """Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
 was killed."""
-_KILLED = "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_KILLED_NOTE = (
+    "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
+)
+_TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 _SESSION = TypeAdapter(Session)
 RUN_TYPE = TypeAdapter(Run)
 _SUMMARIES = TypeAdapter(tuple[Summary, ...])
-_MEASURES = TypeAdapter(tuple[Middle, ...])
-_CONTRASTS = TypeAdapter(tuple[Held, ...])
-_RATIOS = TypeAdapter(tuple[Between, ...])
+_MEASURES = TypeAdapter(tuple[FigureSummary, ...])
+_CONTRASTS = TypeAdapter(tuple[VariantRatio, ...])
+_RATIOS = TypeAdapter(tuple[VersionRatio, ...])
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
 def to_json(session: Session) -> bytes:
     """Returns the contents of report.json: the session with its summaries, fits and findings."""
-    session = with_second_starts(stamped(session))
+    session = rename_second_starts(with_tool_version(session))
     body = _SESSION.dump_python(session, mode="json")
     runs = body.pop("runs")
-    stored = {"format": FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
+    stored = {"format": STORED_FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
     # Summaries are only about startups; sessions under load have `measures` for all their figures instead.
-    stored["summaries"] = _SUMMARIES.dump_python(() if is_work(session) else summarised(session), mode="json")
-    if is_work(session):
-        stored["measures"] = _MEASURES.dump_python(stored_measures(session), mode="json")
-        stored["contrasts"] = _CONTRASTS.dump_python(contrasts(session), mode="json")
-        stored["ratios"] = _RATIOS.dump_python(between(session), mode="json")
+    stored["summaries"] = _SUMMARIES.dump_python(
+        () if is_load_session(session) else session_summaries(session), mode="json"
+    )
+    if is_load_session(session):
+        stored["measures"] = _MEASURES.dump_python(stored_figure_summaries(session), mode="json")
+        stored["contrasts"] = _CONTRASTS.dump_python(all_variant_ratios(session), mode="json")
+        stored["ratios"] = _RATIOS.dump_python(version_ratios(session), mode="json")
     stored["fits"] = stored_fits(session)
     stored["findings"] = _FINDINGS.dump_python(findings(session), mode="json")
     return json_bytes(stored)
 
 
-def load(folder: Path) -> Session:
+def load_session(folder: Path) -> Session:
     """Returns the stored session, including runs that are not in its report because the tool was killed."""
     session = read_session(folder)
-    if session.status == "running" and (folder / LOCK).exists() and locks.holder(folder / LOCK) is None:
-        session = replace(session, status="aborted", notes=(*session.notes, _KILLED))
-    return with_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
+    if session.status == "running" and (folder / LOCK_FILE).exists() and locks.lock_holder(folder / LOCK_FILE) is None:
+        session = replace(session, status="aborted", notes=(*session.notes, _KILLED_NOTE))
+    return rename_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
 
 
 def read_session(folder: Path) -> Session:
     """Reads the session from report.json and from the files of its runs. Raises UsageError if there is none, and
     RecoveryError if it is damaged or too large for a report."""
-    path = folder / REPORT
+    path = folder / REPORT_FILE
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
-    session = read_back(path, _SESSION)
+    session = read_stored(path, _SESSION)
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     # A run that was to be repeated may have been measured again after the report was written.
     done = session.done
-    late = [run for file in (folder / "runs").glob("*.json") if (run := read_back(file, RUN_TYPE)).number not in done]
+    late = [run for file in (folder / "runs").glob("*.json") if (run := read_stored(file, RUN_TYPE)).number not in done]
     session = replace(session, runs=in_plan_order({run.number: run for run in (*session.runs, *late)}.values()))
-    many = more_than_a_report_shows(
+    many = exceeded_limit(
         runs=len(session.runs),
         versions=len(session.versions),
         variants=len(session.variants),
@@ -111,9 +115,9 @@ def in_plan_order(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(sorted(runs, key=lambda run: run.number))
 
 
-def still_runs(folder: Path) -> HostUnfitError:
+def still_running_error(folder: Path) -> HostUnfitError:
     """Returns the error for a session that another process is running."""
-    who = locks.holder(folder / LOCK) or "another process"
+    who = locks.lock_holder(folder / LOCK_FILE) or "another process"
     return HostUnfitError(
         f"the session {folder.name} is going on just now: {who}",
         "wait until it ends; `recovery status` tells where it is",
@@ -122,31 +126,35 @@ def still_runs(folder: Path) -> HostUnfitError:
 
 def _with_hottest(folder: Path, run: Run) -> Run:
     """Returns the run with its hottest functions. Older tool versions stored only the stacks."""
-    folded = None if run.hottest else stacks_of(folder, run)
-    return run if folded is None else replace(run, hottest=hottest(folded))
+    folded = None if run.hottest else load_stacks(folder, run)
+    return run if folded is None else replace(run, hottest=hottest_functions(folded))
 
 
-def stacks_of(folder: Path, run: Run) -> Folded | None:
+def load_stacks(folder: Path, run: Run) -> Folded | None:
     """Returns the folded stacks of a run, or None if there are none or the session was copied without them.
 
     A session from someone else may contain any path, so that only files in the session's own folder are read.
     """
     name = PurePath(run.stacks or "").name
     try:
-        return read((folder / STACKS / name).read_text(encoding="utf-8", errors="replace")) if name else None
+        return (
+            parse_folded((folder / STACKS_FOLDER / name).read_text(encoding="utf-8", errors="replace"))
+            if name
+            else None
+        )
     except (OSError, ValueError):
         return None
 
 
-def find(results: Path, name: str | None) -> Path:
+def find_session(results: Path, name: str | None) -> Path:
     """Returns the folder of a session. `name` is a session in `results`, a path, or None for the newest session."""
     if name is not None:
         for folder in (results / name, Path(name)):
-            if name and (folder / REPORT).is_file():
+            if name and (folder / REPORT_FILE).is_file():
                 return folder.resolve()
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results))
-    if (results / LATEST / REPORT).is_file():
-        return (results / LATEST).resolve()
+    if (results / LATEST_LINK / REPORT_FILE).is_file():
+        return (results / LATEST_LINK).resolve()
     # A copied results folder may have lost the link `latest`; the names sort by time.
     names = session_names(results)
     if not names:
@@ -154,7 +162,7 @@ def find(results: Path, name: str | None) -> Path:
     return (results / names[-1]).resolve()
 
 
-def stamped(session: Session) -> Session:
+def with_tool_version(session: Session) -> Session:
     return session if session.tool_version else replace(session, tool_version=__version__)
 
 
@@ -166,12 +174,12 @@ def json_bytes(stored: dict[str, Any]) -> bytes:
 
 def escape_control_characters(text: str) -> str:
     r"""Returns JSON with the same meaning, in which each character that a terminal obeys is escaped, as in `\u009b`."""
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _TERMINAL_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def session_names(results: Path) -> list[str]:
     """Returns the names of all sessions in the results folder, the newest last."""
-    return sorted(path.parent.name for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST)
+    return sorted(path.parent.name for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)
 
 
 def _known_sessions(results: Path) -> str:
@@ -180,13 +188,15 @@ def _known_sessions(results: Path) -> str:
 
 
 @contextmanager
-def keeping_in(folder: Path) -> Iterator[None]:
+def writing_results(folder: Path) -> Iterator[None]:
     """Turns an OSError while results are written into an error that says what to do: a StorageFailedError if the
     storage is the cause, else a HostUnfitError."""
     try:
         yield
     except OSError as error:
-        raise blamed(RecoveryError("no results can be kept there"), Folder(RESULTS, folder)) or HostUnfitError(
+        raise as_storage_error(
+            RecoveryError("no results can be kept there"), WritableFolder(RESULTS, folder)
+        ) or HostUnfitError(
             f"cannot keep results in {folder}: {error.strerror or error}",
             "name a folder that can be written and has space, with RESULTS= or --results",
         ) from error

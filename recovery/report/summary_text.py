@@ -7,51 +7,59 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis import phase_names
-from recovery.analysis.growth import TEST_NEEDS, Curve, curves, predicted_at
-from recovery.analysis.statistics import LEAST_RUNS, LINE, LINE_NEEDS, Compared, Prediction, effect_95, stored_effect
-from recovery.analysis.summary import (
-    Held,
-    Middle,
-    Summary,
-    along,
-    baseline_of,
-    by_cell,
-    cell_words,
-    groups,
-    is_switch,
-    is_work,
-    mean,
-    measured_by,
-    middles,
-    summarise,
-    summarised,
-    taken,
-    value_words,
+from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves, requested_prediction
+from recovery.analysis.statistics import (
+    LINE,
+    LINE_NEEDS,
+    MIN_RUNS,
+    EffectFields,
+    Prediction,
+    compare_means,
+    effect_fields,
 )
-from recovery.model import Axis, Cache, Quantity, Run, Session, Verdict, is_second_start, quantity
-from recovery.report import format as fmt
-from recovery.report.crash_tables import about_crashes, about_damage, crash_answers, damage_answers
-from recovery.report.load_tables import OFF, lost_share
-from recovery.report.startup_tables import OPENS_ONLY, claim, held, phase_means
+from recovery.analysis.summary import (
+    FigureSummary,
+    Summary,
+    VariantRatio,
+    baseline_of,
+    cell_words,
+    figure_summaries,
+    figure_values,
+    groups,
+    is_load_session,
+    is_switch,
+    mean,
+    measured_runs_by_cell,
+    runs_by_cell,
+    session_summaries,
+    summarise,
+    value_words,
+    variant_ratios,
+)
+from recovery.model import Axis, Cache, Metric, Run, Session, Verdict, is_second_start, metric
+from recovery.report import fmt
+from recovery.report.crash_tables import crash_answers, damage_answers, is_crash_session, is_damage_session
+from recovery.report.load_tables import OFF_VALUES, lost_share
+from recovery.report.startup_tables import OPENS_ONLY, claim_verdict, floor_comparisons, phase_means
 
 # --- Servers under load: sentences made from any figures and axes
 
-_MOST, _MOST_PARTS, _MOST_FACTORS = 6, 3, 3
+_MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 6, 3, 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
 
 
 @dataclass(frozen=True)
-class _Told:
+class _LoadContext:
     session: Session
-    found: dict[tuple[str, str], Middle]
+    found: dict[tuple[str, str], FigureSummary]
 
-    def about(self, variant: str) -> Quantity:
-        return quantity(self.session.figure_of(variant))
+    def about(self, variant: str) -> Metric:
+        return metric(self.session.figure_of(variant))
 
     @property
     def seconds(self) -> bool:
         """Whether the main figure is a duration, or another figure of which less is better."""
-        return quantity(self.session.figure).more_is_better is False
+        return metric(self.session.figure).more_is_better is False
 
     def mean(self, version: str, variant: str) -> float | None:
         return self.found[version, variant].mean
@@ -59,38 +67,38 @@ class _Told:
 
 def work_answers(session: Session) -> tuple[str, ...]:
     """Returns the sentences of a session under load, with the versions in the order of the report."""
-    if about_damage(session):
+    if is_damage_session(session):
         return tuple(damage_answers(session))
-    if about_crashes(session):
+    if is_crash_session(session):
         return tuple(crash_answers(session))
-    told = _Told(session, {(one.version, one.variant): one for one in middles(session)})
+    told = _LoadContext(session, {(one.version, one.variant): one for one in figure_summaries(session)})
     return tuple(_load_answer(told, version) for version in session.versions)
 
 
-def _load_answer(told: _Told, version: str) -> str:
+def _load_answer(told: _LoadContext, version: str) -> str:
     mine = [one for one in told.found.values() if one.version == version]
     if not any(one.count for one in mine):
-        return _no_load(told.session, version)
-    switch = _switched(told.session)
+        return _nothing_under_load(told.session, version)
+    switch = _cost_switch(told.session)
     if switch is not None:
-        clauses = list(_costs(told, version, switch))
-    elif told.seconds or _few(told, version):
-        clauses = list(_each(told, version))
+        clauses = list(_cost_clauses(told, version, switch))
+    elif told.seconds or _can_be_listed(told, version):
+        clauses = list(_cell_clauses(told, version))
     else:
-        clauses = [*_most(told, version), *_factors(told, version)]
+        clauses = [*_largest_figure_clauses(told, version), *_axis_effect_clauses(told, version)]
     failed, void = (sum(getattr(one, name) for one in mine) for name in ("failed", "void"))
     counted = ", ".join(f"{number} {what}" for number, what in ((failed, "failed"), (void, "void")) if number)
     left_out = f" Not counted: {counted}." if counted else ""
     return f"{version} {'; '.join(clauses) if clauses else 'was measured: the tables have it'}.{left_out}"
 
 
-def _few(told: _Told, version: str) -> bool:
+def _can_be_listed(told: _LoadContext, version: str) -> bool:
     """Returns whether the cells can be listed one by one: they are few, and no axis has a base to compare with."""
     axes = [axis for group in groups(told.session) for axis in group.axes]
-    return len(_measured(told, version)) <= _MOST and not any(axis.base is not None for axis in axes)
+    return len(_measured(told, version)) <= _MAX_CLAUSES and not any(axis.base is not None for axis in axes)
 
 
-def _no_load(session: Session, version: str) -> str:
+def _nothing_under_load(session: Session, version: str) -> str:
     runs = [run for run in session.runs if run.version == version]
     reason = next((run.reason for run in runs if run.reason), None)
     left_out = [verdict.value for verdict in (Verdict.FAILED, Verdict.VOID) if any(r.verdict is verdict for r in runs)]
@@ -98,51 +106,53 @@ def _no_load(session: Session, version: str) -> str:
     return f"{told}: {reason.rstrip('.')}." if reason else f"{told}."
 
 
-def _switched(session: Session) -> Axis | None:
+def _cost_switch(session: Session) -> Axis | None:
     """Returns the switch that is off at its base, if there is one: then the sentence says what switching it on
     costs."""
     axes = session.differing_axes
     if len(groups(session)) > 1:
         return None
-    return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF), None)
+    return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF_VALUES), None)
 
 
-def _costs(told: _Told, version: str, axis: Axis) -> Iterator[str]:
+def _cost_clauses(told: _LoadContext, version: str, axis: Axis) -> Iterator[str]:
     """Yields clauses such as `loses 16.9 % (15.7 to 18.1) by poll=on (46,320 to 38,472 queries/s)`, the largest effect
     first. Effects that are not significant share one clause."""
-    held = [one for one in along(told.session, axis) if one.version == version]
-    ranked = sorted(held, key=_size, reverse=True)
+    held = [one for one in variant_ratios(told.session, axis) if one.version == version]
+    ranked = sorted(held, key=_effect_size, reverse=True)
     noise = [one for one in ranked if one.stands_out is False]
     more = [one for one in ranked if one.stands_out]
-    for number, one in enumerate(more[:_MOST]):
-        yield f"{_cost(told, one)}{_by(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
-    if len(more) > _MOST:
-        yield f"and {len(more) - _MOST} more in the tables"
+    for number, one in enumerate(more[:_MAX_CLAUSES]):
+        yield f"{_cost(told, one)}{_cause(told.session, axis, one, first=number == 0)}{_from_to(told, one)}"
+    if len(more) > _MAX_CLAUSES:
+        yield f"and {len(more) - _MAX_CLAUSES} more in the tables"
     if noise:
-        where = "" if not more else f" with {_listed([_elsewhere(told.session, axis, one) for one in noise])}"
+        where = (
+            "" if not more else f" with {_joined_words([_other_axes_words(told.session, axis, one) for one in noise])}"
+        )
         values = _from_to(told, noise[0]) if len(noise) == 1 else ""
         what = "does not take significantly longer" if told.seconds else "does not lose significantly"
-        on = "" if more else f" by {value_words(axis, _on(told.session, axis, noise[0]))}"
-        yield f"{what}{on}{where}{values}{_together(told, axis, noise)}"
-    yield from _untold(axis, held)
+        on = "" if more else f" by {value_words(axis, _axis_value(told.session, axis, noise[0]))}"
+        yield f"{what}{on}{where}{values}{_joint_phrase(told, axis, noise)}"
+    yield from _not_compared(axis, held)
 
 
-def _untold(axis: Axis, held: Sequence[Held]) -> Iterator[str]:
+def _not_compared(axis: Axis, held: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields a clause if nothing along the axis could be compared: without an interval no effect is claimed."""
     if held and all(one.stands_out is None for one in held):
-        yield f"{axis.name} was not compared: {LEAST_RUNS} runs of each are needed"
+        yield f"{axis.name} was not compared: {MIN_RUNS} runs of each are needed"
 
 
-def _together(told: _Told, axis: Axis, noise: Sequence[Held]) -> str:
+def _joint_phrase(told: _LoadContext, axis: Axis, noise: Sequence[VariantRatio]) -> str:
     """Returns a phrase for comparisons that are significant individually but not when all along the axis are taken
     together."""
     if not any(one.differs for one in noise):
         return ""
-    several = sum(one.differs is not None for one in along(told.session, axis))
+    several = sum(one.differs is not None for one in variant_ratios(told.session, axis))
     return f", the {several} comparisons along {axis.name} taken together"
 
 
-def _cost(told: _Told, held: Held) -> str:
+def _cost(told: _LoadContext, held: VariantRatio) -> str:
     about = told.about(held.variant)
     if held.ratio is None:
         return f"changes by {fmt.effect(held)}"
@@ -154,41 +164,41 @@ def _cost(told: _Told, held: Held) -> str:
     return f"{'loses' if share > 0 else 'gains'} {told_share}"
 
 
-def _by(session: Session, axis: Axis, held: Held, *, first: bool) -> str:
+def _cause(session: Session, axis: Axis, held: VariantRatio, *, first: bool) -> str:
     """Returns which value of the axis causes the effect, in the first clause only, and in which cell."""
-    elsewhere = _elsewhere(session, axis, held)
-    on = f" by {value_words(axis, _on(session, axis, held))}" if first else ""
+    elsewhere = _other_axes_words(session, axis, held)
+    on = f" by {value_words(axis, _axis_value(session, axis, held))}" if first else ""
     return f"{on} with {elsewhere}" if elsewhere else on
 
 
-def _on(session: Session, axis: Axis, held: Held) -> str:
+def _axis_value(session: Session, axis: Axis, held: VariantRatio) -> str:
     return session.cells[held.variant][axis.name]
 
 
-def _elsewhere(session: Session, axis: Axis, held: Held) -> str:
+def _other_axes_words(session: Session, axis: Axis, held: VariantRatio) -> str:
     return cell_words(session, held.variant, without=(axis.name,))
 
 
-def _from_to(told: _Told, held: Held) -> str:
+def _from_to(told: _LoadContext, held: VariantRatio) -> str:
     before, after = told.mean(held.version, held.base_variant), told.mean(held.version, held.variant)
     if before is None or after is None:
         return ""
     about = told.about(held.variant)
-    return f" ({fmt.column(about, before)} to {fmt.worded(about, after)})"
+    return f" ({fmt.column(about, before)} to {fmt.with_unit(about, after)})"
 
 
-def _each(told: _Told, version: str) -> Iterator[str]:
+def _cell_clauses(told: _LoadContext, version: str) -> Iterator[str]:
     """Yields a clause for each cell, such as `needs 58.3 s for Q1, 30.4 (29.9-30.9) times as long as 8.0.31`."""
     cells = _measured(told, version)
-    for number, one in enumerate(cells[:_MOST]):
+    for number, one in enumerate(cells[:_MAX_CLAUSES]):
         verb = ("needs " if told.seconds else "comes to ") if number == 0 else ""
         where = cell_words(told.session, one.variant)
-        yield f"{verb}{fmt.worded(told.about(one.variant), one.mean or 0.0)} for {where}{_than(told, one)}"
-    if len(cells) > _MOST:
-        yield f"and {len(cells) - _MOST} more in the tables"
+        yield f"{verb}{fmt.with_unit(told.about(one.variant), one.mean or 0.0)} for {where}{_comparison(told, one)}"
+    if len(cells) > _MAX_CLAUSES:
+        yield f"and {len(cells) - _MAX_CLAUSES} more in the tables"
 
 
-def _than(told: _Told, one: Middle) -> str:
+def _comparison(told: _LoadContext, one: FigureSummary) -> str:
     """Returns the comparison with the baseline or, if there are two versions, with the other one. Of two versions only
     the one with the larger figure has it."""
     session, base = told.session, baseline_of(told.session)
@@ -196,15 +206,15 @@ def _than(told: _Told, one: Middle) -> str:
     other = next((version for version in session.versions if version != one.version), base) if two else base
     if other == one.version:
         return ""
-    cells = by_cell(session)
-    effect = effect_95(*(taken(cells[version, one.variant], one.name) for version in (one.version, other)))
+    cells = runs_by_cell(session)
+    effect = compare_means(*(figure_values(cells[version, one.variant], one.name) for version in (one.version, other)))
     if effect is None or (two and effect.value < effect.none):
         return ""
-    words = _compared_words(told.about(one.variant), Compared(**stored_effect(effect)), other)
+    words = _compared_words(told.about(one.variant), EffectFields(**effect_fields(effect)), other)
     return f", {words}" if words else ""
 
 
-def _compared_words(about: Quantity, one: Compared, other: str) -> str:
+def _compared_words(about: Metric, one: EffectFields, other: str) -> str:
     """Returns the comparison in words. It is empty without an interval, because then no effect is claimed."""
     if one.differs is None:
         return ""
@@ -217,25 +227,25 @@ def _compared_words(about: Quantity, one: Compared, other: str) -> str:
     return f"{_effect_words(one)} that of {other}"
 
 
-def _effect_words(one: Compared) -> str:
+def _effect_words(one: EffectFields) -> str:
     """Formats an effect, such as `2.31 (2.05-2.60) times`."""
     return f"{fmt.effect(one)} times"
 
 
-def _most(told: _Told, version: str) -> Iterator[str]:
+def _largest_figure_clauses(told: _LoadContext, version: str) -> Iterator[str]:
     """Yields a clause for the largest figure of each group."""
     verb = "does up to "
-    for group in groups(told.session)[:_MOST_PARTS]:
+    for group in groups(told.session)[:_MAX_GROUPS]:
         able = [one for one in _measured(told, version) if one.variant in group.variants and one.mean]
         if able:
             best = max(able, key=lambda one: one.mean or 0.0)
             where = _where(told.session, best.variant)
             with_it = f" with {where}" if where else ""
-            yield f"{verb}{fmt.worded(told.about(best.variant), best.mean or 0.0)}{with_it}{_over_base(told, best)}"
+            yield f"{verb}{fmt.with_unit(told.about(best.variant), best.mean or 0.0)}{with_it}{_over_base(told, best)}"
             verb = ""
 
 
-def _measured(told: _Told, version: str) -> list[Middle]:
+def _measured(told: _LoadContext, version: str) -> list[FigureSummary]:
     return [one for one in told.found.values() if one.version == version and one.count]
 
 
@@ -246,13 +256,13 @@ def _where(session: Session, variant: str, *, without: str = "") -> str:
     return cell_words(session, variant, without={*at_base, without})
 
 
-def _over_base(told: _Told, one: Middle) -> str:
+def _over_base(told: _LoadContext, one: FigureSummary) -> str:
     base = baseline_of(told.session)
     words = "" if one.version == base else _compared_words(told.about(one.variant), one, base)
     return f", {words}" if words else ""
 
 
-def _factors(told: _Told, version: str) -> Iterator[str]:
+def _axis_effect_clauses(told: _LoadContext, version: str) -> Iterator[str]:
     """Yields the largest effect along each axis that has a base.
 
     It must be significant when all comparisons along the axis are taken together. Of many that are significant only
@@ -260,46 +270,46 @@ def _factors(told: _Told, version: str) -> Iterator[str]:
     """
     best: list[tuple[float, str]] = []
     for axis in told.session.axes:
-        held = [one for one in along(told.session, axis) if one.version == version]
+        held = [one for one in variant_ratios(told.session, axis) if one.version == version]
         sure = [one for one in held if one.stands_out]
-        untold = list(_untold(axis, held))
+        untold = list(_not_compared(axis, held))
         if sure:
-            most = max(sure, key=_size)
-            best.append((_size(most), _factor(told.session, axis, most, alone=len(held) == 1)))
+            most = max(sure, key=_effect_size)
+            best.append((_effect_size(most), _axis_effect(told.session, axis, most, alone=len(held) == 1)))
         elif untold:
             best.append((0.0, untold[0]))
         elif held:
-            best.append((0.0, f"{axis.name} changes nothing significantly{_together(told, axis, held)}"))
-    yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MOST_FACTORS])
+            best.append((0.0, f"{axis.name} changes nothing significantly{_joint_phrase(told, axis, held)}"))
+    yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MAX_AXES])
 
 
-def _size(held: Held) -> float:
+def _effect_size(held: VariantRatio) -> float:
     """Returns the size of an effect for ranking. A factor of one half counts as much as a factor of two, and an effect
     from or to zero is larger than any other."""
     return math.inf if held.ratio is None else abs(math.log(held.ratio))
 
 
-def _factor(session: Session, axis: Axis, held: Held, *, alone: bool) -> str:
+def _axis_effect(session: Session, axis: Axis, held: VariantRatio, *, alone: bool) -> str:
     where = _where(session, held.variant, without=axis.name)
-    named = value_words(axis, _on(session, axis, held))
+    named = value_words(axis, _axis_value(session, axis, held))
     if held.ratio is None:
         return f"{named} changes it by {fmt.effect(held)}" + (f" ({where})" if where else "")
     reach = "" if alone else "up to " if held.ratio > 1 else "down to "
     return f"{named} makes it {reach}{_effect_words(held)} that of {axis.base}" + (f" ({where})" if where else "")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _joined_words(words: Sequence[str]) -> str:
     told = [word for word in words if word]
     return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
 
 
 # --- Startups
 
-_LARGE = 0.25
+_LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on."""
-_MOST_PHASES = 2
-_MOST_VARIANTS = 4
-_DOING = {
+_MAX_PHASES = 2
+_MAX_VARIANTS = 4
+_PHASE_DESCRIPTIONS = {
     phase_names.PROCESS_START: "until the process stands",
     phase_names.BUFFER_POOL: "allocating the buffer pool",
     phase_names.DISCOVERY: "looking through tablespaces",
@@ -311,7 +321,7 @@ _DOING = {
     phase_names.DICTIONARY: "loading the dictionary",
     phase_names.UPGRADE: "upgrading",
     phase_names.BINLOG_RECOVERY: "recovering by the binary log",
-    phase_names.REST: "after InnoDB was up",
+    phase_names.REST_TO_READY: "after InnoDB was up",
     phase_names.UNNAMED: "in what no line of its log names",
     phase_names.FIRST_QUERY: "until the first answer",
 }
@@ -319,7 +329,7 @@ _OVER_TABLESPACES = (phase_names.DISCOVERY, phase_names.VALIDATION)
 
 
 @dataclass(frozen=True)
-class _Known:
+class _StartupContext:
     """The data that all sentences about startups are made from."""
 
     summaries: tuple[Summary, ...]
@@ -332,14 +342,14 @@ class _Known:
 def answers(session: Session) -> tuple[str, ...]:
     """Returns a sentence for each version, in the order of the report. A version measured with several numbers of
     tables has one for each of its curves."""
-    if is_work(session):
+    if is_load_session(session):
         return work_answers(session)
-    drawn = curves(session)
+    drawn = growth_curves(session)
     grown = {curve.version for curve in drawn}
     told = []
-    known = _Known(
-        summarised(session),
-        {(version, variant): runs for version, variant, runs in measured_by(session)},
+    known = _StartupContext(
+        session_summaries(session),
+        {(version, variant): runs for version, variant, runs in measured_runs_by_cell(session)},
         phase_means(session),
     )
     for version in session.versions:
@@ -350,7 +360,7 @@ def answers(session: Session) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _answer(session: Session, version: str, known: _Known) -> str:
+def _answer(session: Session, version: str, known: _StartupContext) -> str:
     summaries = [one for one in known.summaries if one.version == version]
     runs = [run for run in session.runs if run.version == version]
     measured = [one for one in summaries if one.mean_s is not None]
@@ -384,7 +394,7 @@ def _counted(counts: tuple[int, int]) -> str:
 def _times(measured: Sequence[Summary]) -> str:
     """Formats the mean times, such as `41.0 +- 1.2 s cold and 6.1 +- 0.3 s warm`. Of many variants it shows only the
     fastest and the slowest."""
-    if len(measured) > _MOST_VARIANTS:
+    if len(measured) > _MAX_VARIANTS:
         middle = sorted(measured, key=lambda one: one.mean_s or 0.0)
         return f"from {_time(middle[0])} to {_time(middle[-1])}, by variant"
     *some, last = map(_time, measured)
@@ -392,17 +402,20 @@ def _times(measured: Sequence[Summary]) -> str:
 
 
 def _time(one: Summary) -> str:
-    return f"{about(one.mean_s or 0.0, one.interval_s)} {'on a ' if is_second_start(one.variant) else ''}{one.variant}"
+    return (
+        f"{seconds_with_error(one.mean_s or 0.0, one.interval_s)} "
+        f"{'on a ' if is_second_start(one.variant) else ''}{one.variant}"
+    )
 
 
-def about(seconds: float, interval_s: float | None = None) -> str:
+def seconds_with_error(seconds: float, interval_s: float | None = None) -> str:
     """Formats seconds with three digits, such as `64.0 s` or `64.0 +- 1.4 s`. The interval has as many decimals."""
     places = 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
     error = "" if interval_s is None else f" +- {interval_s:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
 
 
-def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> list[str]:
+def _clauses(session: Session, measured: Sequence[Summary], known: _StartupContext) -> list[str]:
     """Returns the clauses about phases and floor. They are about the cold start if there is one."""
     first = next((one for one in measured if Cache.COLD.begins(one.variant)), measured[0])
     key = (first.version, first.variant)
@@ -414,23 +427,25 @@ def _clauses(session: Session, measured: Sequence[Summary], known: _Known) -> li
 
 def _phases(means: dict[str, float], runs: Sequence[Run], *, whose: str) -> Iterator[str]:
     whole = sum(means.values())
-    large = sorted((name for name in means if whole and means[name] >= _LARGE * whole), key=lambda name: -means[name])
+    large = sorted(
+        (name for name in means if whole and means[name] >= _LARGE_SHARE * whole), key=lambda name: -means[name]
+    )
     told: list[str] = []
     traced = any(run.tablespaces_opened is not None for run in runs)
     counted = False
-    for name in large[:_MOST_PHASES]:
-        doing = _doing(name)
+    for name in large[:_MAX_PHASES]:
+        doing = _phase_description(name)
         if name in _OVER_TABLESPACES and not counted:
             doing, counted = doing.replace("tablespaces", _tablespaces(runs), 1), True
-        told.append(f"{about(means[name])} {'' if told else f'of {whose} '}{doing}")
+        told.append(f"{seconds_with_error(means[name])} {'' if told else f'of {whose} '}{doing}")
     if told:
         yield " and ".join(told)
     if traced and not counted:
         yield f"it opens {_tablespaces(runs)}"
 
 
-def _doing(name: str) -> str:
-    return " and ".join(_DOING.get(one, f"in {one}") for one in name.split(phase_names.JOIN))
+def _phase_description(name: str) -> str:
+    return " and ".join(_PHASE_DESCRIPTIONS.get(one, f"in {one}") for one in name.split(phase_names.JOIN))
 
 
 def _tablespaces(runs: Sequence[Run]) -> str:
@@ -441,7 +456,7 @@ def _tablespaces(runs: Sequence[Run]) -> str:
         return "tablespaces" if tables is None else f"the tablespaces of {tables:,} tables"
     read = mean(run.tablespaces_read for run in runs)
     which = [] if modified is None else [f"{modified:,.0f} had changed"]
-    if claim(runs) == OPENS_ONLY and read is not None:
+    if claim_verdict(runs) == OPENS_ONLY and read is not None:
         which.append(f"only {read:,.0f} were read")
     told = f"{opened:,.0f} tablespaces"
     return f"{told}, of which {' and '.join(which)}" if which else told
@@ -454,13 +469,16 @@ def _opened_and_modified(run: Run) -> tuple[int | None, int | None]:
 def _floor(session: Session, first: Summary) -> Iterator[str]:
     """Yields the comparison with plain reads of the same files, if the difference is larger than the error of the mean.
     A start that took longer without reading every file is not compared: the reads are no floor for it."""
-    for one in held(session):
+    for one in floor_comparisons(session):
         times, floor = one.over_many, one.floor
         if (floor.version, one.variant) != (first.version, first.variant) or times is None:
             continue
         if first.interval_s is None or abs((first.mean_s or 0.0) - floor.many_threads_s) <= first.interval_s:
             continue
-        reads = f"the {about(floor.many_threads_s)} that {floor.threads} threads need to read a page of each file"
+        reads = (
+            f"the {seconds_with_error(floor.many_threads_s)} that {floor.threads} threads need to read a "
+            "page of each file"
+        )
         if one.is_floor:
             yield f"{times:.1f} times {reads}"
         elif times < 1:
@@ -471,12 +489,15 @@ def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summarise([replace(run, variant=curve.variant) for run in runs], [curve.version], [curve.variant])[0]
     told = f"{curve.version} needs {_time(largest)} with {tables:,} tables"
-    found, asked = curve.fit, predicted_at(session)
+    found, asked = curve.fit, requested_prediction(session)
     if found is None:
         return f"{told}; {LINE_NEEDS}."
     if found.form == LINE:
         line = "a straight line" + (" fits" if found.lack_of_fit_p is not None else ", its fit not tested")
-        told += f"; {line}: {about(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} ms for each table"
+        told += (
+            f"; {line}: {seconds_with_error(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} "
+            "ms for each table"
+        )
     else:
         start = round(found.means[-2][0])
         told += f"; no straight line fits: from {start:,} tables on, each adds {1000 * found.last_slope_s:.3g} ms"
@@ -489,10 +510,10 @@ def _prediction(curve: Curve, found: Prediction, asked: int) -> str:
     if tested is None:
         test = f"not tested: {TEST_NEEDS}"
     else:
-        test = f"tested at {tested.tables:,}: {about(tested.measured_s)} measured"
+        test = f"tested at {tested.tables:,}: {seconds_with_error(tested.measured_s)} measured"
         if tested.off is not None:
             test += f", {abs(tested.off):.0%} {'above' if tested.off >= 0 else 'below'} its prediction"
     if curve.predicts is False:
         return f"; no prediction for {asked:,} ({test})"
-    interval = f" ({' to '.join(map(about, found.interval))})" if found.interval else ""
-    return f", and so {about(found.seconds)}{interval} with {asked:,} ({test})"
+    interval = f" ({' to '.join(map(seconds_with_error, found.interval))})" if found.interval else ""
+    return f", and so {seconds_with_error(found.seconds)}{interval} with {asked:,} ({test})"

@@ -7,29 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recovery.analysis.statistics import LEAST_RUNS
-from recovery.analysis.summary import Summary, baseline_of, is_work, mean, measured_by, summarised
-from recovery.linux.cgroups import limits_of
+from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import (
+    Summary,
+    baseline_of,
+    is_load_session,
+    mean,
+    measured_runs_by_cell,
+    session_summaries,
+)
+from recovery.linux.cgroups import limits_from_settings
 from recovery.model import Limits, Run, Session, Table, is_second_start
-from recovery.report import format as fmt
-from recovery.report.load_tables import work_about, work_figures, work_in_short
+from recovery.report import fmt
+from recovery.report.load_tables import load_client_tables, load_figure_tables, load_terminal_tables
 from recovery.report.settings_tables import (
     Column,
-    about_tables,
+    cold_cache_notes,
     findings_tables,
-    grouped,
-    left_in_cache,
     limit_columns,
     limit_notes,
     not_counted,
-    requests_are,
-    server_tables,
+    requests_definition,
+    runs_by_value,
+    server_option_tables,
+    settings_and_host_tables,
 )
 from recovery.report.startup_tables import (
     floor_table,
     hottest_tables,
+    page_cache_notes,
     phase_table,
-    resident_notes,
     scale_tables,
     stacks_tables,
     touched_table,
@@ -41,7 +48,7 @@ from recovery.report.startup_tables import (
 
 def timing_tables(session: Session) -> Iterator[Table]:
     """Yields the table of startup times and, for several versions, the table of ratios to the baseline."""
-    found = summarised(session)
+    found = session_summaries(session)
     of_second_starts = {one.version for one in found if is_second_start(one.variant)}
     summaries = tuple(
         one for one in found if one.count or one.failed or one.void or one.version not in of_second_starts
@@ -52,7 +59,7 @@ def timing_tables(session: Session) -> Iterator[Table]:
 
 
 def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
-    measured = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    measured = {(version, variant): runs for version, variant, runs in measured_runs_by_cell(session)}
     return Table(
         title=f"{session.title}, seconds until ready for connections",
         headers=("version", "variant", "runs", "mean", "+-", "median", "min", "max", "stdev", "first query"),
@@ -60,7 +67,7 @@ def _timing(session: Session, summaries: Sequence[Summary]) -> Table:
         numeric=(False, False, *(True,) * 8),
         notes=(
             "+-: half of the mean's 95 % interval, by Student's t, from "
-            f"{LEAST_RUNS} runs on; first query: mean time to the first answered query.",
+            f"{MIN_RUNS} runs on; first query: mean time to the first answered query.",
             *_left_out(summaries),
             *warm_notes(session),
         ),
@@ -96,7 +103,7 @@ def _ratios(baseline: str, summaries: Sequence[Summary]) -> Table:
         ),
         numeric=(False, False, True, False),
         notes=(
-            f"ratio: mean over the mean of {baseline} in the same variant, from {LEAST_RUNS} runs of each on with its "
+            f"ratio: mean over the mean of {baseline} in the same variant, from {MIN_RUNS} runs of each on with its "
             "95 % interval; significant: 1 lies outside of it.",
         ),
         keys=2,
@@ -115,23 +122,23 @@ def _ratio_row(summary: Summary) -> tuple[str, ...]:
 # --- All tables of a report
 
 
-def tables(session: Session) -> tuple[Table, ...]:
+def all_tables(session: Session) -> tuple[Table, ...]:
     """Returns all tables of a session, in reading order."""
-    clients = work_about(session) if is_work(session) else ()
-    return (*figures_of(session), *about_tables(session), *clients, *server_tables(session))
+    clients = load_client_tables(session) if is_load_session(session) else ()
+    return (*figure_tables(session), *settings_and_host_tables(session), *clients, *server_option_tables(session))
 
 
-def figures_of(session: Session) -> tuple[Table, ...]:
+def figure_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables of what was measured."""
-    return work_figures(session) if is_work(session) else _of_starts(session)
+    return load_figure_tables(session) if is_load_session(session) else _startup_tables(session)
 
 
-def in_short(session: Session) -> tuple[Table, ...]:
+def terminal_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables that are shown in a terminal."""
-    return work_in_short(session) if is_work(session) else figures_of(session)
+    return load_terminal_tables(session) if is_load_session(session) else figure_tables(session)
 
 
-def _of_starts(session: Session) -> tuple[Table, ...]:
+def _startup_tables(session: Session) -> tuple[Table, ...]:
     more = (phase_table(session), touched_table(session), floor_table(session))
     return (
         *timing_tables(session),
@@ -150,7 +157,7 @@ def heading(session: Session) -> str:
     return f"{session.scenario}: {', '.join(session.versions)}"
 
 
-def state(session: Session) -> str:
+def status_line(session: Session) -> str:
     """Returns the status of the session: how many runs ended, when it started, and the tool version."""
     ended = len(session.runs)
     all_of_them = "1 run" if ended == 1 else f"{ended} runs"
@@ -159,7 +166,7 @@ def state(session: Session) -> str:
 
 
 def _runs(session: Session) -> Table:
-    limits = limits_of(session.settings)
+    limits = limits_from_settings(session.settings)
     columns = limit_columns(limits)
     return Table(
         title="Every run",
@@ -201,23 +208,23 @@ def _run_row(run: Run, more: tuple[Column, ...]) -> tuple[str, ...]:
 
 def _run_notes(runs: tuple[Run, ...], limits: Limits, *, as_published: bool) -> tuple[str, ...]:
     """Returns the notes on units, then facts that apply to several runs and so have no separate column."""
-    emptied = grouped((run.cold_means, run.number) for run in runs)
-    warmed = grouped((run.warmups, run.number) for run in runs)
+    emptied = runs_by_value((run.cold_means, run.number) for run in runs)
+    warmed = runs_by_value((run.warmups, run.number) for run in runs)
     return (
         "startup, query: seconds until the ready line, and until the first answered query; read: fetched from "
-        f"storage by the server; requests: {requests_are(limits)}; cpu: seconds of the server; MB and GB "
+        f"storage by the server; requests: {requests_definition(limits)}; cpu: seconds of the server; MB and GB "
         "are decimal.",
         *(f"Cache emptied by {means}: {numbers}." for means, numbers in emptied.items()),
-        *left_in_cache(runs, as_published=as_published),
+        *cold_cache_notes(runs, as_published=as_published),
         *(f"Warm-up starts that are not counted: {count} before {numbers}." for count, numbers in warmed.items()),
-        *resident_notes(runs),
-        *_engine(runs),
-        *_contents(runs),
-        *_sampled(runs),
+        *page_cache_notes(runs),
+        *_container_notes(runs),
+        *_rows_found_notes(runs),
+        *_stacks_notes(runs),
     )
 
 
-def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
+def _container_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
     """Returns a note on the time that the container engine adds, which is not part of any startup time."""
     overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
     errors = [run.start_error_s for run in runs if run.start_error_s is not None]
@@ -230,17 +237,17 @@ def _engine(runs: tuple[Run, ...]) -> tuple[str, ...]:
     )
 
 
-def _contents(runs: tuple[Run, ...]) -> tuple[str, ...]:
+def _rows_found_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
     """Returns a note on the acknowledged rows found after each start. It is short if all of them were found."""
     counted = [run for run in runs if run.rows_expected is not None]
     if not counted:
         return ()
     if all(run.rows_found == run.rows_expected for run in counted):
         return ("After each start that was counted every table and every acknowledged row was found.",)
-    found = "; ".join(f"run {run.number} {fmt.of(run.rows_found, run.rows_expected)}" for run in counted)
+    found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)
     return (f"Acknowledged rows found after the start: {found}.",)
 
 
-def _sampled(runs: tuple[Run, ...]) -> tuple[str, ...]:
-    found = grouped((run.sampled_by, run.number) for run in runs)
+def _stacks_notes(runs: tuple[Run, ...]) -> tuple[str, ...]:
+    found = runs_by_value((run.sampled_by, run.number) for run in runs)
     return tuple(f"Stacks taken by {by} while it started, in no mean: {numbers}." for by, numbers in found.items())

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from recovery.model import Session, Table
-from recovery.report import format as fmt
+from recovery.report import fmt
 from recovery.report.summary_text import answers
-from recovery.report.tables import heading, state, tables
+from recovery.report.tables import all_tables, heading, status_line
 
 WIDTH = 78
-_SPELLED = str.maketrans(
+_ASCII_SPELLINGS = str.maketrans(
     {"\u00d7": "x", "\u2013": "-", "\u2014": "-", "\u2026": "...", "\u2264": "<=", "\u2265": ">=", "\u00b5": "u"}
 )
 
@@ -21,7 +21,7 @@ _SPELLED = str.maketrans(
 def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
     lines = [*_head(session)]
-    for table in tables(session):
+    for table in all_tables(session):
         lines += ["", *_table(_ascii_table(table))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -35,15 +35,15 @@ def _head(session: Session) -> Iterator[str]:
 
 def opening(session: Session) -> Iterator[str]:
     """Yields the opening lines: title, question, answers, state and notes."""
-    title = fmt.wrapped(_ascii(heading(session)), WIDTH)
+    title = fmt.wrap_text(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for told in (session.question, *answers(session), state(session), *session.notes):
+    for told in (session.question, *answers(session), status_line(session), *session.notes):
         yield from paragraph(told)
 
 
 def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
-    return fmt.wrapped(_ascii(text), width)
+    return fmt.wrap_text(_ascii(text), width)
 
 
 def command_lines(command: str) -> Iterator[str]:
@@ -70,9 +70,9 @@ def render_table(table: Table) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield from fmt.wrapped(table.title, WIDTH)
+    yield from fmt.wrap_text(table.title, WIDTH)
     yield "-" * min(WIDTH, len(table.title))
-    gap = fmt.best_gap(table, WIDTH)
+    gap = fmt.column_gap(table, WIDTH)
     for number, part in enumerate(fmt.split(table, WIDTH, gap=gap)):
         if number:
             yield ""
@@ -80,11 +80,11 @@ def _table(table: Table) -> Iterator[str]:
         for row in (part.headers, *part.rows):
             yield from _row(row, part.numeric, columns, gap=gap)
     for note in table.notes:
-        yield from fmt.wrapped(note, WIDTH)
+        yield from fmt.wrap_text(note, WIDTH)
 
 
 def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ...], *, gap: int) -> Iterator[str]:
-    cells = [fmt.wrapped(cell, width) for cell, width in zip(row, columns, strict=True)]
+    cells = [fmt.wrap_text(cell, width) for cell, width in zip(row, columns, strict=True)]
     for number in range(max(map(len, cells))):
         parts = []
         for lines, is_number, width in zip(cells, numeric, columns, strict=True):
@@ -104,4 +104,4 @@ def _ascii_table(table: Table) -> Table:
 
 
 def _ascii(text: str) -> str:
-    return fmt.printable(text).translate(_SPELLED).encode("ascii", errors="replace").decode("ascii")
+    return fmt.printable(text).translate(_ASCII_SPELLINGS).encode("ascii", errors="replace").decode("ascii")

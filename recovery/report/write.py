@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
-from recovery.analysis.growth import curves
-from recovery.analysis.phase_names import in_order
+from recovery.analysis.growth import growth_curves
+from recovery.analysis.phase_names import sorted_phases
 from recovery.linux.files import write_atomically
 from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.html import page
-from recovery.report.html.svg import CHART, chart, flame
-from recovery.report.startup_tables import flame_of
-from recovery.report.stored_session import STACKS, keeping_in, load, stacks_of
+from recovery.report.html.svg import CHART_FILE, flame_graph, growth_chart
+from recovery.report.startup_tables import flame_graph_path
+from recovery.report.stored_session import STACKS_FOLDER, load_session, load_stacks, writing_results
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:
     """Writes report.txt, report.md and report.html from the session stored in the folder, and returns the paths of all
     files written. It adds a chart if there is a growth curve, and a flame graph for each run with sampled stacks."""
-    session = load(folder)
+    session = load_session(folder)
     rendered = {
         "report.txt": text.render(session),
         "report.md": markdown.render(session),
-        page.PAGE: page_of(folder, session),
+        page.PAGE: render_page(folder, session),
     }
-    if drawn := curves(session):
-        rendered[CHART] = chart(f"{session.title}, against the number of tables", drawn)
+    if drawn := growth_curves(session):
+        rendered[CHART_FILE] = growth_chart(f"{session.title}, against the number of tables", drawn)
     rendered |= dict(_flames(folder, session).values())
     paths = []
-    with keeping_in(folder):
+    with writing_results(folder):
         for name, content in rendered.items():
             write_atomically(folder / name, content.encode("utf-8", errors="replace"))
             paths.append(folder / name)
     return tuple(paths)
 
 
-def page_of(folder: Path, session: Session) -> str:
+def render_page(folder: Path, session: Session) -> str:
     """Returns the HTML report, including the flame graphs of the stacks stored with the session."""
     return page.render(session, {number: drawing for number, (_, drawing) in _flames(folder, session).items()})
 
@@ -44,10 +44,10 @@ def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
     """Returns, by the number of the run, the path of each flame graph next to its folded stacks, and the drawing."""
     drawn = {}
     for run in session.runs:
-        folded = stacks_of(folder, run)
+        folded = load_stacks(folder, run)
         if folded is None:
             continue
         title = f"{run.version} {run.variant}, run {run.number}: {run.samples} samples by {run.sampled_by}"
-        picture = flame(title, folded, in_order(names[0] for names in folded))
-        drawn[run.number] = (flame_of(f"{STACKS}/{PurePath(run.stacks or '').name}"), picture)
+        picture = flame_graph(title, folded, sorted_phases(names[0] for names in folded))
+        drawn[run.number] = (flame_graph_path(f"{STACKS_FOLDER}/{PurePath(run.stacks or '').name}"), picture)
     return drawn

@@ -14,40 +14,47 @@ from typing import Protocol
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments.bench import Bench, Conditions
-from recovery.linux.cgroups import Group
-from recovery.linux.orphans import end_servers_in
-from recovery.linux.page_cache import Dropper, flush_caches
+from recovery.linux.cgroups import LimitGroup
+from recovery.linux.orphans import kill_servers_in
+from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
-from recovery.linux.signals import held_back
-from recovery.linux.storage import HINT, MOST_OF_THE_ROOM, NOTHING, Need, device_of, free
-from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, dies_with
+from recovery.linux.signals import defer_signals
+from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, device_of, free_space
+from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, crashes_with_tables
 from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
-from recovery.mysqld.options import as_known, from_the_first, lasting, merge, shaping, test_settings
-from recovery.mysqld.phases import Standing
+from recovery.mysqld.options import (
+    adapt_redo_capacity,
+    datadir_settings,
+    every_start_settings,
+    experiment_settings,
+    first_start_settings,
+    merge,
+)
+from recovery.mysqld.phases import CurrentPhase
 from recovery.mysqld.server import Server
 from recovery.session.engine import Engine
-from recovery.session.plan import Place, is_over
-from recovery.session.progress import Ahead
+from recovery.session.plan import DatadirSpec, is_measured_over
+from recovery.session.progress import SessionEstimate
 from recovery.session.request import Request
-from recovery.workload.build import Ground, prepare_stage
+from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import check_template, goes_on, need_of, template_text
+from recovery.workload.schema import can_extend, check_template, disk_need, template_text
 
 
 @dataclass(frozen=True)
-class Stage:
+class DatadirRequirement:
     """Describes a data directory that the plan needs: its contents, whether it is complete, and the space it takes."""
 
-    place: Place
+    place: DatadirSpec
     build: Build
     schema: Schema
     settings: Mapping[str, str]
     """Settings that shape the files."""
     key: str
     whole: bool
-    size: Need
+    size: DiskSpace
     """Space that the complete directory takes."""
-    need: Need
+    need: DiskSpace
     """Space that the part still to be built takes."""
 
     @property
@@ -55,9 +62,9 @@ class Stage:
         return " ".join((f"{self.build.version}: {self.schema.total_tables:,} tables", *self.place.words))
 
 
-def survey(
-    places: Sequence[Place], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
-) -> tuple[Stage, ...]:
+def required_datadirs(
+    places: Sequence[DatadirSpec], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
+) -> tuple[DatadirRequirement, ...]:
     """Returns the directory of each place, in the order of the places. `builds` has a build of each place's version."""
     directories = DataDirs(data)
     kept = {info.key: info for info in directories.list()}
@@ -65,21 +72,21 @@ def survey(
     stages = []
     for place in places:
         build, schema = found[place.version], place.schema(asked)
-        refuse(build.version, schema)
-        shape = shaping(merge(settings, dict(place.settings)))
+        check_schema_supported(build.version, schema)
+        shape = datadir_settings(merge(settings, dict(place.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
-        size, there = need_of(check_template(schema), build.version, schema, shape), kept.get(key)
+        size, there = disk_need(check_template(schema), build.version, schema, shape), kept.get(key)
         whole = there is not None and there.status in ("whole", "in_use")
         # A partial build is either continued, or removed first, which frees the space it takes.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
-        need = NOTHING if whole else size.part(done)
-        stages.append(Stage(place, build, schema, shape, key, whole=whole, size=size, need=need))
+        need = NO_SPACE if whole else size.part(done)
+        stages.append(DatadirRequirement(place, build, schema, shape, key, whole=whole, size=size, need=need))
     return tuple(stages)
 
 
-def refuse(version: Version, schema: Schema) -> None:
+def check_schema_supported(version: Version, schema: Schema) -> None:
     """Raises an error if this server is known not to support such a schema."""
-    if dies_with(version, schema.total_tables):
+    if crashes_with_tables(version, schema.total_tables):
         raise HostUnfitError(
             f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
             "take the release after it, or TABLES=8000",
@@ -96,7 +103,9 @@ def refuse(version: Version, schema: Schema) -> None:
         )
 
 
-def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Sequence[Stage] = ()) -> None:
+def check_disk_space(
+    stages: Sequence[DatadirRequirement], room: DiskSpace, *, keep: bool, done_with: Sequence[DatadirRequirement] = ()
+) -> None:
     """Raises HostUnfitError if one of the directories will not fit, before an hour of building shows it.
 
     Versions run one after the other. A directory that this session built and no longer needs makes room for the
@@ -114,46 +123,46 @@ def check_room(stages: Sequence[Stage], room: Need, *, keep: bool, done_with: Se
             raise HostUnfitError(
                 f"the data directory of {stage.build.version} needs {stage.need} and does not fit{beside}: "
                 f"{room} are free",
-                HINT,
+                SPACE_HINT,
             )
         room -= stage.need
         built.append(stage)
 
 
-def check_beside(stages: Sequence[Stage], room: Need) -> None:
+def check_combined_disk_space(stages: Sequence[DatadirRequirement], room: DiskSpace) -> None:
     """Raises HostUnfitError if the missing directories of a resumed alternating session do not all fit together."""
-    need = sum((stage.need for stage in stages), NOTHING)
+    need = sum((stage.need for stage in stages), NO_SPACE)
     if not need.fits(room):
-        raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", HINT)
+        raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", SPACE_HINT)
 
 
-def may_alternate(needs: Iterable[Need], room: Need, *, growing: bool) -> bool:
+def can_alternate(needs: Iterable[DiskSpace], room: DiskSpace, *, growing: bool) -> bool:
     """Returns whether all directories that are still to be built fit on the disk together, with room to spare.
 
     With `growing` they cannot alternate: a directory that grows to the next number of tables loses the previous one."""
-    return not growing and sum(needs, NOTHING).fits(room, share=MOST_OF_THE_ROOM)
+    return not growing and sum(needs, NO_SPACE).fits(room, share=MAX_USED_SHARE)
 
 
 # --- The pool of open data directories
 
 
-class Narrator(Protocol):
+class ProgressReporter(Protocol):
     """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
 
     def say(self, line: str) -> None: ...
     def warn(self, line: str) -> None: ...
     def on_stage(self) -> AbstractContextManager[None]: ...
-    def planned(self, ahead: Ahead) -> None: ...
+    def planned(self, ahead: SessionEstimate) -> None: ...
     def gone_on(self, runs: Iterable[Run]) -> None: ...
     def keeping_in(self, folder: Path) -> None: ...
     def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
     def trial_began(self, trial: Trial) -> None: ...
     def doing(self, step: str) -> None: ...
-    def follow(self, standing: Callable[[float], Standing]) -> None: ...
+    def follow(self, standing: Callable[[float], CurrentPhase]) -> None: ...
     def trial_ended(self, run: Run, planned: int) -> None: ...
 
 
-class Stagehand:
+class DatadirPool:
     """Opens, builds and releases the data directories of a session; each place has a bench, opened on first use.
 
     As a context manager it closes all benches, so that no server is left running, whatever ends the session."""
@@ -161,11 +170,11 @@ class Stagehand:
     def __init__(
         self,
         request: Request,
-        stages: Sequence[Stage],
+        stages: Sequence[DatadirRequirement],
         *,
         engine: Engine,
-        narrator: Narrator,
-        group: Group | None = None,
+        narrator: ProgressReporter,
+        group: LimitGroup | None = None,
         samplers: tuple[str, ...] = (),
         programs: Mapping[str, Tool] | None = None,
         built: Iterable[str] = (),
@@ -181,7 +190,7 @@ class Stagehand:
         self.narrator = narrator
         self.group = group
         """Control group for all measured servers; the caller that created it removes it."""
-        self._open: dict[Place, Bench] = {}
+        self._open: dict[DatadirSpec, Bench] = {}
         self.session = ""
         """Start time of the session, as in the name of its folder."""
         self._aside: set[str] = set()
@@ -195,13 +204,13 @@ class Stagehand:
         self._can_grow: set[str] = set()
         """Those of `_done_with` that can grow, because their server was shut down cleanly."""
 
-    def bench(self, place: Place, dropper: Dropper | None, scratch: Path) -> Bench:
+    def bench(self, place: DatadirSpec, dropper: CacheDropper | None, scratch: Path) -> Bench:
         if place not in self._open:
             stage = self.stages[place]
             self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
         return self._open[place]
 
-    def rehearse(self, places: Sequence[Place]) -> None:
+    def rehearse(self, places: Sequence[DatadirSpec]) -> None:
         """Checks that the servers can make encrypted tables, by initialising directories that are removed again.
 
         The first place is left out, because its build begins at once and shows the same."""
@@ -212,17 +221,17 @@ class Stagehand:
                         self._ground(stage, datadir).initialise()
                         datadir.wipe()
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: DatadirSpec) -> None:
         """Releases a directory; it is kept for the next session unless another directory needs the space."""
         bench = self._open.pop(place, None)
         if bench is not None:
-            _give_back(bench)
+            _close_bench(bench)
             if (key := self.stages[place].key) in self._built:
                 self._done_with.append(key)
                 if bench.at_rest:
                     self._can_grow.add(key)
 
-    def set_aside(self, place: Place) -> str | None:
+    def set_aside(self, place: DatadirSpec) -> str | None:
         """Keeps a directory on which the server did not come back, and returns a message that says where.
 
         The next trial of this place then gets a newly built directory. Returns None if the directory stays in use: it
@@ -230,7 +239,7 @@ class Stagehand:
         bench, stage = self._open[place], self.stages[place]
         bench.server.close()
         ahead = [other.need for at, other in self.stages.items() if not other.whole and at not in self._open]
-        if not all(need.fits(free(self.request.data)) for need in (stage.size, *ahead)):
+        if not all(need.fits(free_space(self.request.data)) for need in (stage.size, *ahead)):
             bench.note(f"{place.version}: there is no room to keep what it did not come back over.")
             return None
         told = bench.set_aside()
@@ -240,7 +249,7 @@ class Stagehand:
             self.stages[place] = replace(stage, whole=False, need=stage.size)
         return told
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: DatadirSpec) -> None:
         """Removes a directory on which its server no longer starts.
 
         It is kept unless this session built it to replace a directory that was set aside."""
@@ -248,7 +257,7 @@ class Stagehand:
             with self._open.pop(place).datadir as datadir:
                 datadir.wipe()
 
-    def __enter__(self) -> Stagehand:
+    def __enter__(self) -> DatadirPool:
         return self
 
     def __exit__(
@@ -257,14 +266,14 @@ class Stagehand:
         """Closes all servers, then releases all directories, even if one of these steps fails.
 
         A second Ctrl-C is deferred until this is done."""
-        with held_back(), ExitStack() as stack:
+        with defer_signals(), ExitStack() as stack:
             for bench in self._open.values():
-                stack.callback(_give_back, bench)
+                stack.callback(_close_bench, bench)
             for bench in self._open.values():
                 stack.callback(bench.server.close)
             self._open.clear()
 
-    def _conditions(self, stage: Stage, dropper: Dropper | None) -> Conditions:
+    def _conditions(self, stage: DatadirRequirement, dropper: CacheDropper | None) -> Conditions:
         asked = self.request
         return Conditions(
             insert_statements(stage.schema, count=asked.inserts, template=asked.insert_template),
@@ -277,7 +286,7 @@ class Stagehand:
             session=self.session,
         )
 
-    def _make_bench(self, stage: Stage, conditions: Conditions, scratch: Path) -> Bench:
+    def _make_bench(self, stage: DatadirRequirement, conditions: Conditions, scratch: Path) -> Bench:
         directories = DataDirs(self.request.data)
         smaller = None if stage.whole else self._smaller(stage)
         if smaller is not None:
@@ -286,7 +295,7 @@ class Stagehand:
             self._make_room(directories, stage.need, stage)
         with ExitStack() as undo:
             datadir = undo.enter_context(directories.acquire(stage.key))
-            for pid in end_servers_in(datadir.mysql, stage.build.mysqld.name):
+            for pid in kill_servers_in(datadir.mysql, stage.build.mysqld.name):
                 self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.status in ("whole", "in_use"):
                 self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
@@ -307,7 +316,7 @@ class Stagehand:
             undo.pop_all()
         return bench
 
-    def _smaller(self, stage: Stage) -> Stage | None:
+    def _smaller(self, stage: DatadirRequirement) -> DatadirRequirement | None:
         """Returns a directory of this session that can grow into this one. Those of earlier sessions are the user's."""
         return next(
             (
@@ -315,12 +324,12 @@ class Stagehand:
                 for other in reversed(self.stages.values())
                 if other.key in self._can_grow
                 and other.place.grows_into(stage.place)
-                and goes_on(other.schema, stage.schema)
+                and can_extend(other.schema, stage.schema)
             ),
             None,
         )
 
-    def _grow(self, directories: DataDirs, smaller: Stage, stage: Stage) -> None:
+    def _grow(self, directories: DataDirs, smaller: DatadirRequirement, stage: DatadirRequirement) -> None:
         """Gives the directory of the smaller stage the key of this one, as a build that was interrupted at that point.
 
         It is marked as incomplete before it is renamed: under its new name it must never look complete."""
@@ -334,7 +343,7 @@ class Stagehand:
             datadir.save(replace(datadir.state, status="building", statements_done=done))
             directories.rename(datadir, stage.key)
 
-    def _server(self, stage: Stage, datadir: DataDir, scratch: Path) -> Server:
+    def _server(self, stage: DatadirRequirement, datadir: DataDir, scratch: Path) -> Server:
         return Server(
             self.engine.launcher,
             stage.build,
@@ -342,8 +351,8 @@ class Stagehand:
             device=device_of(datadir.mysql),
             logdir=scratch / stage.key,
             settings=merge(
-                test_settings(stage.build.version),
-                as_known(stage.build.version, self.request.lasting_settings),
+                experiment_settings(stage.build.version),
+                adapt_redo_capacity(stage.build.version, self.request.lasting_settings),
                 self._from_the_first(stage),
             ),
             stall_s=self.request.stall_s,
@@ -351,16 +360,16 @@ class Stagehand:
             keys=datadir.keys_for(stage.schema),
         )
 
-    def _build(self, stage: Stage, datadir: DataDir) -> None:
+    def _build(self, stage: DatadirRequirement, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
-        self.narrator.say(f"{stage.build.version}: {data_against_memory(stage.size.bytes, memory)}")
+        self.narrator.say(f"{stage.build.version}: {data_size_text(stage.size.bytes, memory)}")
         self.on_build(stage.key)
         with self.narrator.building(stage.title) as progress:
-            prepare_stage(self._ground(stage, datadir), progress=progress)
+            prepare_datadir(self._ground(stage, datadir), progress=progress)
         self._built.add(stage.key)
 
-    def _ground(self, stage: Stage, datadir: DataDir) -> Ground:
-        return Ground(
+    def _ground(self, stage: DatadirRequirement, datadir: DataDir) -> DatadirBuilder:
+        return DatadirBuilder(
             stage.build,
             stage.schema,
             datadir,
@@ -371,23 +380,23 @@ class Stagehand:
             stall_s=self.request.stall_s,
         )
 
-    def _from_the_first(self, stage: Stage) -> dict[str, str]:
+    def _from_the_first(self, stage: DatadirRequirement) -> dict[str, str]:
         """Returns the settings of every start over these files, including the one that initialises them."""
-        return merge(*map(from_the_first, self._tried(stage)), stage.settings)
+        return merge(*map(first_start_settings, self._tried(stage)), stage.settings)
 
-    def _tried(self, stage: Stage) -> list[dict[str, str]]:
+    def _tried(self, stage: DatadirRequirement) -> list[dict[str, str]]:
         """Returns the different settings of later starts over these files, without the test's own settings."""
-        here = [variant for variant in self.request.measured if is_over(variant, stage.place)]
-        usual = as_known(stage.build.version, self.request.lasting_settings)
-        own = (as_known(stage.build.version, dict(variant.settings)) for variant in here)
-        wanted = [merge(usual, lasting(settings)) for settings in own]
+        here = [variant for variant in self.request.measured if is_measured_over(variant, stage.place)]
+        usual = adapt_redo_capacity(stage.build.version, self.request.lasting_settings)
+        own = (adapt_redo_capacity(stage.build.version, dict(variant.settings)) for variant in here)
+        wanted = [merge(usual, every_start_settings(settings)) for settings in own]
         return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
-    def _make_room(self, directories: DataDirs, need: Need, stage: Stage) -> None:
+    def _make_room(self, directories: DataDirs, need: DiskSpace, stage: DatadirRequirement) -> None:
         """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
 
         Directories of earlier sessions are never removed: that is for the user to decide."""
-        while self._done_with and not need.fits(free(self.request.data)):
+        while self._done_with and not need.fits(free_space(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
                     f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
@@ -399,12 +408,12 @@ class Stagehand:
             self._can_grow.discard(key)
 
 
-def data_against_memory(data_bytes: int, memory: int) -> str:
+def data_size_text(data_bytes: int, memory: int) -> str:
     told = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
     return told if data_bytes < memory else f"{told}: more than can stay in the cache, so a warm start is partly cold"
 
 
-def _give_back(bench: Bench) -> None:
+def _close_bench(bench: Bench) -> None:
     """Ends the bench's server and releases its directory.
 
     A server that still runs is killed, so that Ctrl-C never waits for a long shutdown. The directory stays marked as in

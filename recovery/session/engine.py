@@ -13,11 +13,11 @@ from docker.errors import DockerException
 
 from recovery.builds import executable, image_inspect
 from recovery.builds.image import resolve_image
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import remove_leftovers
-from recovery.linux.page_cache import Dropper, EngineDropper, own_dropper
+from recovery.linux.docker_engine import remove_orphaned_containers
+from recovery.linux.page_cache import CacheDropper, DockerCacheDropper, direct_cache_dropper
 from recovery.model import Build
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.launcher import Launcher
@@ -36,7 +36,7 @@ class Engine:
     name: str
     resolve: Callable[[str | None], Build]
     launcher: Launcher
-    dropper: Callable[[Sequence[Build]], Dropper | None]
+    dropper: Callable[[Sequence[Build]], CacheDropper | None]
     """Returns what can drop the host's caches, given the servers' builds; None if nothing can."""
     options: Callable[[Build], frozenset[str]]
     """Returns the names of all options that a server lists; empty if it does not answer."""
@@ -44,23 +44,23 @@ class Engine:
     """Facts for the report's description of the host."""
 
 
-def choose(request: Request, say: Say) -> Engine:
+def choose_engine(request: Request, say: Say) -> Engine:
     """Returns Docker if the host's engine answers, local processes otherwise."""
     if request.engine == LOCAL:
         with (
             suppress(HostUnfitError),
             closing(docker_engine.connect()) as client,
         ):  # without an engine there are no containers of an earlier run
-            _clear_up(client, say)
-        return _local(request, say)
-    reached = _reach(request)
+            _remove_containers(client, say)
+        return _local_engine(request, say)
+    reached = _connect_engine(request)
     if isinstance(reached, docker_engine.NoEngineError):
         say(f"{reached.message}: servers run as local processes")
-        return _local(request, say)
+        return _local_engine(request, say)
     at, client = reached
     say(f"servers run in containers of the Docker engine at {at}")
-    _clear_up(client, say)
-    return _docker(request, say, client, at)
+    _remove_containers(client, say)
+    return _docker_engine(request, say, client, at)
 
 
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
@@ -72,21 +72,21 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
     try:
         return chosen, tuple(map(chosen.resolve, wanted))
     except HostUnfitError as error:
-        if chosen.name == LOCAL or not _may_be_local(request):
+        if chosen.name == LOCAL or not _allows_local(request):
             raise
         say(f"{error.message}: servers run as local processes")
-        local = _local(request, say)
+        local = _local_engine(request, say)
         try:
             return local, tuple(map(local.resolve, wanted))
         except RecoveryError:
             raise error from None
 
 
-def where(request: Request) -> str:
+def describe_engine(request: Request) -> str:
     """Returns in words where the servers would run, without starting any; raises the same errors as `choose`."""
     if request.engine == LOCAL:
         return "as local processes"
-    reached = _reach(request)
+    reached = _connect_engine(request)
     if isinstance(reached, docker_engine.NoEngineError):
         return f"as local processes, for {reached.message}"
     at, client = reached
@@ -94,23 +94,25 @@ def where(request: Request) -> str:
     return f"{IN_CONTAINERS} of the Docker engine at {at}"
 
 
-def _reach(request: Request) -> tuple[docker_engine.Endpoint, docker.DockerClient] | docker_engine.NoEngineError:
+def _connect_engine(
+    request: Request,
+) -> tuple[docker_engine.Endpoint, docker.DockerClient] | docker_engine.NoEngineError:
     """Returns the host's engine, or the error of a missing engine if the request does not require one."""
     try:
         at = docker_engine.endpoint()
         return at, docker_engine.connect(at)
     except docker_engine.NoEngineError as error:
-        if not _may_be_local(request):
+        if not _allows_local(request):
             raise
         return error
 
 
-def _may_be_local(request: Request) -> bool:
+def _allows_local(request: Request) -> bool:
     return request.engine != DOCKER and not request.image
 
 
-def _clear_up(client: docker.DockerClient, say: Say) -> None:
-    for name in remove_leftovers(client):
+def _remove_containers(client: docker.DockerClient, say: Say) -> None:
+    for name in remove_orphaned_containers(client):
         say(f"removed the container {name}, which a killed run had left behind")
 
 
@@ -124,41 +126,41 @@ def _sources(request: Request) -> Sources:
     )
 
 
-def _local(request: Request, say: Say) -> Engine:
+def _local_engine(request: Request, say: Say) -> Engine:
     sources = _sources(request)
     return Engine(
         LOCAL,
-        lambda version: resolve(version, sources, say),
+        lambda version: resolve_server(version, sources, say),
         LocalLauncher(),
-        lambda _: own_dropper() or _any_dropper(),
-        cache(executable.ask_options),
+        lambda _: direct_cache_dropper() or _any_dropper(),
+        cache(executable.query_options),
     )
 
 
-def _any_dropper() -> Dropper | None:
+def _any_dropper() -> CacheDropper | None:
     """Returns a dropper that uses a container, if there is an engine and an image; otherwise None.
 
     A user with access to an engine may drop the host's caches, wherever the servers run. Images of this tool come
     first, because they have a shell."""
     with suppress(HostUnfitError, DockerException, requests.RequestException):
         client = docker_engine.connect()
-        images = sorted(client.images.list(), key=lambda image: docker_engine.MADE not in image.labels)
-        return EngineDropper(client, str(images[0].id)) if images else None
+        images = sorted(client.images.list(), key=lambda image: docker_engine.PURPOSE not in image.labels)
+        return DockerCacheDropper(client, str(images[0].id)) if images else None
     return None
 
 
-def _docker(request: Request, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
+def _docker_engine(request: Request, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
     sources = _sources(request)
 
-    def dropper(builds: Sequence[Build]) -> Dropper | None:
+    def dropper(builds: Sequence[Build]) -> CacheDropper | None:
         image = next((build.image for build in builds if build.image), None)
-        return own_dropper() or (EngineDropper(client, image) if image else None)
+        return direct_cache_dropper() or (DockerCacheDropper(client, image) if image else None)
 
     return Engine(
         DOCKER,
         lambda version: resolve_image(version, sources, say, client),
         ContainerLauncher(at.url),
         dropper,
-        cache(lambda build: image_inspect.ask_options(client, build)),
-        docker_engine.facts(client, at),
+        cache(lambda build: image_inspect.query_image_options(client, build)),
+        docker_engine.engine_facts(client, at),
     )

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.experiments.load import POOL, ROW_BYTES, data_bytes
-from recovery.model import Cache, Crash, Create, Damage, Flavor, Load, Schema, Task, Variant, Version, can
-from recovery.session.datadirs import Stage
-from recovery.session.plan import Plan, place_of
-from recovery.session.progress import Ahead
+from recovery.model import Cache, Crash, CreateTask, Damage, Flavor, Load, Schema, Task, Variant, Version, can
+from recovery.session.datadirs import DatadirRequirement
+from recovery.session.plan import Plan, datadir_spec
+from recovery.session.progress import SessionEstimate
 from recovery.session.request import Request
 
 
@@ -38,15 +38,15 @@ def _rates(version: Version) -> _Rates:
     return _Rates(500, 0.3, 0.15, 2)
 
 
-OVERHEAD_S = 12.0
+START_OVERHEAD_S = 12.0
 """Duration of the start, inserts, flush, proof, count and shutdown around every timed start."""
 
 STARTS_UNTIL_WARM = 3
-_AROUND_WORK_S = 8.0
+_LOAD_OVERHEAD_S = 8.0
 """Duration of a start, a flush, and a shutdown that has pages to write."""
 _ROWS_BUILT_PER_S = 60_000
 _WITH_STATISTICS = 1.6
-_CREATED_PER_S = 200
+_TABLES_CREATED_PER_S = 200
 _CRASH_S = 1.0
 """Duration of the short steps of a crash trial: writing, the kill, another start, and the check of all contents. The
 first start and the shutdown are not included."""
@@ -57,7 +57,7 @@ _PAGE_BYTES = 16 << 10
 _NO_SETTINGS: Mapping[str, str] = {}
 
 
-def seconds_for(
+def version_seconds(
     version: Version,
     schema: Schema,
     *,
@@ -94,7 +94,7 @@ def trial_seconds(
     if variant.task is not None:
         pool = {**settings, **dict(variant.settings)}.get(POOL, "")
         reading_s = _reading_seconds(variant.task, pool, read_iops=read_iops)
-        return _AROUND_WORK_S + reading_s + _work_seconds(variant.task, schema)
+        return _LOAD_OVERHEAD_S + reading_s + _work_seconds(variant.task, schema)
     return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
 
 
@@ -111,8 +111,8 @@ def _work_seconds(task: Task, schema: Schema) -> float:
     match task:
         case Load(seconds=seconds, warmup_s=warmup_s):
             return seconds + warmup_s
-        case Create(tables=tables):
-            return tables / _CREATED_PER_S
+        case CreateTask(tables=tables):
+            return tables / _TABLES_CREATED_PER_S
         case Crash() | Damage():
             return _CRASH_S
         case _:
@@ -127,7 +127,7 @@ def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops:
         if cache is Cache.COLD
         else STARTS_UNTIL_WARM * rates.warm_start_ms_per_table
     )
-    return OVERHEAD_S + schema.files * start_ms / 1000
+    return START_OVERHEAD_S + schema.files * start_ms / 1000
 
 
 def duration_text(seconds: float) -> str:
@@ -140,11 +140,11 @@ def duration_text(seconds: float) -> str:
 # --- Estimates for the planned trials and builds
 
 
-def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
+def estimate_session(request: Request, plan: Plan, stages: Sequence[DatadirRequirement]) -> SessionEstimate:
     """Returns the planned trials and the builds of `stages` with rough estimates."""
     trial_s = {}
     for trial in plan.trials:
-        schema = place_of(trial.version, trial.variant).schema(request.schema)
+        schema = datadir_spec(trial.version, trial.variant).schema(request.schema)
         trial_s[str(trial.version), trial.variant.name] = trial_seconds(
             trial.version,
             schema,
@@ -152,11 +152,11 @@ def ahead_of(request: Request, plan: Plan, stages: Sequence[Stage]) -> Ahead:
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
         )
-    builds = tuple((stage.title, _build_s(stage, stages, grown=plan)) for stage in stages if not stage.whole)
-    return Ahead(plan.trials, trial_s, builds)
+    builds = tuple((stage.title, _remaining_build_s(stage, stages, grown=plan)) for stage in stages if not stage.whole)
+    return SessionEstimate(plan.trials, trial_s, builds)
 
 
-def _build_s(stage: Stage, stages: Sequence[Stage], *, grown: Plan) -> float:
+def _remaining_build_s(stage: DatadirRequirement, stages: Sequence[DatadirRequirement], *, grown: Plan) -> float:
     """Returns the estimated seconds of a build; only the rest counts if a smaller directory grows into this one."""
     whole_s = build_seconds(stage.place.version, stage.schema)
     if grown.alternating:

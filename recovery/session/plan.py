@@ -12,32 +12,32 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 
 from recovery.errors import UsageError
-from recovery.linux.files import FORMAT
+from recovery.linux.files import STORED_FORMAT
 from recovery.model import (
-    QUESTION,
+    QUESTION_AXIS,
     Build,
-    Extra,
+    ExtraRun,
     Layout,
-    Named,
+    NamedSettings,
     Schema,
     Trial,
     Variant,
+    VariantSpec,
     Version,
-    Work,
     can,
-    more_than_a_report_shows,
-    who_can,
+    capability_versions,
+    exceeded_limit,
 )
-from recovery.mysqld.options import shaping
+from recovery.mysqld.options import datadir_settings
 
 # --- The stored plan
 
-PLAN = "plan.json"
+PLAN_FILE = "plan.json"
 """Name of its file in the session's folder."""
 
 
 @dataclass(frozen=True)
-class Step:
+class StoredTrial:
     """Describes a trial as the stored plan lists it."""
 
     number: int
@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Planned:
+class StoredPlan:
     """Holds the plan of a session as it is stored in the session's folder."""
 
     command: str
@@ -63,7 +63,7 @@ class Planned:
     """Boot id of the host when the session last began or was resumed."""
     alternating: bool
     """Whether the trials alternate. This depended on the free space at the beginning and does not change later."""
-    trials: tuple[Step, ...]
+    trials: tuple[StoredTrial, ...]
     settings: Mapping[str, Mapping[str, str]]
     """Server options, by variant."""
     servers: Mapping[str, str]
@@ -80,16 +80,18 @@ class Planned:
         return frozenset(step.number for step in self.trials)
 
 
-ADAPTER = TypeAdapter(Planned)
+PLAN_ADAPTER = TypeAdapter(StoredPlan)
 
 
-def to_json(planned: Planned) -> bytes:
-    return (json.dumps({"format": FORMAT, **ADAPTER.dump_python(planned, mode="json")}, indent=1) + "\n").encode()
+def to_json(planned: StoredPlan) -> bytes:
+    return (
+        json.dumps({"format": STORED_FORMAT, **PLAN_ADAPTER.dump_python(planned, mode="json")}, indent=1) + "\n"
+    ).encode()
 
 
-def steps(trials: Iterable[Trial]) -> tuple[Step, ...]:
+def stored_trials(trials: Iterable[Trial]) -> tuple[StoredTrial, ...]:
     return tuple(
-        Step(one.number, str(one.version), one.variant.name, one.repeat, one.extra.value if one.extra else None)
+        StoredTrial(one.number, str(one.version), one.variant.name, one.repeat, one.extra.value if one.extra else None)
         for one in trials
     )
 
@@ -102,7 +104,7 @@ def servers_of(builds: Iterable[Build]) -> dict[str, str]:
     return {str(build.version): build.fingerprint for build in builds}
 
 
-def differences(before: Planned, now: Planned) -> Iterator[str]:
+def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
     """Yields the reasons, in words, why the missing runs would not belong to the same experiment."""
     for version, fingerprint in before.servers.items():
         found = now.servers.get(version)
@@ -111,17 +113,20 @@ def differences(before: Planned, now: Planned) -> Iterator[str]:
         elif found != fingerprint:
             yield f"the server {version} is another build (SHA-256 {found[:12]}, and was {fingerprint[:12]})"
     if before.trials != now.trials:
-        yield _other_plan(before, now)
+        yield _plan_difference(before, now)
     for variant, options in before.settings.items():
         if variant in now.settings and dict(now.settings[variant]) != dict(options):
-            yield f"the options of {variant} are {_told(now.settings[variant])} now, and were {_told(options)}"
+            yield (
+                f"the options of {variant} are {_options_text(now.settings[variant])} now, and were "
+                f"{_options_text(options)}"
+            )
     if before.inserts != now.inserts:
         yield "the insert script is another one now"
     if before.servers == now.servers and before.directories != now.directories:
         yield "the tables are made in another way now: their template or the options that shape them have changed"
 
 
-def _other_plan(before: Planned, now: Planned) -> str:
+def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
     if len(before.trials) != len(now.trials):
         return f"the plan has {len(now.trials)} runs now, and had {len(before.trials)}"
     for old, new in zip(before.trials, now.trials, strict=True):
@@ -130,17 +135,17 @@ def _other_plan(before: Planned, now: Planned) -> str:
     return "the plan is another one"
 
 
-def _told(options: Mapping[str, str]) -> str:
+def _options_text(options: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in options.items()) or "none"
 
 
-UNNAMED = Named("")
-SETTINGS = "settings"
+UNNAMED = NamedSettings("")
+SETTINGS_AXIS = "settings"
 """Name of the axis for the variants that the user named."""
 
 
 @dataclass(frozen=True)
-class Place:
+class DatadirSpec:
     """Identifies a data directory by what shapes its files; the build of the server need not be known yet."""
 
     version: Version
@@ -162,14 +167,14 @@ class Place:
         more = (("layout", self.layout), ("schemas", self.schemas), *self.settings)
         return tuple(f"{name}={value}" for name, value in more if value is not None)
 
-    def grows_into(self, later: Place) -> bool:
+    def grows_into(self, later: DatadirSpec) -> bool:
         """Returns whether `later` differs only in its number of tables; which number is larger is not checked."""
         return self != later and None not in (self.tables, later.tables) and replace(self, tables=later.tables) == later
 
 
-def place_of(version: Version, variant: Variant) -> Place:
-    shape = tuple(sorted(shaping(dict(variant.settings)).items()))
-    return Place(version, variant.tables, shape, variant.layout, variant.schemas)
+def datadir_spec(version: Version, variant: Variant) -> DatadirSpec:
+    shape = tuple(sorted(datadir_settings(dict(variant.settings)).items()))
+    return DatadirSpec(version, variant.tables, shape, variant.layout, variant.schemas)
 
 
 @dataclass(frozen=True)
@@ -183,9 +188,9 @@ class Plan:
     """The requested versions in the requested order; one of them may have no trial."""
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[DatadirSpec, ...]:
         """Returns the places in the order in which they are needed."""
-        return tuple(dict.fromkeys(place_of(trial.version, trial.variant) for trial in self.trials))
+        return tuple(dict.fromkeys(datadir_spec(trial.version, trial.variant) for trial in self.trials))
 
     @property
     def order(self) -> str:
@@ -197,23 +202,23 @@ class Plan:
 
     def is_last(self, trial: Trial) -> bool:
         """Returns whether no later trial uses the same data directory."""
-        place = place_of(trial.version, trial.variant)
-        return not any(place_of(later.version, later.variant) == place for later in self.trials[trial.number :])
+        place = datadir_spec(trial.version, trial.variant)
+        return not any(datadir_spec(later.version, later.variant) == place for later in self.trials[trial.number :])
 
-    def over(self, place: Place) -> tuple[Trial, ...]:
+    def over(self, place: DatadirSpec) -> tuple[Trial, ...]:
         """Returns the trials that are measured over this data directory."""
-        return tuple(trial for trial in self.trials if place_of(trial.version, trial.variant) == place)
+        return tuple(trial for trial in self.trials if datadir_spec(trial.version, trial.variant) == place)
 
-    def variants_over(self, place: Place) -> tuple[str, ...]:
+    def variants_over(self, place: DatadirSpec) -> tuple[str, ...]:
         return tuple(dict.fromkeys(trial.variant.name for trial in self.over(place)))
 
-    def is_missing(self, place: Place, done: Container[int]) -> bool:
+    def is_missing(self, place: DatadirSpec, done: Container[int]) -> bool:
         """Returns whether a trial over this data directory is not among those that are done."""
         return any(trial.number not in done for trial in self.over(place))
 
 
 @dataclass(frozen=True)
-class Begun:
+class PlanProgress:
     """Describes how much of its plan an interrupted session has done."""
 
     done: frozenset[int] = frozenset()
@@ -224,15 +229,15 @@ class Begun:
     """Keys of the data directories that it has built."""
 
 
-NOTHING_YET = Begun()
+NOT_BEGUN = PlanProgress()
 
 
-def variants_of(
-    works: Iterable[Work],
-    named: Sequence[Named] = (),
+def build_variants(
+    works: Iterable[VariantSpec],
+    named: Sequence[NamedSettings] = (),
     points: Sequence[int] = (),
     *,
-    common: Named = UNNAMED,
+    common: NamedSettings = UNNAMED,
 ) -> tuple[Variant, ...]:
     """Returns a variant for each combination of work, named settings and number of tables."""
     ways = tuple(works)
@@ -248,17 +253,17 @@ def variants_of(
             task=work.task,
             needs=work.needs,
             figure=work.figure,
-            axes=(*work.axes, *(((SETTINGS, own.label),) if own.label else ())),
+            axes=(*work.axes, *(((SETTINGS_AXIS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)
-        for own in (_own(one, common) for one in named or (UNNAMED,))
+        for own in (_without_common(one, common) for one in named or (UNNAMED,))
         for work in ways
     )
 
 
-def _own(named: Named, common: Named) -> Named:
+def _without_common(named: NamedSettings, common: NamedSettings) -> NamedSettings:
     """Returns the variant without what all have in common: otherwise equal files would need two directories."""
-    return Named(
+    return NamedSettings(
         named.label,
         tuple(pair for pair in named.settings if pair not in common.settings),
         None if named.layout == common.layout else named.layout,
@@ -266,20 +271,23 @@ def _own(named: Named, common: Named) -> Named:
     )
 
 
-def places_for(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[Place, ...]:
+def datadir_specs(versions: Iterable[Version], variants: Sequence[Variant]) -> tuple[DatadirSpec, ...]:
     return tuple(
         dict.fromkeys(
-            place_of(version, variant) for version in versions for variant in variants if concerns(variant, version)
+            datadir_spec(version, variant)
+            for version in versions
+            for variant in variants
+            if is_supported_by(variant, version)
         )
     )
 
 
-def is_over(variant: Variant, place: Place) -> bool:
+def is_measured_over(variant: Variant, place: DatadirSpec) -> bool:
     """Returns whether the variant is measured over this data directory."""
-    return concerns(variant, place.version) and place_of(place.version, variant) == place
+    return is_supported_by(variant, place.version) and datadir_spec(place.version, variant) == place
 
 
-def concerns(variant: Variant, version: Version) -> bool:
+def is_supported_by(variant: Variant, version: Version) -> bool:
     """Returns whether this server has the capability that the variant needs."""
     return variant.needs is None or can(version, variant.needs)
 
@@ -290,7 +298,7 @@ def make_plan(
     *,
     repeats: int,
     alternating: bool,
-    extras: Sequence[Extra] = (),
+    extras: Sequence[ExtraRun] = (),
     first: int = 1,
 ) -> Plan:
     """Returns the plan of the trials. Raises UsageError if a report could not show that many.
@@ -299,7 +307,7 @@ def make_plan(
     directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the other. Extra
     blocks follow the counted ones. `first` is the number of the first block: random choices in its trials depend on
     this number."""
-    places = places_for(versions, variants)
+    places = datadir_specs(versions, variants)
     beyond = first + repeats
     turns = range(first, beyond + len(extras))
     extra = dict(enumerate(extras, start=beyond))
@@ -308,9 +316,12 @@ def make_plan(
     else:
         blocks = [(place, repeat) for place in places for repeat in turns]
     steps = [
-        (place.version, variant, repeat) for place, repeat in blocks for variant in variants if is_over(variant, place)
+        (place.version, variant, repeat)
+        for place, repeat in blocks
+        for variant in variants
+        if is_measured_over(variant, place)
     ]
-    if many := more_than_a_report_shows(runs=len(steps), versions=len(versions), variants=len(variants)):
+    if many := exceeded_limit(runs=len(steps), versions=len(versions), variants=len(variants)):
         raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
     return Plan(
         tuple(
@@ -325,36 +336,38 @@ def make_plan(
 # --- Questions that not every server supports
 
 
-def left_out(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[str, ...]:
+def unsupported_questions(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[str, ...]:
     """Returns a message for each question that some of the versions do not support."""
-    needs = _needs(variants)
-    without = {name: [str(one) for one in versions if not concerns(variant, one)] for name, variant in needs.items()}
+    needs = _restricted_questions(variants)
+    without = {
+        name: [str(one) for one in versions if not is_supported_by(variant, one)] for name, variant in needs.items()
+    }
     return tuple(
-        f"{name} is not asked of {' and '.join(found)}: it needs {who_can(str(needs[name].needs))}."
+        f"{name} is not asked of {' and '.join(found)}: it needs {capability_versions(str(needs[name].needs))}."
         for name, found in without.items()
         if found
     )
 
 
-def refuse_nothing(versions: Sequence[Version], variants: Sequence[Variant], *, baseline: Version | None) -> None:
+def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant], *, baseline: Version | None) -> None:
     """Raises UsageError if no trial is left for the versions, or none for the baseline.
 
     The check comes before anything is built, and even before anything is fetched if the versions are known by then."""
-    needs = _needs(variants)
-    if not places_for(versions, variants):
+    needs = _restricted_questions(variants)
+    if not datadir_specs(versions, variants):
         raise UsageError(
             f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was wanted",
-            "; ".join(f"{name} needs {who_can(str(one.needs))}" for name, one in needs.items()),
+            "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
         )
-    if baseline is not None and not places_for([baseline], variants):
+    if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
             f"the baseline {baseline} is measured at nothing: it cannot be asked {' or '.join(needs)}",
             "name another BASELINE, or none",
         )
 
 
-def _needs(variants: Sequence[Variant]) -> dict[str, Variant]:
+def _restricted_questions(variants: Sequence[Variant]) -> dict[str, Variant]:
     """Returns, by name, a variant of each question that needs a capability of the server.
 
     One is enough: all variants of a question need the same capability."""
-    return {dict(one.axes).get(QUESTION, one.name): one for one in variants if one.needs is not None}
+    return {dict(one.axes).get(QUESTION_AXIS, one.name): one for one in variants if one.needs is not None}

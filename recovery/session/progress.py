@@ -17,10 +17,10 @@ from statistics import fmean
 
 from pydantic import TypeAdapter
 
-from recovery.analysis.summary import value_of
-from recovery.linux.files import parse_json, read_strange
-from recovery.model import STARTUP, Run, Trial, Verdict
-from recovery.mysqld.phases import Standing
+from recovery.analysis.summary import run_value
+from recovery.linux.files import parse_json, read_untrusted
+from recovery.model import STARTUP_FIGURE, Run, Trial, Verdict
+from recovery.mysqld.phases import CurrentPhase
 
 
 class Stage(StrEnum):
@@ -40,7 +40,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ahead:
+class SessionEstimate:
     """Describes the planned trials and builds of a session, each with a rough estimate of its duration."""
 
     trials: tuple[Trial, ...]
@@ -51,7 +51,7 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class Building:
+class BuildState:
     """Describes the build of a data directory that is under way."""
 
     title: str
@@ -78,7 +78,7 @@ class Building:
 
 
 @dataclass(frozen=True)
-class Step:
+class CurrentStep:
     """Describes the current step with the server in words."""
 
     words: str
@@ -86,7 +86,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrial:
     """Describes a trial that has ended."""
 
     number: int
@@ -101,7 +101,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellSummary:
     """Summarises the runs of one version in one variant so far."""
 
     version: str
@@ -131,33 +131,35 @@ class Progress:
     began_s: float
     started_at: str
     """Wall-clock time, UTC."""
-    figure: str = STARTUP
+    figure: str = STARTUP_FIGURE
     """Figure that the session measures."""
     status: Status = Status.RUNNING
-    ahead: Ahead | None = None
+    ahead: SessionEstimate | None = None
     builds: tuple[tuple[str, float], ...] = ()
     """Title and estimated seconds of the builds that have not begun."""
-    building: Building | None = None
+    building: BuildState | None = None
     trial: Trial | None = None
     trial_began_s: float | None = None
     trial_expected_s: float = 0.0
     later_s: float = 0.0
     """Estimated seconds for the trials that have not begun."""
-    step: Step | None = None
-    ended: tuple[Ended, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    step: CurrentStep | None = None
+    ended: tuple[EndedTrial, ...] = ()
+    cells: tuple[CellSummary, ...] = ()
     """Cells with at least one ended run, in the order of the plan."""
 
     # -- events
 
-    def planned(self, ahead: Ahead) -> Progress:
+    def planned(self, ahead: SessionEstimate) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
         return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
 
     def gone_on(self, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
-        known = [(run, value_of(run, self.figure_of(run.variant))) for run in runs]
-        ended = tuple(Ended(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known)
+        known = [(run, run_value(run, self.figure_of(run.variant))) for run in runs]
+        ended = tuple(
+            EndedTrial(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known
+        )
         begun = replace(self, ended=ended)
         return replace(begun, cells=tuple(begun._cells()))._foreseen(0)
 
@@ -168,7 +170,7 @@ class Progress:
         expected_s = next((seconds for name, seconds in self.builds if name == title), None)
         at = next((number for number, (name, _) in enumerate(self.builds) if name == title), len(self.builds))
         left = self.builds[:at] + self.builds[at + 1 :]
-        return replace(self, building=Building(title, now_s, expected_s), builds=left, step=None)
+        return replace(self, building=BuildState(title, now_s, expected_s), builds=left, step=None)
 
     def built(self, done: int, total: int, now_s: float) -> Progress:
         if self.building is None:
@@ -185,12 +187,12 @@ class Progress:
         return begun._foreseen(trial.number)
 
     def doing(self, words: str, now_s: float) -> Progress:
-        return replace(self, step=Step(words, now_s))
+        return replace(self, step=CurrentStep(words, now_s))
 
     def trial_ended(self, run: Run, now_s: float) -> Progress:
         began_s = now_s if self.trial_began_s is None else self.trial_began_s
-        value = value_of(run, self.figure_of(run.variant))
-        ended = Ended(run.number, run.version, run.variant, run.verdict, value, now_s - began_s)
+        value = run_value(run, self.figure_of(run.variant))
+        ended = EndedTrial(run.number, run.version, run.variant, run.verdict, value, now_s - began_s)
         known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
         return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
 
@@ -237,16 +239,16 @@ class Progress:
         later = [one for one in self.ahead.trials[begun:] if one.number not in ended] if self.ahead else []
         return replace(self, later_s=sum(map(self._trial_s, later)))
 
-    def _cells(self) -> Iterator[Cell]:
+    def _cells(self) -> Iterator[CellSummary]:
         names = [(str(trial.version), trial.variant.name) for trial in self.ahead.trials] if self.ahead else []
         for version, variant in dict.fromkeys(names):
             ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
             measured = [one for one in ended if one.verdict is Verdict.MEASURED]
             values = [one.value for one in measured if one.value is not None]
             mean, last = (fmean(values), values[-1]) if values else (None, None)
-            starts = self.figure == STARTUP
+            starts = self.figure == STARTUP_FIGURE
             if ended:
-                yield Cell(
+                yield CellSummary(
                     version,
                     variant,
                     planned=names.count((version, variant)),
@@ -299,7 +301,7 @@ class TrialProgress:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class ProgressSnapshot:
     """Holds a snapshot of a session's progress, as it is shown and stored."""
 
     scenario: str
@@ -327,8 +329,8 @@ class Whereabouts:
     phase_s: float | None = None
     told: str | None = None
     """Progress within the phase, as the server's log words it."""
-    cells: tuple[Cell, ...] = ()
-    figure: str = STARTUP
+    cells: tuple[CellSummary, ...] = ()
+    figure: str = STARTUP_FIGURE
     """Figure of the session, to which the means of the cells belong by default."""
 
     @property
@@ -338,7 +340,7 @@ class Whereabouts:
 
 
 @dataclass(frozen=True)
-class Writer:
+class SnapshotWriter:
     """Identifies the process that takes a snapshot, and the wall-clock time at which it does."""
 
     pid: int
@@ -346,9 +348,11 @@ class Writer:
     written_at: str
 
 
-def whereabouts(progress: Progress, now_s: float, *, by: Writer, standing: Standing | None = None) -> Whereabouts:
+def take_snapshot(
+    progress: Progress, now_s: float, *, by: SnapshotWriter, standing: CurrentPhase | None = None
+) -> ProgressSnapshot:
     trial, step = progress.trial, progress.step
-    return Whereabouts(
+    return ProgressSnapshot(
         scenario=progress.scenario,
         versions=progress.versions,
         command=progress.command,
@@ -361,7 +365,7 @@ def whereabouts(progress: Progress, now_s: float, *, by: Writer, standing: Stand
         stage=progress.stage,
         planned_runs=len(progress.ahead.trials) if progress.ahead else None,
         elapsed_s=_rounded(now_s - progress.began_s),
-        left_s=_maybe(progress.left_s(now_s)),
+        left_s=_rounded_or_none(progress.left_s(now_s)),
         build=_build(progress.building, now_s) if progress.building else None,
         trial=None
         if trial is None
@@ -382,14 +386,14 @@ def whereabouts(progress: Progress, now_s: float, *, by: Writer, standing: Stand
     )
 
 
-def _build(building: Building, now_s: float) -> BuildProgress:
+def _build(building: BuildState, now_s: float) -> BuildProgress:
     return BuildProgress(
         title=building.title,
         elapsed_s=_rounded(now_s - building.began_s),
         done=building.done,
         total=building.total,
-        rate_per_s=_maybe(building.rate_per_s),
-        left_s=_maybe(building.left_s(now_s)),
+        rate_per_s=_rounded_or_none(building.rate_per_s),
+        left_s=_rounded_or_none(building.left_s(now_s)),
     )
 
 
@@ -397,31 +401,33 @@ def _rounded(seconds: float) -> float:
     return round(max(0.0, seconds), 1)
 
 
-def _maybe(value: float | None) -> float | None:
+def _rounded_or_none(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-_WHEREABOUTS = TypeAdapter(Whereabouts)
+_SNAPSHOT_ADAPTER = TypeAdapter(ProgressSnapshot)
 
 
-def to_json(found: Whereabouts) -> str:
-    return json.dumps({"format": FORMAT, **_WHEREABOUTS.dump_python(found, mode="json")}, ensure_ascii=False) + "\n"
+def to_json(found: ProgressSnapshot) -> str:
+    return (
+        json.dumps({"format": FORMAT, **_SNAPSHOT_ADAPTER.dump_python(found, mode="json")}, ensure_ascii=False) + "\n"
+    )
 
 
-def from_json(text: str) -> Whereabouts | None:
+def from_json(text: str) -> ProgressSnapshot | None:
     """Parses a snapshot; returns None if the text is not in this format."""
     try:
         stored = parse_json(text)
         if not isinstance(stored, dict) or stored.pop("format", None) != FORMAT:
             return None
-        return _WHEREABOUTS.validate_python(stored)
+        return _SNAPSHOT_ADAPTER.validate_python(stored)
     except ValueError:
         return None
 
 
 # --- The status file: one per user, next to the host lock that the session holds
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def status_path(lock: Path) -> Path:
@@ -429,7 +435,7 @@ def status_path(lock: Path) -> Path:
     return lock.with_name(f"{lock.name}.{os.geteuid()}.status")
 
 
-def write(path: Path, text: str) -> None:
+def write_status_file(path: Path, text: str) -> None:
     """Replaces the status file atomically, readable by its owner only.
 
     The write does not wait for the disk, and errors are ignored: they only cost `recovery status` its answer."""
@@ -444,18 +450,18 @@ def write(path: Path, text: str) -> None:
         draft.replace(path)
 
 
-def left_beside(lock: Path) -> Iterator[str]:
+def read_status_files(lock: Path) -> Iterator[str]:
     """Yields the status files that this user may read: their own, and for root those of all users."""
     for path in sorted(lock.parent.glob(f"{escape(lock.name)}.*.status")):
         with suppress(OSError):
-            text = _read(path)
+            text = _read_status_file(path)
             if text is not None:
                 yield text
 
 
-def _read(path: Path) -> str | None:
+def _read_status_file(path: Path) -> str | None:
     """Returns the text, or None if the file does not belong to the user number in its name."""
-    found = read_strange(path, _MOST_BYTES)
+    found = read_untrusted(path, _MAX_BYTES)
     if found is None or not path.name.endswith(f".{found[1]}.status"):
         return None
     return found[0].decode("utf-8", errors="replace")

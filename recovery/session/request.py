@@ -11,43 +11,56 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.errors import ClashError, UsageError
-from recovery.experiments.experiment import Asked
+from recovery.errors import OptionConflictError, UsageError
+from recovery.experiments.experiment import ExperimentRequest
 from recovery.experiments.load import POOL_OPTIONS
 from recovery.linux.privileges import NO_STEPS, Steps
-from recovery.model import NO_LIMITS, QUESTION, Extra, Layout, Limits, Load, Named, Schema, Variant, Version, Work, can
+from recovery.model import (
+    NO_LIMITS,
+    QUESTION_AXIS,
+    ExtraRun,
+    Layout,
+    Limits,
+    Load,
+    NamedSettings,
+    Schema,
+    Variant,
+    VariantSpec,
+    Version,
+    can,
+)
 from recovery.mysqld.options import (
-    REDO,
-    REDO_FILES,
-    TIMED_ONLY,
-    as_known,
-    bare,
-    canonical,
+    REDO_CAPACITY,
+    REDO_FILE_OPTIONS,
+    TIMED_ONLY_OPTIONS,
+    adapt_redo_capacity,
+    base_name,
+    canonical_name,
     check_user_settings,
+    every_start_settings,
     hint_if_unknown,
-    lasting,
     merge,
-    timed_only,
+    timed_only_settings,
 )
 from recovery.mysqld.startup import DEFAULT_STALL_S
-from recovery.session.plan import Plan, make_plan, variants_of
+from recovery.session.plan import Plan, build_variants, make_plan
 
 DEFAULT_TABLES = 200_000
 DEFAULT_POINTS = ("1000", "10000", "50000", "200000")
 DEFAULT_RUNS = 5
 DEFAULT_INSERTS = 100
-_MOST_SHARE = 100.0
-MOST_TABLES = 100_000_000
-MOST_RUNS = 10_000
-MOST_INSERTS = 1_000_000
-MOST_SCHEMAS = 100_000
-MOST_COLUMNS = 1000
-MOST_NOTE = 500
+_MAX_SHARE = 100.0
+MAX_TABLES = 100_000_000
+MAX_RUNS = 10_000
+MAX_INSERTS = 1_000_000
+MAX_SCHEMAS = 100_000
+MAX_COLUMNS = 1000
+MAX_NOTE_LENGTH = 500
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
-_WORDS = ("layout", "schemas")
+_LAYOUT_KEYS = ("layout", "schemas")
 """Keys of a variant that are not server options."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
-_THE_SERVERS_OWN = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
+_SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,7 @@ class Request:
     """Describes one session as the user asked for it."""
 
     scenario: str
-    works: tuple[Work, ...]
+    works: tuple[VariantSpec, ...]
     """Each way to measure a server, as the scenario defines it."""
     versions: tuple[str, ...]
     schema: Schema
@@ -79,7 +92,7 @@ class Request:
     """Program that takes stacks in one extra run of every variant, or `auto`. None: no stacks."""
     waits: bool = False
     """Count what the server's threads wait for, in one extra run of every variant."""
-    variants: tuple[Named, ...] = ()
+    variants: tuple[NamedSettings, ...] = ()
     """Settings to compare, under the names that the user gave them."""
     points: tuple[int, ...] = ()
     """Numbers of tables to measure at, ascending; the last is the schema's. Empty: only the number of the schema."""
@@ -101,7 +114,7 @@ class Request:
     """The user's description of what the host does not report, such as the type of a cloud disk."""
     probe: bool = True
     """Measure the speed of the storage before anything is built."""
-    work: Asked | None = None
+    work: ExperimentRequest | None = None
     """Options of an experiment. None if starts are timed."""
     own_settings: tuple[tuple[str, str], ...] = ()
     """Server options that the experiment sets; the user's options take precedence."""
@@ -112,13 +125,13 @@ class Request:
     @property
     def measured(self) -> tuple[Variant, ...]:
         """Returns all variants of the session."""
-        common = Named("", self.settings, self.schema.layout, self.schema.databases)
-        return variants_of(self.works, self.variants, self.points, common=common)
+        common = NamedSettings("", self.settings, self.schema.layout, self.schema.databases)
+        return build_variants(self.works, self.variants, self.points, common=common)
 
     @property
-    def extras(self) -> tuple[Extra, ...]:
+    def extras(self) -> tuple[ExtraRun, ...]:
         """Returns the kinds of extra runs, which every variant gets in addition to the counted ones."""
-        wished = {Extra.STACKS: self.stacks is not None, Extra.WAITS: self.waits}
+        wished = {ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
     def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
@@ -135,15 +148,15 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """Returns the server options that all variants have in common, for every start."""
-        return lasting(merge(dict(self.own_settings), dict(self.settings)))
+        return every_start_settings(merge(dict(self.own_settings), dict(self.settings)))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """Returns the server options that all variants have in common, for the timed start only."""
-        return tuple(timed_only(dict(self.settings)).items())
+        return tuple(timed_only_settings(dict(self.settings)).items())
 
 
-def positive(name: str, text: str | int, most: int) -> int:
+def parse_count(name: str, text: str | int, most: int) -> int:
     """Parses a whole number from 1 to `most`; raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
     try:
         number = int(str(text).replace("_", ""))
@@ -160,15 +173,15 @@ def parse_share(name: str, text: str) -> float:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
         share = math.nan
-    if not 0 <= share <= _MOST_SHARE:
+    if not 0 <= share <= _MAX_SHARE:
         raise UsageError(f"{name} {text} makes no sense", "give a percentage, like 10%")
     return share
 
 
-def identifier(name: str, text: str) -> str:
+def parse_identifier(name: str, text: str) -> str:
     if not _IDENTIFIER.fullmatch(text):
         raise UsageError(f"{name}={text} is no plain SQL name", "use letters, digits and underscores, 50 at most")
-    if text.lower() in _THE_SERVERS_OWN:
+    if text.lower() in _SYSTEM_SCHEMAS:
         raise UsageError(f"{name}={text} is a schema of the server itself", "take another name")
     return text
 
@@ -176,8 +189,8 @@ def identifier(name: str, text: str) -> str:
 def parse_notes(notes: Iterable[str]) -> str | None:
     """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
     note = "; ".join(filter(None, (text.strip() for text in notes)))
-    if len(note) > MOST_NOTE:
-        raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MOST_NOTE} at most")
+    if len(note) > MAX_NOTE_LENGTH:
+        raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MAX_NOTE_LENGTH} at most")
     if not note.isprintable():
         raise UsageError(f"NOTE={note!r} is no line of plain text", "leave out line ends and control characters")
     return note or None
@@ -193,7 +206,7 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         settings[name] = value.strip()
     checked = check_user_settings(settings)
     for name, value in checked.items():
-        if name.removeprefix("loose_") in TIMED_ONLY and value not in ("0", "1", "2", "3"):
+        if name.removeprefix("loose_") in TIMED_ONLY_OPTIONS and value not in ("0", "1", "2", "3"):
             raise UsageError(f"{name}={value} can damage the data directory", "1 to 3 are safe; 1 skips the validation")
     return tuple(checked.items())
 
@@ -201,18 +214,18 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def parse_points(text: str | None) -> tuple[int, ...]:
     """Parses `TABLES="1000 10000"`; returns each number once, in ascending order."""
     words = DEFAULT_POINTS if text is None else text.replace(",", " ").split()
-    points = sorted({positive("TABLES", word, MOST_TABLES) for word in words})
+    points = sorted({parse_count("TABLES", word, MAX_TABLES) for word in words})
     if len(points) < 2:
         raise UsageError(f"TABLES={text} is one point, and no line", 'give several, like TABLES="1000 10000 50000"')
     return tuple(points)
 
 
-def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
+def parse_variants(texts: tuple[str, ...]) -> tuple[NamedSettings, ...]:
     """Parses `--variant small:innodb_open_files=300,table_open_cache=100`.
 
     With nothing after the colon, the variant is the server without further options. `layout` and `schemas` are not
     server options: they determine how the tables are stored."""
-    found: dict[str, Named] = {}
+    found: dict[str, NamedSettings] = {}
     for text in texts:
         label, colon, pairs = text.partition(":")
         if not colon or not _LABEL.fullmatch(label):
@@ -222,11 +235,11 @@ def parse_variants(texts: tuple[str, ...]) -> tuple[Named, ...]:
             )
         if label in found:
             raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
-        found[label] = _named(label, pairs)
+        found[label] = _parse_variant(label, pairs)
     return tuple(found.values())
 
 
-def _named(label: str, pairs: str) -> Named:
+def _parse_variant(label: str, pairs: str) -> NamedSettings:
     options: list[str] = []
     words: dict[str, str] = {}
     for pair in filter(str.strip, pairs.split(",")):
@@ -236,16 +249,16 @@ def _named(label: str, pairs: str) -> Named:
                 f"'{pair}' in the variant '{label}' is no OPTION=VALUE",
                 "a comma parts two options, so no value can hold one; what holds for all variants goes to --set",
             )
-        if canonical(name) in _WORDS:
-            words[canonical(name)] = value.strip()
+        if canonical_name(name) in _LAYOUT_KEYS:
+            words[canonical_name(name)] = value.strip()
         else:
             options.append(pair)
-    layout, schemas = (words.get(word) for word in _WORDS)
-    return Named(
+    layout, schemas = (words.get(word) for word in _LAYOUT_KEYS)
+    return NamedSettings(
         label,
         parse_settings(tuple(options)),
         None if layout is None else parse_layout(layout),
-        None if schemas is None else positive("schemas", schemas, MOST_SCHEMAS),
+        None if schemas is None else parse_count("schemas", schemas, MAX_SCHEMAS),
     )
 
 
@@ -275,9 +288,9 @@ def check_layouts(request: Request) -> None:
                 )
 
 
-def variant_text(variant: Named) -> str:
+def variant_text(variant: NamedSettings) -> str:
     """Returns the variant as a value of `--variant`; a flag keeps its `=`, because only OPTION=VALUE is accepted."""
-    words = zip(_WORDS, (variant.layout, variant.schemas), strict=True)
+    words = zip(_LAYOUT_KEYS, (variant.layout, variant.schemas), strict=True)
     pairs = [f"{name}={value}" for name, value in words if value is not None]
     return f"{variant.label}:" + ",".join((*pairs, *(f"{name}={value}" for name, value in variant.settings)))
 
@@ -295,7 +308,7 @@ def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _UserOption:
     """Represents a server option as the user gave it."""
 
     name: str
@@ -308,157 +321,166 @@ class _Given:
         return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
 
 
-def refuse_clashes(request: Request) -> None:
+def check_option_clashes(request: Request) -> None:
     """Raises ClashError for the first option of the user's that clashes with the experiment.
 
     Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
     set for all variants, `OPTION=` replaces an axis or adds one."""
     if request.work is None:
         return
-    options = _of_options(request)
-    _refuse_two_of_one(request, options)
-    own = {bare(one.name): one.told for one in options}
-    for one in (*_of_settings(request), *_of_variants(request.variants)):
-        if bare(one.name) in own:
-            raise ClashError(
-                f"{one.told}: {own[bare(one.name)]} says at which values it is measured", "leave out one of the two"
+    options = _axis_options(request)
+    _check_spellings(request, options)
+    own = {base_name(one.name): one.told for one in options}
+    for one in (*_options_from_set(request), *_variant_options(request.variants)):
+        if base_name(one.name) in own:
+            raise OptionConflictError(
+                f"{one.told}: {own[base_name(one.name)]} says at which values it is measured",
+                "leave out one of the two",
             )
-        _refuse_fixed(request, one, varied=True)
-        _refuse_varied(request, one)
+        _check_fixed_option(request, one, varied=True)
+        _check_varied_option(request, one)
     for one in options:
-        _refuse_fixed(request, one, varied=False)
+        _check_fixed_option(request, one, varied=False)
     for variant in request.variants:
-        _refuse_layout(request, variant)
+        _check_variant_layout(request, variant)
 
 
-def refuse_size_of_files(versions: Iterable[Version], request: Request) -> None:
+def check_redo_log_options(versions: Iterable[Version], request: Request) -> None:
     """Raises ClashError if the size of the redo log's files is varied, and a server ignores it.
 
     A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
-    given = [one for one in (*_of_options(request), *_of_variants(request.variants)) if bare(one.name) in REDO_FILES]
+    given = [
+        one
+        for one in (*_axis_options(request), *_variant_options(request.variants))
+        if base_name(one.name) in REDO_FILE_OPTIONS
+    ]
     for version in versions if given else ():
-        usual = as_known(version, request.lasting_settings)
-        if can(version, "redo_log_capacity") and REDO in map(bare, usual):
-            raise ClashError(
-                f"{given[0].told} makes no difference to {version}: its redo log is as large as {REDO} says",
-                f"vary {REDO} instead, the size of the whole log: servers before 8.0.30 are told of it by their files'",
+        usual = adapt_redo_capacity(version, request.lasting_settings)
+        if can(version, "redo_log_capacity") and REDO_CAPACITY in map(base_name, usual):
+            raise OptionConflictError(
+                f"{given[0].told} makes no difference to {version}: its redo log is as large as {REDO_CAPACITY} says",
+                f"vary {REDO_CAPACITY} instead, the size of the whole log: servers before 8.0.30 are "
+                "told of it by their files'",
             )
 
 
-def given_options(request: Request) -> tuple[_Given, ...]:
+def user_options(request: Request) -> tuple[_UserOption, ...]:
     """Returns all server options that the user gave."""
-    return (*_of_settings(request), *_of_variants(request.variants), *_of_options(request))
+    return (*_options_from_set(request), *_variant_options(request.variants), *_axis_options(request))
 
 
-def refuse_unknown(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
+def check_options_known(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
     """Raises UsageError for the first option that a server does not list; one that lists no options is not checked."""
-    for one in given_options(request):
+    for one in user_options(request):
         hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
         lacking = [version for version, hint in hints.items() if hint]
         if lacking:
             raise UsageError(f"{one.told}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
 
 
-def _hint(given: _Given, version: Version, listed: Collection[str]) -> str:
+def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
     """Returns what to write instead, or an empty text if the server has the option or the one it is translated to."""
-    names = [name for value in given.value.split(",") for name in as_known(version, {given.name: value})]
+    names = [name for value in given.value.split(",") for name in adapt_redo_capacity(version, {given.name: value})]
     return next(filter(None, (hint_if_unknown(name, listed) for name in names)), "")
 
 
-def _of_settings(request: Request) -> tuple[_Given, ...]:
-    return tuple(_Given(name, value, "--set ") for name, value in request.settings)
+def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
+    return tuple(_UserOption(name, value, "--set ") for name, value in request.settings)
 
 
-def _of_options(request: Request) -> tuple[_Given, ...]:
+def _axis_options(request: Request) -> tuple[_UserOption, ...]:
     options = () if request.work is None else request.work.options
-    return tuple(_Given(name, ",".join(values), "--option ") for name, values in options)
+    return tuple(_UserOption(name, ",".join(values), "--option ") for name, values in options)
 
 
-def _of_variants(variants: Iterable[Named]) -> Iterator[_Given]:
+def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]:
     for variant in variants:
-        yield from (_Given(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
+        yield from (_UserOption(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
 
 
-def _refuse_two_of_one(request: Request, options: Sequence[_Given]) -> None:
+def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
     """Raises ClashError for two spellings of one axis, such as `loose_table_open_cache` and `table_open_cache`."""
     for one in options:
-        name = bare(one.name)
-        if [bare(other.name) for other in options].count(name) > 1:
-            raise ClashError(f"{one.told}: {name} is named twice", f"give all its values at once: --option {name}=A,B")
+        name = base_name(one.name)
+        if [base_name(other.name) for other in options].count(name) > 1:
+            raise OptionConflictError(
+                f"{one.told}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
+            )
         axes = {axis for work in request.works for axis, _ in work.axes}
-        if any(bare(axis) == name for axis in axes - {one.name}):
-            raise ClashError(
+        if any(base_name(axis) == name for axis in axes - {one.name}):
+            raise OptionConflictError(
                 f"{one.told}: {request.scenario} varies {name} by itself",
                 f"write it plainly, and it takes the place of these values: OPTION={name}=…",
             )
 
 
-def _refuse_fixed(request: Request, given: _Given, *, varied: bool) -> None:
+def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -> None:
     """Raises ClashError if the experiment sets the option itself.
 
     With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
-    name, work = bare(given.name), request.work
+    name, work = base_name(given.name), request.work
     if work is not None and work.memory_ratio is not None and name in POOL_OPTIONS:
-        raise ClashError(
+        raise OptionConflictError(
             f"{given.told}: MEMORY_RATIO={work.memory_ratio:g} says how large the buffer pool is",
             "leave out one of the two",
         )
     found = [one for one in request.works if name in one.fixed]
     if found:
-        too = [one for one in request.works if varied and name in _axes(one)]
-        told = f"{given.told}: {request.scenario} sets {name} itself{_in(found)}"
-        raise ClashError(told, f"leave it out{_without(request, [*found, *too])}")
+        too = [one for one in request.works if varied and name in _axis_names(one)]
+        told = f"{given.told}: {request.scenario} sets {name} itself{_in_questions(found)}"
+        raise OptionConflictError(told, f"leave it out{_other_questions_hint(request, [*found, *too])}")
 
 
-def _refuse_varied(request: Request, given: _Given) -> None:
-    name = bare(given.name)
-    found = [one for one in request.works if name in _axes(one)]
+def _check_varied_option(request: Request, given: _UserOption) -> None:
+    name = base_name(given.name)
+    found = [one for one in request.works if name in _axis_names(one)]
     if found:
-        raise ClashError(
-            f"{given.told}: {request.scenario} measures at several values of {name}{_in(found)}",
-            f"say at which, like OPTION={name}={_value(given)}; or leave it out{_without(request, found)}",
+        raise OptionConflictError(
+            f"{given.told}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
+            f"say at which, like OPTION={name}={_example_values(given)}; or leave it "
+            f"out{_other_questions_hint(request, found)}",
         )
 
 
-def _refuse_layout(request: Request, variant: Named) -> None:
+def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     """Raises ClashError if the variant changes the schema or the layout of tables that a task refers to by name."""
     asked = request.schema
     spread = asked if variant.schemas is None else asked.spread_over(variant.schemas)
     otherwise = spread != asked or variant.layout not in (None, asked.layout)
     if otherwise and any(isinstance(work.task, Load) for work in request.works):
-        raise ClashError(
+        raise OptionConflictError(
             f"the variant '{variant.label}' lays tables out otherwise, and a load uses those of one schema, each in a "
             "file of its own",
             "leave layout= and schemas= out of it",
         )
     first = asked.database_names[0]
     if first not in spread.database_names:
-        raise ClashError(
+        raise OptionConflictError(
             f"the variant '{variant.label}' has no schema {first}, about which {request.scenario} asks",
             "with schemas=1 it is called otherwise: give more than one, or SCHEMAS=1 and none here",
         )
 
 
-def _value(given: _Given) -> str:
+def _example_values(given: _UserOption) -> str:
     """Returns example values for the hint: both for an option that its name switches (`skip_` and the like)."""
     switched = not given.value or given.name.startswith(("skip_", "loose_skip_", "disable_", "loose_disable_"))
     return "1,0" if switched else f"{given.value},…"
 
 
-def _axes(work: Work) -> set[str]:
-    return {bare(name) for name, _ in work.axes}
+def _axis_names(work: VariantSpec) -> set[str]:
+    return {base_name(name) for name, _ in work.axes}
 
 
-def _questions(works: Iterable[Work]) -> list[str]:
-    return list(dict.fromkeys(dict(work.axes)[QUESTION] for work in works if QUESTION in dict(work.axes)))
+def _questions(works: Iterable[VariantSpec]) -> list[str]:
+    return list(dict.fromkeys(dict(work.axes)[QUESTION_AXIS] for work in works if QUESTION_AXIS in dict(work.axes)))
 
 
-def _in(works: Iterable[Work]) -> str:
+def _in_questions(works: Iterable[VariantSpec]) -> str:
     names = _questions(works)
-    return f" in {_listed(names)}" if names else ""
+    return f" in {_join_names(names)}" if names else ""
 
 
-def _without(request: Request, works: Iterable[Work]) -> str:
+def _other_questions_hint(request: Request, works: Iterable[VariantSpec]) -> str:
     """Returns the end of a hint: which questions to ask instead; empty if the works belong to no question."""
     names = _questions(works)
     rest = [name for name in _questions(request.works) if name not in names]
@@ -467,6 +489,6 @@ def _without(request: Request, works: Iterable[Work]) -> str:
     return f'; or ask QUESTION="{" ".join(rest)}" alone' if rest else "; or ask another QUESTION="
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

@@ -14,13 +14,31 @@ from pathlib import Path
 import recovery
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
-from recovery.linux.files import boot_id, read_back, sweep_drafts, why_not_trusted
+from recovery.linux.files import read_stored, sweep_drafts, why_not_trusted
+from recovery.linux.process_marks import boot_id
 from recovery.model import Session
-from recovery.report.stored_session import LATEST, LOCK, REPORT, find, load, session_names, still_runs
-from recovery.session.plan import ADAPTER, PLAN, Begun, Planned, differences, servers_of, settings_of, steps
-from recovery.session.prepare import Prepared
+from recovery.report.stored_session import (
+    LATEST_LINK,
+    LOCK_FILE,
+    REPORT_FILE,
+    find_session,
+    load_session,
+    session_names,
+    still_running_error,
+)
+from recovery.session.plan import (
+    PLAN_ADAPTER,
+    PLAN_FILE,
+    PlanProgress,
+    StoredPlan,
+    differences,
+    servers_of,
+    settings_of,
+    stored_trials,
+)
+from recovery.session.prepare import RunSetup
 from recovery.session.request import Request
-from recovery.session.store import DRAFTS, SessionStore
+from recovery.session.store import DRAFT_NAMES, SessionStore
 from recovery.workload.inserts import insert_statements
 
 # --- Sessions that ended early, and their leftovers
@@ -29,7 +47,7 @@ FINISHED, INTERRUPTED = "finished", "interrupted"
 
 
 @dataclass(frozen=True)
-class Left:
+class Unfinished:
     """Represents a stored session that may be resumed."""
 
     folder: Path
@@ -46,28 +64,28 @@ class Left:
         Failed runs count as done."""
         return self.session.status == FINISHED and not any(run.measure_again for run in self.session.runs)
 
-    def plan(self) -> Planned:
+    def plan(self) -> StoredPlan:
         """Returns the stored plan.
 
         Raises UsageError if an older version of the tool began the session, which stored no plan, or if another user
         may have written the plan."""
-        path = self.folder / PLAN
+        path = self.folder / PLAN_FILE
         # The plan names the server to run, so it must be trusted.
-        if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT):
+        if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT_FILE):
             raise UsageError(f"{self.folder} cannot go on: {why}", "see who may write there, or measure anew")
         if not path.is_file():
             raise UsageError(
                 f"{self.folder.name} cannot go on: the tool that began it kept no plan",
                 "measure again; what it has is kept",
             )
-        return read_back(path, ADAPTER)
+        return read_stored(path, PLAN_ADAPTER)
 
 
-def find_left(results: Path, name: str | None) -> Left:
+def find_unfinished(results: Path, name: str | None) -> Unfinished:
     """Returns the session of this name, or without a name the newest one that is not complete."""
     if name is not None:
-        return _left(find(results, name))
-    found = next((left for left in _all(results) if not left.has_ended), None)
+        return _load_unfinished(find_session(results, name))
+    found = next((left for left in _all_sessions(results) if not left.has_ended), None)
     if found is None:
         raise UsageError(
             f"there is no session in {results} that ended early", "name the folder with --results, or measure anew"
@@ -75,57 +93,57 @@ def find_left(results: Path, name: str | None) -> Left:
     return found
 
 
-def _all(results: Path) -> Iterator[Left]:
+def _all_sessions(results: Path) -> Iterator[Unfinished]:
     """Yields all sessions, newest first; damaged ones are skipped."""
     for name in reversed(session_names(results)):
         with suppress(RecoveryError):
-            yield Left(results / name, load(results / name))
+            yield Unfinished(results / name, load_session(results / name))
 
 
-def refuse_running(left: Left) -> None:
+def check_not_running(left: Unfinished) -> None:
     """Raises HostUnfitError if the session still runs.
 
     This is only an early check, before anything is done for the session: resuming it takes its lock."""
-    if locks.holder(left.folder / LOCK) is not None:
-        raise still_runs(left.folder)
+    if locks.lock_holder(left.folder / LOCK_FILE) is not None:
+        raise still_running_error(left.folder)
 
 
-def _left(folder: Path) -> Left:
-    return Left(folder, load(folder))
+def _load_unfinished(folder: Path) -> Unfinished:
+    return Unfinished(folder, load_session(folder))
 
 
-def tidy(results: Path) -> None:
+def sweep_results(results: Path) -> None:
     """Removes the drafts and locks that killed processes left in this results folder and in its sessions."""
-    sweep_drafts(results, DRAFTS)
-    for folder in (path.parent for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST):
+    sweep_drafts(results, DRAFT_NAMES)
+    for folder in (path.parent for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK):
         for part in (folder, folder / "runs"):
             sweep_drafts(part)
-        if (folder / LOCK).exists():
+        if (folder / LOCK_FILE).exists():
             _unlock_ended(folder)
 
 
 def _unlock_ended(folder: Path) -> None:
     """Removes the lock of an ended session: its tool was killed between the last write and the removal."""
     with suppress(RecoveryError, OSError):
-        has_ended = load(folder).status in (FINISHED, INTERRUPTED)
-        if has_ended and (lock := locks.take(folder / LOCK, mode=0o644)) is not None:
+        has_ended = load_session(folder).status in (FINISHED, INTERRUPTED)
+        if has_ended and (lock := locks.take_lock(folder / LOCK_FILE, mode=0o644)) is not None:
             lock.release(unlink=True)
 
 
 Facts = Mapping[str, str | int | float | bool | None]
 
-_HOST = (
+_HOST_FACTS = (
     "cpu_model", "cpus", "cpu_quota", "cpu_governor", "memory_bytes", "architecture", "virtualisation",
     "ec2_instance_type", "kernel", "thp", "swappiness", "idle_pageout", "filesystem", "mount_options", "device_model",
     "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
 )  # fmt: skip
 """Facts about the host: runs are not comparable if one of them has changed."""
-_NONE_IS_ONE = frozenset({"cpu_quota", "idle_pageout"})
+_NONE_IS_VALUE = frozenset({"cpu_quota", "idle_pageout"})
 """Facts for which None is a value (there is no quota, for example); for all others it means unknown."""
-_ALIKE = 0.01
+_MEMORY_TOLERANCE = 0.01
 """Tolerated relative change of `memory_bytes`: the kernel reserves slightly more or less at each boot."""
-_MOST_TOLD = 3
-_ENDED = {
+_MAX_DIFFERENCES = 3
+_END_TEXTS = {
     "running": "The tool was killed",
     "interrupted": "The session was interrupted",
     "aborted": "The session ended early",
@@ -133,35 +151,39 @@ _ENDED = {
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumedSession:
     """Represents an interrupted session that this process has locked and resumes."""
 
     store: SessionStore
-    planned: Planned
+    planned: StoredPlan
 
     @property
-    def begun(self) -> Begun:
-        return Begun(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
+    def begun(self) -> PlanProgress:
+        return PlanProgress(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
 
-    def session(self, now: Session, planned: Planned) -> Session:
+    def session(self, now: Session, planned: StoredPlan) -> Session:
         """Returns the session to continue with.
 
         Raises HostUnfitError if the current plan, settings or host differ: the runs would not be comparable."""
         before = self.store.session
-        found = [*differences(self.planned, planned), *_asked(before, now), *_of_the_host(before, now)]
+        found = [
+            *differences(self.planned, planned),
+            *_setting_differences(before, now),
+            *_host_differences(before, now),
+        ]
         if found:
             raise HostUnfitError(
-                f"{self.store.folder.name} cannot go on: {'; '.join(found[:_MOST_TOLD])}",
+                f"{self.store.folder.name} cannot go on: {'; '.join(found[:_MAX_DIFFERENCES])}",
                 "its runs could not be compared with those that it has: measure anew; what it has is kept",
             )
         return replace(before, status="running", notes=(*before.notes, *self._notes(before, planned)))
 
-    def _notes(self, before: Session, planned: Planned) -> Iterator[str]:
-        wrote = datetime.fromtimestamp((self.store.folder / REPORT).stat().st_mtime, UTC)
+    def _notes(self, before: Session, planned: StoredPlan) -> Iterator[str]:
+        wrote = datetime.fromtimestamp((self.store.folder / REPORT_FILE).stat().st_mtime, UTC)
         where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
         there, planned_runs = len(before.done), before.planned_runs
         yield (
-            f"{_ENDED.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
+            f"{_END_TEXTS.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
             f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
             f"{where}, with the {planned_runs - there} that it lacked."
         )
@@ -177,7 +199,7 @@ class Resumed:
 
 
 @contextmanager
-def taken_up(left: Left | None) -> Iterator[Resumed | None]:
+def open_resumed(left: Unfinished | None) -> Iterator[ResumedSession | None]:
     """Opens the session to resume and releases its lock at the end; yields None for a new session.
 
     A session that cannot be resumed stays as it was."""
@@ -187,20 +209,20 @@ def taken_up(left: Left | None) -> Iterator[Resumed | None]:
     planned = left.plan()
     store = SessionStore.go_on(left.folder)
     try:
-        yield Resumed(store, planned)
+        yield ResumedSession(store, planned)
     finally:
         store.let_go()
 
 
-def planned_now(request: Request, prepared: Prepared) -> Planned:
+def current_plan(request: Request, prepared: RunSetup) -> StoredPlan:
     """Returns the plan of this request on this host, in the form in which plans are stored."""
     script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
-    return Planned(
+    return StoredPlan(
         command=request.command,
         folder=str(Path.cwd()),
         boot=boot_id(),
         alternating=prepared.plan.alternating,
-        trials=steps(prepared.plan.trials),
+        trials=stored_trials(prepared.plan.trials),
         settings=settings_of(prepared.plan.trials),
         servers=servers_of(stage.build for stage in prepared.stages),
         directories=tuple(stage.key for stage in prepared.stages),
@@ -209,7 +231,7 @@ def planned_now(request: Request, prepared: Prepared) -> Planned:
     )
 
 
-def _asked(before: Session, now: Session) -> Iterator[str]:
+def _setting_differences(before: Session, now: Session) -> Iterator[str]:
     """Yields the settings that differ.
 
     A setting that is None on one side is no difference: an older tool did not have it, or it was dropped during the
@@ -220,21 +242,21 @@ def _asked(before: Session, now: Session) -> Iterator[str]:
             yield f"{name.replace('_', ' ')} is {other} now, and was {value}"
 
 
-def _of_the_host(before: Session, now: Session) -> Iterator[str]:
-    for name in _HOST:
+def _host_differences(before: Session, now: Session) -> Iterator[str]:
+    for name in _HOST_FACTS:
         if name in before.environment and not _same(name, before.environment, now.environment):
             was, is_now = before.environment[name], now.environment.get(name)
-            yield f"this host's {name.replace('_', ' ')} is {_told(is_now)} now, and was {_told(was)}"
+            yield f"this host's {name.replace('_', ' ')} is {_value_text(is_now)} now, and was {_value_text(was)}"
 
 
 def _same(name: str, before: Facts, now: Facts) -> bool:
     was, is_now = before[name], now.get(name)
     if was is None or is_now is None:
-        return name not in _NONE_IS_ONE or was is is_now
+        return name not in _NONE_IS_VALUE or was is is_now
     if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):
-        return abs(is_now - was) <= _ALIKE * was
+        return abs(is_now - was) <= _MEMORY_TOLERANCE * was
     return was == is_now
 
 
-def _told(value: str | int | float | bool | None) -> str:
+def _value_text(value: str | int | float | bool | None) -> str:
     return "none" if value is None else str(value)

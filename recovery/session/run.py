@@ -8,54 +8,53 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
-from recovery.builds.packages import Tool, provide, provide_all
-from recovery.builds.resolve import known_wanted
+from recovery.builds.packages import Tool, provide_tool, provide_tools
+from recovery.builds.resolve import parse_request_or_list
 from recovery.errors import (
     HostUnfitError,
+    PausedError,
     RecoveryError,
     ServerFailedError,
     ServerKilledError,
-    StoodStillError,
     StorageFailedError,
     TrialVoidError,
 )
 from recovery.experiments import find_scenario
-from recovery.experiments.bench import Bench
-from recovery.experiments.bench import floor as measure_floor
-from recovery.experiments.experiment import Outcome, Worked
+from recovery.experiments.bench import Bench, measure_storage_floor
+from recovery.experiments.experiment import StartMeasurement, WorkMeasurement
 from recovery.linux import files
-from recovery.linux.cgroups import Group, limited, overrun, peak_memory_bytes
+from recovery.linux.cgroups import LimitGroup, limit_exceeded, peak_memory_bytes, server_limits
 from recovery.linux.files import copy_atomically, write_atomically
-from recovery.linux.host_facts import environment
+from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
-from recovery.linux.orphans import end_left_groups, end_left_servers
-from recovery.linux.page_cache import cold_means
-from recovery.linux.privileges import refusing
-from recovery.linux.read_benchmark import LEFT_OUT, effort_for, probe
-from recovery.linux.signals import Standstill, held_back
-from recovery.linux.storage import DATA, Folder, blamed, blaming, temporary
+from recovery.linux.orphans import kill_orphaned_servers, remove_orphaned_groups
+from recovery.linux.page_cache import cold_method
+from recovery.linux.privileges import refuse_steps
+from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
+from recovery.linux.signals import ClockGuard, defer_signals
+from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
 from recovery.model import Run, Trial, Verdict
-from recovery.mysqld.datadir import DataDirs, clear_left_copies
+from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
-from recovery.profiling.samplers import programs
-from recovery.report.stored_session import STACKS, keeping_in
-from recovery.session.datadirs import Narrator, Stagehand, refuse
+from recovery.profiling.samplers import usable_programs
+from recovery.report.stored_session import STACKS_FOLDER, writing_results
+from recovery.session.datadirs import DatadirPool, ProgressReporter, check_schema_supported
 from recovery.session.engine import Engine, resolve_builds
-from recovery.session.estimate import ahead_of
-from recovery.session.plan import NOTHING_YET, Place, left_out, place_of, places_for
-from recovery.session.prepare import Prepared, check_options, dropper_of, foresee, prepare
+from recovery.session.estimate import estimate_session
+from recovery.session.plan import NOT_BEGUN, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
+from recovery.session.prepare import RunSetup, check_options, check_table_open_cache, choose_dropper, prepare
 from recovery.session.request import Request
-from recovery.session.resume import Left, Resumed, planned_now, taken_up, tidy
+from recovery.session.resume import ResumedSession, Unfinished, current_plan, open_resumed, sweep_results
 from recovery.session.store import (
-    LOOKS,
+    SAMPLES,
     SessionStore,
     check_results_folder,
     failed_run,
-    floor_of,
-    judged,
-    run_of,
-    session_of,
-    with_cpus_shared,
+    floor_from_reads,
+    run_from_outcome,
+    session_from_request,
+    with_verdict,
+    without_dedicated_cpus,
 )
 from recovery.workload.build import BuildInterruptedError
 from recovery.workload.inserts import insert_statements
@@ -64,52 +63,54 @@ from recovery.workload.schema import check_template
 # --- Files stored with a run: logs, stacks and samples
 
 
-def keep(folder: Path, trial: Trial, run: Run, *, outcome: Outcome | Worked | None, logs: Path) -> Run:
+def store_artifacts(
+    folder: Path, trial: Trial, run: Run, *, outcome: StartMeasurement | WorkMeasurement | None, logs: Path
+) -> Run:
     """Stores the log, stacks and samples of a trial in the session's folder and returns the run with their names.
 
     A trial that failed before its timed start has a log, too: it shows why the trial failed."""
-    with keeping_in(folder):
+    with writing_results(folder):
         has_failed = outcome is None or run.verdict is Verdict.FAILED
-        log = _log(folder, trial, logs, timed=outcome is not None, last=has_failed)
-        stacks = None if outcome is None else _stacks(folder, trial, outcome)
-        raw = _looks(folder, trial, outcome) if isinstance(outcome, Worked) else None
+        log = _store_log(folder, trial, logs, timed=outcome is not None, last=has_failed)
+        stacks = None if outcome is None else _store_stacks(folder, trial, outcome)
+        raw = _store_samples(folder, trial, outcome) if isinstance(outcome, WorkMeasurement) else None
     return replace(run, log=log, stacks=stacks, raw=raw)
 
 
-def _name(trial: Trial) -> str:
+def _artifact_name(trial: Trial) -> str:
     return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
 
 
-def _log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
+def _store_log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
     """Copies the log of the timed start, or with `last` the newest log if that start has none, and returns its name."""
-    found = sorted(logs.glob("timed*.err"), key=_written) if timed else []
+    found = sorted(logs.glob("timed*.err"), key=_modified_at) if timed else []
     if not found and last:
-        found = sorted(logs.glob("*.err"), key=_written)
+        found = sorted(logs.glob("*.err"), key=_modified_at)
     if not found:
         return None
-    name = f"logs/{_name(trial)}.err"
+    name = f"logs/{_artifact_name(trial)}.err"
     copy_atomically(found[-1], folder / name)
     return name
 
 
-def _written(log: Path) -> float:
+def _modified_at(log: Path) -> float:
     return log.stat().st_mtime
 
 
-def _stacks(folder: Path, trial: Trial, outcome: Outcome | Worked) -> str | None:
+def _store_stacks(folder: Path, trial: Trial, outcome: StartMeasurement | WorkMeasurement) -> str | None:
     if outcome.samples is None or not outcome.samples.looks:
         return None
-    name = f"{STACKS}/{_name(trial)}.folded"
+    name = f"{STACKS_FOLDER}/{_artifact_name(trial)}.folded"
     (folder / name).parent.mkdir(exist_ok=True)
     write_atomically(folder / name, outcome.samples.folded.encode(errors="replace"))
     return name
 
 
-def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
+def _store_samples(folder: Path, trial: Trial, worked: WorkMeasurement) -> str | None:
     """Copies all samples that were taken while the server was under load, and returns the name of the copy."""
     if worked.raw is None:
         return None
-    name = f"{LOOKS}/{_name(trial)}.csv.gz"
+    name = f"{SAMPLES}/{_artifact_name(trial)}.csv.gz"
     (folder / name).parent.mkdir(exist_ok=True)
     copy_atomically(worked.raw, folder / name)
     return name
@@ -118,28 +119,28 @@ def _looks(folder: Path, trial: Trial, worked: Worked) -> str | None:
 # --- The loop over the trials
 
 
-def limits_not_held(group: Group | None, run: Run) -> str | None:
+def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
     """Returns why the server was not held to its limits during this run, or None if it was or if it has no limits."""
     if group is None:
         return None
     requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
     if seconds is None:
         seconds = run.around.seconds if run.around else 0.0
-    return group.lost() or overrun(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
+    return group.lost() or limit_exceeded(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
 
 
-class Loop:
+class TrialLoop:
     """Runs the trials of a plan; every run is on disk as soon as it has ended."""
 
     def __init__(
         self,
         request: Request,
-        prepared: Prepared,
+        prepared: RunSetup,
         *,
-        stagehand: Stagehand,
+        stagehand: DatadirPool,
         scratch: Path,
-        narrator: Narrator,
-        resumed: Resumed | None = None,
+        narrator: ProgressReporter,
+        resumed: ResumedSession | None = None,
     ) -> None:
         """Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
         self.request = request
@@ -147,18 +148,18 @@ class Loop:
         self.stagehand = stagehand
         self.scratch = scratch
         self.narrator = narrator
-        self.session = session_of(
+        self.session = session_from_request(
             request,
             prepared.scenario,
             prepared.plan,
-            environment=environment(request.data)
+            environment=collect_host_facts(request.data)
             | dict(prepared.storage)
             | dict(stagehand.engine.facts)
-            | {"cold_means": cold_means(prepared.dropper)},
+            | {"cold_means": cold_method(prepared.dropper)},
             engine=stagehand.engine.name,
             tool_version=recovery.__version__,
         )
-        self.planned = planned_now(request, prepared)
+        self.planned = current_plan(request, prepared)
         self._store: SessionStore | None = None
         if resumed is not None:
             self.session = resumed.session(self.session, self.planned)
@@ -166,8 +167,8 @@ class Loop:
             self._store = resumed.store
         self._begun = resumed is not None
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
-        self._given_up: set[Place] = set()
-        self._last_place: Place | None = None
+        self._given_up: set[DatadirSpec] = set()
+        self._last_place: DatadirSpec | None = None
 
     @property
     def store(self) -> SessionStore:
@@ -177,7 +178,7 @@ class Loop:
     def run(self) -> SessionStore:
         status, note = "aborted", None
         try:
-            with blaming(Folder(DATA, self.request.data), temporary()):
+            with storage_errors(WritableFolder(DATA, self.request.data), temporary_folder()):
                 self._begin()
                 self._trials()
             status = "finished"
@@ -190,7 +191,7 @@ class Loop:
         finally:
             # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.
             # If the write fails as well, the user sees the error that ended the session, not this one.
-            with held_back(), nullcontext() if status == "finished" else suppress(RecoveryError):
+            with defer_signals(), nullcontext() if status == "finished" else suppress(RecoveryError):
                 self._end(status, note)
         return self.store
 
@@ -234,7 +235,7 @@ class Loop:
             for stage in self.prepared.needed:
                 self._bench(stage.place)
         for trial in plan.trials:
-            place, is_last = place_of(trial.version, trial.variant), plan.is_last(trial)
+            place, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
             if place not in self._given_up:
                 if trial.number not in done:
                     self._at(place, trial)
@@ -244,7 +245,7 @@ class Loop:
             if is_last and not plan.alternating:
                 self.stagehand.leave(place)
 
-    def _at(self, place: Place, trial: Trial) -> None:
+    def _at(self, place: DatadirSpec, trial: Trial) -> None:
         bench = self._bench(place)
         if place != self._last_place:
             bench.disturbed()
@@ -252,12 +253,12 @@ class Loop:
         bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
         self._one(trial, bench)
 
-    def _has_floor(self, place: Place) -> bool:
+    def _has_floor(self, place: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
         over = self.prepared.plan.variants_over(place)
         return any((floor.version, floor.variants) == (str(place.version), over) for floor in self.session.floors)
 
-    def _bench(self, place: Place) -> Bench:
+    def _bench(self, place: DatadirSpec) -> Bench:
         return self.stagehand.bench(place, self.prepared.dropper, self.scratch)
 
     def _one(self, trial: Trial, bench: Bench) -> None:
@@ -267,19 +268,19 @@ class Loop:
         self.narrator.trial_began(trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         bench.clear_logs()
-        standstill = Standstill()
+        standstill = ClockGuard()
         run, outcome, ailing = self._measured(trial, bench, standstill)
         # The trial has ended: a Ctrl-C from now on must not lose its result.
-        with held_back():
+        with defer_signals():
             set_s = standstill.clock_set_s()
             if set_s is not None:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, ready_lag_s=None)
             try:
-                run = keep(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+                run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
                 kept = None
                 if run.verdict is Verdict.FAILED and not bench.came_back:
-                    kept = self.stagehand.set_aside(place_of(trial.version, trial.variant))
+                    kept = self.stagehand.set_aside(datadir_spec(trial.version, trial.variant))
                     run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
                 self._learn(trial, bench, outcome, clock_set_s=set_s)
                 self.store.append(replace(run, started_at=started_at))
@@ -297,8 +298,8 @@ class Loop:
             self._settle(bench, trial)
 
     def _measured(
-        self, trial: Trial, bench: Bench, standstill: Standstill
-    ) -> tuple[Run, Outcome | Worked | None, StorageFailedError | None]:
+        self, trial: Trial, bench: Bench, standstill: ClockGuard
+    ) -> tuple[Run, StartMeasurement | WorkMeasurement | None, StorageFailedError | None]:
         """Measures one trial and returns the run, the raw outcome, and the storage error that has to end the session.
 
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
@@ -306,31 +307,31 @@ class Loop:
         try:
             outcome = self.prepared.scenario.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError) as error:
-            if (ailing := blamed(error, storage, temporary())) is not None:
+            if (ailing := as_storage_error(error, storage, temporary_folder())) is not None:
                 return failed_run(trial, ailing), None, ailing
             if (stood := standstill.told()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
-                return failed_run(trial, StoodStillError(f"{stood}; {error.message}")), None, None
+                return failed_run(trial, PausedError(f"{stood}; {error.message}")), None, None
             return failed_run(trial, error), None, None
-        run, stood = run_of(trial, outcome), standstill.told()
-        doubt = stood or limits_not_held(bench.server.group, run)
+        run, stood = run_from_outcome(trial, outcome), standstill.told()
+        doubt = stood or limit_violation(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
         ailing = None
         if verdict is Verdict.FAILED:
-            ailing = blamed(ServerFailedError(reason or verdict.value), storage, temporary())
+            ailing = as_storage_error(ServerFailedError(reason or verdict.value), storage, temporary_folder())
         if ailing is not None:
             verdict, reason = Verdict.VOID, ailing.message
         again = stood is not None or ailing is not None
-        return replace(judged(trial, run, verdict, reason), measure_again=again), outcome, ailing
+        return replace(with_verdict(trial, run, verdict, reason), measure_again=again), outcome, ailing
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """Measures the floor after the last trial over a data directory, if its server was shut down cleanly."""
         if not bench.at_rest:
             return
         self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
-        standstill = Standstill()
+        standstill = ClockGuard()
         try:
-            floor = floor_of(trial, self.prepared.plan, measure_floor(bench))
+            floor = floor_from_reads(trial, self.prepared.plan, measure_storage_floor(bench))
             if (told := standstill.told()) is not None:
                 raise TrialVoidError(told)
         except RecoveryError as error:
@@ -340,7 +341,12 @@ class Loop:
         self.store.update(self.session)
 
     def _learn(
-        self, trial: Trial, bench: Bench, outcome: Outcome | Worked | None, *, clock_set_s: float | None
+        self,
+        trial: Trial,
+        bench: Bench,
+        outcome: StartMeasurement | WorkMeasurement | None,
+        *,
+        clock_set_s: float | None,
     ) -> None:
         """Stores the notes and server facts that a trial brought.
 
@@ -354,7 +360,7 @@ class Loop:
         for told in bench.notes:
             self._note(told)
         if bench.cpus_shared:
-            self.session = with_cpus_shared(self.session)
+            self.session = without_dedicated_cpus(self.session)
         name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
         self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
         if self.session != before:
@@ -369,9 +375,9 @@ class Loop:
             bench.settle()
         except RecoveryError as error:
             bench.server.close()
-            if (ailing := blamed(error, bench.datadir.storage, temporary())) is not None:
+            if (ailing := as_storage_error(error, bench.datadir.storage, temporary_folder())) is not None:
                 raise ailing from error
-            place = place_of(trial.version, trial.variant)
+            place = datadir_spec(trial.version, trial.variant)
             self._given_up.add(place)
             if not bench.came_back and not isinstance(error, ServerKilledError):
                 self.stagehand.drop(place)
@@ -383,7 +389,7 @@ class Loop:
         """Notes that the next trial builds a new data directory, because that of this trial was set aside.
 
         After the last trial the place is given up instead, so that nothing is built for the floor alone."""
-        place = place_of(trial.version, trial.variant)
+        place = datadir_spec(trial.version, trial.variant)
         if self.prepared.plan.is_last(trial):
             self._given_up.add(place)
         else:
@@ -396,32 +402,36 @@ class Loop:
             self.narrator.warn(note)
 
 
-def run_session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None = None) -> SessionStore:
+def run_session(
+    request: Request, *, engine: Engine, narrator: ProgressReporter, goes_on: Unfinished | None = None
+) -> SessionStore:
     """Runs a new session, or the missing runs of the interrupted session `goes_on`, and returns its store.
 
     An error that ends the session early is raised; the runs that ended before it are stored."""
-    with refusing(request.refused):
-        return _session(request, engine=engine, narrator=narrator, goes_on=goes_on)
+    with refuse_steps(request.refused):
+        return _run_locked(request, engine=engine, narrator=narrator, goes_on=goes_on)
 
 
-def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: Left | None) -> SessionStore:
-    samplers = _refused_early(request, narrator)
+def _run_locked(
+    request: Request, *, engine: Engine, narrator: ProgressReporter, goes_on: Unfinished | None
+) -> SessionStore:
+    samplers = _preflight(request, narrator)
     with host_lock(), narrator.on_stage(), ExitStack() as stack:
-        resumed = stack.enter_context(taken_up(goes_on))
-        _clear_up(narrator, request.data)
+        resumed = stack.enter_context(open_resumed(goes_on))
+        _remove_leftovers(narrator, request.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
-        stack.callback(files.sweep_all)
+        stack.callback(files.sweep_temp_folders)
         # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
-        group = stack.enter_context(limited(request.limits, request.data))
-        engine, prepared, programs_at_work = _prepared(request, engine, narrator, resumed=resumed)
-        narrator.planned(ahead_of(request, prepared.plan, prepared.needed))
+        group = stack.enter_context(server_limits(request.limits, request.data))
+        engine, prepared, programs_at_work = _set_up(request, engine, narrator, resumed=resumed)
+        narrator.planned(estimate_session(request, prepared.plan, prepared.needed))
         if resumed is not None:
             there = resumed.store.session
             narrator.gone_on(run for run in there.runs if run.number in there.done)
-        scratch = files.make()
-        stack.callback(files.remove, scratch)
+        scratch = files.make_temp_folder()
+        stack.callback(files.remove_temp_folder, scratch)
         stagehand = stack.enter_context(
-            Stagehand(
+            DatadirPool(
                 request,
                 prepared.stages,
                 engine=engine,
@@ -433,37 +443,39 @@ def _session(request: Request, *, engine: Engine, narrator: Narrator, goes_on: L
                 done_with=[stage.key for stage in prepared.done_with],
             )
         )
-        loop = Loop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator, resumed=resumed)
+        loop = TrialLoop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator, resumed=resumed)
         stagehand.rehearse([stage.place for stage in prepared.needed])
         return loop.run()
 
 
-def _refused_early(request: Request, narrator: Narrator) -> tuple[str, ...]:
+def _preflight(request: Request, narrator: ProgressReporter) -> tuple[str, ...]:
     """Checks the request before anything is touched, and returns the programs that can take stacks on this host."""
-    foresee(request, say=narrator.warn)
+    check_table_open_cache(request, say=narrator.warn)
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
-    releases = [release for version in request.versions if (release := known_wanted(version).release) is not None]
-    for place in places_for(releases, request.measured):
-        refuse(place.version, place.schema(request.schema))
+    releases = [
+        release for version in request.versions if (release := parse_request_or_list(version).release) is not None
+    ]
+    for place in datadir_specs(releases, request.measured):
+        check_schema_supported(place.version, place.schema(request.schema))
     if request.work is not None and request.stacks is not None:
-        provide(request.stacks, offline=request.offline, say=narrator.warn)
-    samplers = programs(request.stacks) if request.stacks is not None else ()
+        provide_tool(request.stacks, offline=request.offline, say=narrator.warn)
+    samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     quoted_value("DATA", str(request.data))
     DataDirs(request.data).check()
     return samplers
 
 
-def _clear_up(narrator: Narrator, data: Path) -> None:
+def _remove_leftovers(narrator: ProgressReporter, data: Path) -> None:
     """Removes what killed runs left behind: it would compete with the timed servers for the host.
 
     Control groups and servers are found for all results and data folders, copies in `data` and wherever mounted."""
-    for name in end_left_groups():
+    for name in remove_orphaned_groups():
         narrator.say(f"removed the control group {name}, which a killed run had left behind")
-    for pid in end_left_servers():
+    for pid in kill_orphaned_servers():
         narrator.say(f"ended server {pid}, which a killed run had left behind")
-    for folder, why_not in clear_left_copies(data):
+    for folder, why_not in remove_leftover_copies(data):
         told = f"the copy beside {folder.name}, which a killed run had left behind"
         if why_not is None:
             narrator.say(f"removed {told}")
@@ -471,29 +483,29 @@ def _clear_up(narrator: Narrator, data: Path) -> None:
             narrator.warn(f"{told}, is still there: {why_not}")
 
 
-def _prepared(
-    request: Request, engine: Engine, narrator: Narrator, *, resumed: Resumed | None
-) -> tuple[Engine, Prepared, dict[str, Tool]]:
+def _set_up(
+    request: Request, engine: Engine, narrator: ProgressReporter, *, resumed: ResumedSession | None
+) -> tuple[Engine, RunSetup, dict[str, Tool]]:
     """Returns the engine that has the servers, the prepared session, and the programs that put load on a server."""
-    tidy(request.results)
+    sweep_results(request.results)
     narrator.doing("getting the servers")
     engine, builds = resolve_builds(request, engine, narrator.warn)
     for build in builds:
         for warning in build.warnings:
             narrator.warn(f"warning: {build.version}: {warning}")
     check_options(request, engine, builds, narrator.warn)
-    dropper = dropper_of(request, engine, builds, narrator.warn)
+    dropper = choose_dropper(request, engine, builds, narrator.warn)
     at_work = find_scenario(request.scenario).programs
-    programs_at_work = provide_all(at_work, offline=request.offline, say=narrator.warn)
+    programs_at_work = provide_tools(at_work, offline=request.offline, say=narrator.warn)
     # Before the builds: after them the storage would still be busy with our writes. A resumed session has the facts.
     narrator.doing("trying the storage")
     is_tried = request.probe and resumed is None
-    standstill = Standstill()
-    tried = probe(request.data, effort_for(request.most_tables)) if is_tried else LEFT_OUT
+    standstill = ClockGuard()
+    tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
     if is_tried and (stood := standstill.told()) is not None:
-        tried = replace(LEFT_OUT, why_not=stood)
-    for told in (*request.unasked, *left_out([build.version for build in builds], request.measured)):
+        tried = replace(NOT_PROBED, why_not=stood)
+    for told in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
         narrator.warn(told)
-    begun = NOTHING_YET if resumed is None else resumed.begun
+    begun = NOT_BEGUN if resumed is None else resumed.begun
     prepared = prepare(request, builds, begun)
     return engine, replace(prepared, dropper=dropper, storage=tried.facts()), programs_at_work

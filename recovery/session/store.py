@@ -15,44 +15,56 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recovery.analysis.stacks import hottest, read
-from recovery.errors import RecoveryError, ServerKilledError, StoodStillError, StorageFailedError, TrialVoidError
-from recovery.experiments.experiment import Outcome, Scenario, Worked
+from recovery.analysis.stacks import hottest_functions, parse_folded
+from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
+from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
 from recovery.linux import locks
-from recovery.linux.cgroups import stored, words
+from recovery.linux.cgroups import limits_text, limits_to_settings
 from recovery.linux.files import (
-    FORMAT,
-    draft_of,
-    name_folder,
+    STORED_FORMAT,
+    draft_path,
     refuse_untrusted,
+    rename_to_free_name,
     sweep_drafts,
     sync_folder,
     write_atomically,
 )
 from recovery.linux.privileges import RootStep, steps_text
-from recovery.model import Axis, Floor, Load, Run, Samples, Schema, Session, Startup, Touched, Trial, Verdict
-from recovery.mysqld.read_floor import Reads
+from recovery.model import (
+    Axis,
+    Load,
+    OpenedFiles,
+    ReadFloor,
+    Run,
+    Schema,
+    Session,
+    StackSamples,
+    Startup,
+    Trial,
+    Verdict,
+)
+from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.stored_session import (
-    LATEST,
-    LOCK,
-    REPORT,
+    LATEST_LINK,
+    LOCK_FILE,
+    REPORT_FILE,
     RUN_TYPE,
-    STACKS,
+    STACKS_FOLDER,
     in_plan_order,
     json_bytes,
-    keeping_in,
     read_session,
-    stamped,
-    still_runs,
+    still_running_error,
     to_json,
+    with_tool_version,
+    writing_results,
 )
-from recovery.session.plan import PLAN, Plan, Planned, left_out, place_of
+from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec, unsupported_questions
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request, variant_text
 
-LOOKS = "looks"
+SAMPLES = "looks"
 """Folder of the samples that were taken while servers were under load."""
-DRAFTS = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
+DRAFT_NAMES = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """Pattern of the names of drafts in the results folder. Other names are left alone: they may be the user's files."""
 
 
@@ -66,14 +78,14 @@ class SessionStore:
         self._lock: locks.Lock | None = None
 
     @classmethod
-    def create(cls, results: Path, session: Session, *, plan: Planned | None = None) -> SessionStore:
+    def create(cls, results: Path, session: Session, *, plan: StoredPlan | None = None) -> SessionStore:
         """Creates the folder of a new session.
 
         The folder gets its name once it is complete, so that there is never an incomplete session of that name."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"
-        with keeping_in(results):
+        with writing_results(results):
             results.mkdir(parents=True, exist_ok=True)
-            store = cls(draft_of(results / name), stamped(session))
+            store = cls(draft_path(results / name), with_tool_version(session))
             store.folder.mkdir()
             try:
                 store._take_lock()
@@ -82,7 +94,7 @@ class SessionStore:
                 if plan is not None:
                     store.keep_plan(plan)
                 store._write_report()
-                store._moved(name_folder(store.folder, name))
+                store._moved(rename_to_free_name(store.folder, name))
             except BaseException:
                 store.discard()
                 raise
@@ -94,20 +106,20 @@ class SessionStore:
         """Opens and locks the folder of an interrupted session, and removes its drafts; the report is not changed yet.
 
         Raises HostUnfitError if the session still runs."""
-        with keeping_in(folder):
+        with writing_results(folder):
             store = cls(folder, read_session(folder))
             if not store._take_lock():
-                raise still_runs(folder)
+                raise still_running_error(folder)
             # Read again: another process may have written to it before it was locked.
             store._session = read_session(folder)
-            for part in (folder, folder / "runs", folder / "logs", folder / STACKS, folder / LOOKS):
+            for part in (folder, folder / "runs", folder / "logs", folder / STACKS_FOLDER, folder / SAMPLES):
                 sweep_drafts(part)
         return store
 
     def _take_lock(self) -> bool:
         """Returns False if another process holds the lock, and True also on a filesystem without locks."""
         try:
-            self._lock = locks.take(self.folder / LOCK, mode=0o644)
+            self._lock = locks.take_lock(self.folder / LOCK_FILE, mode=0o644)
         except OSError:
             return True
         return self._lock is not None
@@ -115,7 +127,7 @@ class SessionStore:
     def _moved(self, folder: Path) -> None:
         self.folder, self.logs = folder, folder / "logs"
         if self._lock is not None:
-            self._lock.path = folder / LOCK
+            self._lock.path = folder / LOCK_FILE
 
     def let_go(self) -> None:
         """Releases the lock without storing anything, for a session that could not be resumed.
@@ -127,7 +139,7 @@ class SessionStore:
     def discard(self) -> None:
         """Removes the folder of a session in which nothing was measured."""
         has_its_name = not self.folder.name.startswith(".")
-        doomed = draft_of(self.folder) if has_its_name else self.folder
+        doomed = draft_path(self.folder) if has_its_name else self.folder
         with suppress(OSError):
             self.folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
@@ -135,18 +147,18 @@ class SessionStore:
 
     def is_newest(self) -> None:
         """Makes the link `latest` point at this session."""
-        with keeping_in(self.folder.parent):
+        with writing_results(self.folder.parent):
             _point_latest(self.folder.parent, self.folder.name)
             sync_folder(self.folder.parent)
 
-    def keep_plan(self, plan: Planned) -> None:
-        with keeping_in(self.folder):
-            write_atomically(self.folder / PLAN, plan_to_json(plan))
+    def keep_plan(self, plan: StoredPlan) -> None:
+        with writing_results(self.folder):
+            write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
 
     def append(self, run: Run) -> None:
         """Stores a run that has ended: first its own file, then the report with all runs."""
-        stored = {"format": FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
-        with keeping_in(self.folder):
+        stored = {"format": STORED_FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
+        with writing_results(self.folder):
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
             others = (one for one in self._session.runs if one.number != run.number)
             self._session = replace(self._session, runs=in_plan_order((*others, run)))
@@ -154,8 +166,8 @@ class SessionStore:
 
     def update(self, session: Session) -> None:
         """Stores the session's servers, notes and status; its runs are always those that were appended."""
-        self._session = stamped(replace(session, runs=self._session.runs))
-        with keeping_in(self.folder):
+        self._session = with_tool_version(replace(session, runs=self._session.runs))
+        with writing_results(self.folder):
             self._write_report()
 
     def finish(self, session: Session) -> None:
@@ -175,16 +187,16 @@ class SessionStore:
         return self._session
 
     def _write_report(self) -> None:
-        write_atomically(self.folder / REPORT, to_json(self._session))
+        write_atomically(self.folder / REPORT_FILE, to_json(self._session))
 
 
 def check_results_folder(results: Path) -> None:
     """Checks that results can be stored, before hours of work: makes the folder, and writes and removes a file."""
-    with keeping_in(results):
+    with writing_results(results):
         if os.geteuid() == 0:
             refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
         results.mkdir(parents=True, exist_ok=True)
-        probe = draft_of(results / "probe")
+        probe = draft_path(results / "probe")
         try:
             write_atomically(probe, b"x" * 4096)
         finally:
@@ -192,8 +204,8 @@ def check_results_folder(results: Path) -> None:
 
 
 def _point_latest(results: Path, name: str) -> None:
-    link = results / LATEST
-    draft = draft_of(link)
+    link = results / LATEST_LINK
+    draft = draft_path(link)
     draft.unlink(missing_ok=True)
     draft.symlink_to(name)
     draft.replace(link)
@@ -221,15 +233,15 @@ def failed_run(trial: Trial, error: RecoveryError) -> Run:
         empty_run(trial),
         verdict=Verdict.VOID if void else Verdict.FAILED,
         reason=told,
-        measure_again=isinstance(error, StorageFailedError | StoodStillError),
+        measure_again=isinstance(error, StorageFailedError | PausedError),
     )
 
 
-def run_of(trial: Trial, outcome: Outcome | Worked) -> Run:
-    return _work_of(trial, outcome) if isinstance(outcome, Worked) else _start_of(trial, outcome)
+def run_from_outcome(trial: Trial, outcome: StartMeasurement | WorkMeasurement) -> Run:
+    return _run_from_work(trial, outcome) if isinstance(outcome, WorkMeasurement) else _run_from_start(trial, outcome)
 
 
-def _work_of(trial: Trial, worked: Worked) -> Run:
+def _run_from_work(trial: Trial, worked: WorkMeasurement) -> Run:
     return replace(
         empty_run(trial),
         verdict=Verdict.MEASURED,
@@ -246,12 +258,12 @@ def _work_of(trial: Trial, worked: Worked) -> Run:
         waits=worked.waits,
         clients=dict(worked.clients),
         told=dict(worked.told),
-        **_came_back(worked.startup),
-        **_seen(worked.samples),
+        **_startup_fields(worked.startup),
+        **_sample_fields(worked.samples),
     )
 
 
-def _came_back(startup: Startup | None) -> dict[str, Any]:
+def _startup_fields(startup: Startup | None) -> dict[str, Any]:
     """Returns the figures of a start in a session about something else, such as a recovery after a crash."""
     if startup is None:
         return {}
@@ -268,7 +280,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.7g}")
 
 
-def _start_of(trial: Trial, outcome: Outcome) -> Run:
+def _run_from_start(trial: Trial, outcome: StartMeasurement) -> Run:
     startup, cold, warm = outcome.startup, outcome.cold, outcome.warm
     return replace(
         empty_run(trial),
@@ -300,12 +312,12 @@ def _start_of(trial: Trial, outcome: Outcome) -> Run:
         scan_threads=startup.scan_threads,
         around=startup.around,
         timeline=startup.timeline,
-        **_touched(outcome.touched),
-        **_seen(outcome.samples),
+        **_touched_fields(outcome.touched),
+        **_sample_fields(outcome.samples),
     )
 
 
-def _touched(found: Touched | None) -> dict[str, Any]:
+def _touched_fields(found: OpenedFiles | None) -> dict[str, Any]:
     if found is None:
         return {}
     return {
@@ -320,26 +332,26 @@ def _touched(found: Touched | None) -> dict[str, Any]:
     }
 
 
-def _seen(samples: Samples | None) -> dict[str, Any]:
+def _sample_fields(samples: StackSamples | None) -> dict[str, Any]:
     if samples is None:
         return {}
     return {
         "sampled_by": samples.program,
         "samples": samples.looks,
         "chains": samples.chains,
-        "hottest": hottest(read(samples.folded)),
+        "hottest": hottest_functions(parse_folded(samples.folded)),
     }
 
 
-def judged(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
+def with_verdict(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
     """Returns the run with its verdict; an extra run gets SAMPLED instead of MEASURED, because it is never averaged."""
     sampled = trial.extra is not None and verdict is Verdict.MEASURED
     return replace(run, verdict=Verdict.SAMPLED if sampled else verdict, reason=reason)
 
 
-def floor_of(last: Trial, plan: Plan, reads: Reads) -> Floor:
+def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
     """Returns the floor of the data directory of this trial."""
-    return Floor(str(last.version), plan.variants_over(place_of(last.version, last.variant)), **asdict(reads))
+    return ReadFloor(str(last.version), plan.variants_over(datadir_spec(last.version, last.variant)), **asdict(reads))
 
 
 def _rate(count: int | None, seconds: float) -> float | None:
@@ -347,9 +359,9 @@ def _rate(count: int | None, seconds: float) -> float | None:
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = [*request.unasked, *left_out(plan.versions, request.measured)]
+    notes = [*request.unasked, *unsupported_questions(plan.versions, request.measured)]
     if request.limits:
-        notes.append(f"The server was limited to {words(request.limits)}.")
+        notes.append(f"The server was limited to {limits_text(request.limits)}.")
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None:
         notes.append(
@@ -367,7 +379,7 @@ def _baseline(request: Request, plan: Plan) -> str | None:
     return None if request.baseline is None else str(plan.versions[request.versions.index(request.baseline)])
 
 
-def session_of(
+def session_from_request(
     request: Request,
     scenario: Scenario,
     plan: Plan,
@@ -385,7 +397,7 @@ def session_of(
         environment=dict(environment),
         settings={
             "version": " ".join(request.versions) or None,
-            **_built(request.schema),
+            **_schema_settings(request.schema),
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,
             "archive": request.archive,
@@ -407,7 +419,7 @@ def session_of(
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,
             "variants": shlex.join(map(variant_text, request.variants)) or None,
-            **stored(request.limits),
+            **limits_to_settings(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
             **_work_settings(request, plan),
@@ -424,7 +436,7 @@ def session_of(
     )
 
 
-def _built(schema: Schema) -> dict[str, str | int | None]:
+def _schema_settings(schema: Schema) -> dict[str, str | int | None]:
     return {
         "tables": schema.tables,
         "schemas": schema.databases,
@@ -458,7 +470,7 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
     }
 
 
-def with_cpus_shared(session: Session) -> Session:
+def without_dedicated_cpus(session: Session) -> Session:
     """Returns the session without dedicated CPUs, for a host that refused to pin a process to them."""
     return replace(session, settings={**session.settings, "server_cpus": None, "client_cpus": None})
 

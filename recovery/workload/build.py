@@ -25,37 +25,46 @@ import pymysql
 from pymysql.connections import Connection
 
 import recovery
-from recovery.analysis.effective_options import given, lowered, one_experiment
-from recovery.builds.executable import eatmydata
+from recovery.analysis.effective_options import changed_options, given_options, same_effective_options
+from recovery.builds.executable import find_eatmydata
 from recovery.errors import (
-    EndedOnRequestError,
     HostUnfitError,
+    InterruptedByUserError,
     RecoveryError,
     ServerFailedError,
     StorageFailedError,
     UsageError,
 )
-from recovery.linux.files import allocated_bytes, on_the_disk, table_files, template_dir
-from recovery.linux.signals import Standstill, handled_by
-from recovery.linux.storage import HINT, Need, blaming, check_space, device_of, free, taken_by, temporary
+from recovery.linux.files import allocated_bytes, sync_on_exit, table_files, template_dir
+from recovery.linux.signals import ClockGuard, use_signal_handler
+from recovery.linux.storage import (
+    SPACE_HINT,
+    DiskSpace,
+    check_space,
+    device_of,
+    free_space,
+    storage_errors,
+    temporary_folder,
+    used_space,
+)
 from recovery.model import Build, Layout, Schema, Version, can
-from recovery.mysqld.bootstrap import initialise, make_keys
+from recovery.mysqld.bootstrap import create_key_folder, initialise
 from recovery.mysqld.client import count_tables, message_of, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
-from recovery.mysqld.options import Settings, build_settings, compressed_settings, merge, test_settings
+from recovery.mysqld.options import Settings, build_settings, compressed_settings, experiment_settings, merge
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
-from recovery.workload.inserts import count_rows, insert_statements, shortened, tables_of
+from recovery.workload.inserts import count_rows, insert_statements, shorten, tables_of
 from recovery.workload.schema import (
     REFERENCES,
     Kind,
     ScriptSize,
     check_template,
     creates_table,
+    disk_need,
     kind_of,
-    need_of,
-    statements,
+    script_statements,
     sysbench_tables,
 )
 
@@ -93,7 +102,7 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
 
     SESSION statements before `done` are yielded too: a resumed build uses new connections, which have not run them."""
     first, kind, taken, size = done, Kind.IN_ORDER, list[str](), 0
-    for number, (statement, its_kind) in enumerate(_kinds(script)):
+    for number, (statement, its_kind) in enumerate(_with_kinds(script)):
         if number < done:
             if its_kind is Kind.SESSION:
                 yield Packet(number, its_kind, (statement,))
@@ -111,7 +120,7 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
         yield Packet(first, kind, tuple(taken))
 
 
-def _kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
+def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
     """Yields each statement with its kind.
 
     After the first foreign key in the script, inserts must keep their order: the referenced row has to exist first."""
@@ -124,16 +133,16 @@ def _kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
 
 _POLL_S = 0.2
 """Seconds between two checks of the pending packets, so that signals are handled while all connections are busy."""
-_FULL = frozenset({28, 1021, 1114})
+_DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
 """Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
-_SYNTAX_AND_SUCH_HINT = "correct the template; nothing of this build is kept"
+_TEMPLATE_HINT = "correct the template; nothing of this build is kept"
 
 
-class Stop(Protocol):
+class StopFlag(Protocol):
     def is_set(self) -> bool: ...
 
 
-class BuildInterruptedError(EndedOnRequestError):
+class BuildInterruptedError(InterruptedByUserError):
     """The build was stopped on request. Exactly the first `done` statements of the script have been executed."""
 
     def __init__(self, done: int) -> None:
@@ -147,7 +156,7 @@ class StatementFailedError(UsageError):
     """The server rejected a statement of the script."""
 
 
-def build(
+def execute_script(
     script: Iterable[str],
     *,
     open_connection: Callable[[], Connection],
@@ -155,14 +164,14 @@ def build(
     batch: int,
     done: int = 0,
     progress: Callable[[int], None],
-    stop: Stop,
+    stop: StopFlag,
     give_up: Callable[[], None],
 ) -> int:
     """Executes the script from statement number `done` on and returns how many statements, from its start, are done.
 
     These are all statements unless `stop` was set. In that case the function waits for the packets already sent, so
     that the number is exact. On an error it calls `give_up`, which ends the server and with it all pending answers."""
-    crew = _Crew(open_connection, connections, done, progress)
+    crew = _ConnectionPool(open_connection, connections, done, progress)
     try:
         return _dispatch(crew, packets(script, batch=batch, done=done), stop)
     except BaseException:
@@ -172,7 +181,7 @@ def build(
         crew.dismiss()
 
 
-def _dispatch(crew: _Crew, work: Iterable[Packet], stop: Stop) -> int:
+def _dispatch(crew: _ConnectionPool, work: Iterable[Packet], stop: StopFlag) -> int:
     last = None
     for packet in work:
         if stop.is_set():
@@ -190,7 +199,7 @@ def _dispatch(crew: _Crew, work: Iterable[Packet], stop: Stop) -> int:
     return crew.done
 
 
-class _Crew:
+class _ConnectionPool:
     """A pool of connections that run packets in parallel. Only the thread that created the pool may call it."""
 
     def __init__(
@@ -288,19 +297,19 @@ def run_packet(connection: Connection, packet: Packet) -> int:
             while cursor.nextset():
                 answered += 1
     except (pymysql.Error, OSError) as error:
-        raise _failure(packet, answered, error) from error
+        raise _packet_error(packet, answered, error) from error
     return len(packet.statements)
 
 
-def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
+def _packet_error(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
     """Returns the exception to raise for a packet that failed after `answered` answers."""
-    if _is_lost(error):
+    if _is_connection_lost(error):
         return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
             f"{message_of(error)}",
             "its error log, in build-logs of the data directory, tells why it ended",
         )
-    if error.args and error.args[0] in _FULL:
+    if error.args and error.args[0] in _DISK_FULL_ERRORS:
         return HostUnfitError(
             f"the server has no room: {message_of(error)}",
             "make room, or give DATA= another disk; it is built anew then",
@@ -309,12 +318,12 @@ def _failure(packet: Packet, answered: int, error: BaseException) -> RecoveryErr
     index = min(answered, len(packet.statements) - 1)
     return StatementFailedError(
         f"the server refused statement {packet.first + index + 1} of the schema, "
-        f"'{shortened(packet.statements[index])}': {message_of(error)}",
-        _SYNTAX_AND_SUCH_HINT,
+        f"'{shorten(packet.statements[index])}': {message_of(error)}",
+        _TEMPLATE_HINT,
     )
 
 
-def _is_lost(error: BaseException) -> bool:
+def _is_connection_lost(error: BaseException) -> bool:
     """Returns whether the error means that the connection to the server was lost.
 
     This is any OSError, and the error numbers 2006 (server has gone away), 2013 (lost connection during query) and
@@ -324,12 +333,12 @@ def _is_lost(error: BaseException) -> bool:
 
 # --- Initialisation, and a check of the requested settings
 
-_LOG = "initialise.log"
-_NOT_FOUND = re.compile(r"Can't open shared library '([^']+)'")
+_INITIALISE_LOG = "initialise.log"
+_MISSING_LIBRARY = re.compile(r"Can't open shared library '([^']+)'")
 
 
 @dataclass(frozen=True)
-class Ground:
+class DatadirBuilder:
     """Everything needed to build one data directory: server build, schema, target folder and settings."""
 
     build: Build
@@ -373,7 +382,7 @@ class Ground:
         Raises HostUnfitError if the server build lacks the plugin that provides the keys of encrypted tables."""
         self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._keys is not None:
-            make_keys(self._keys)
+            create_key_folder(self._keys)
         rundirs = RunDirs()
         try:
             initialise(
@@ -381,13 +390,13 @@ class Ground:
                 self.build,
                 self.target.mysql,
                 rundir=rundirs.next(),
-                log=self.logs / _LOG,
+                log=self.logs / _INITIALISE_LOG,
                 settings=dict(self.settings),
                 keys=self._keys,
                 stall_s=self.stall_s,
             )
         except ServerFailedError as error:
-            if self._keys is not None and (plugin := _not_found(self.logs / _LOG)):
+            if self._keys is not None and (plugin := _missing_plugin(self.logs / _INITIALISE_LOG)):
                 self.target.wipe()
                 raise HostUnfitError(
                     f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
@@ -405,11 +414,11 @@ class Ground:
         try:
             for number, settings in enumerate(filter(None, self.tried), 1):
                 with (
-                    blaming(self.target.storage, temporary()),
-                    self.server(merge(test_settings(self.build.version), settings)) as server,
+                    storage_errors(self.target.storage, temporary_folder()),
+                    self.server(merge(experiment_settings(self.build.version), settings)) as server,
                 ):
                     server.start(log_name=f"settings-{number}.log")
-                    found.append(_in_effect(server, settings))
+                    found.append(_effective_settings(server, settings))
                     server.stop()
         except ServerFailedError as error:
             self.target.wipe()
@@ -424,7 +433,7 @@ class Ground:
 
         Also reports values that the server lowered, for options in which the settings differ."""
         for one, other in combinations(found, 2):
-            if alike := one_experiment(one, other):
+            if alike := same_effective_options(one, other):
                 self.target.wipe()
                 told = " and ".join(map(str, alike))
                 raise UsageError(
@@ -432,12 +441,14 @@ class Ground:
                     f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
                     "(ulimit -n)",
                 )
-        vary = {name for one, other in combinations(map(given, found), 2) for name, _ in one.items() ^ other.items()}
-        for less in dict.fromkeys(less for known in found for less in lowered(known) if less.option in vary):
+        vary = {
+            name for one, other in combinations(map(given_options, found), 2) for name, _ in one.items() ^ other.items()
+        }
+        for less in dict.fromkeys(less for known in found for less in changed_options(known) if less.option in vary):
             self.say(f"{self.build.version}: {less}")
 
 
-def _in_effect(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
+def _effective_settings(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings and the values in effect on the running server, in the format stored in a session."""
     names = [name.removeprefix("loose_") for name in settings]
     told = server.variables((*names, "open_files_limit"))
@@ -445,10 +456,10 @@ def _in_effect(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
     return {"options": options} | {f"@{name}": value for name, value in told.items()}
 
 
-def _not_found(log: Path) -> str | None:
+def _missing_plugin(log: Path) -> str | None:
     """Returns the path of the plugin library that the server could not open, by its log; None if there is none."""
     try:
-        found = _NOT_FOUND.search(log.read_text(encoding="utf-8", errors="replace"))
+        found = _MISSING_LIBRARY.search(log.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:  # the server was never started
         return None
     return found and found[1]
@@ -485,7 +496,7 @@ def build_profile(version: Version) -> BuildProfile:
 # --- The whole preparation: initialise, build, restart with test settings, count
 
 
-class StageDiffersError(UsageError):
+class DatadirMismatchError(UsageError):
     """The built data directory is not what was asked for."""
 
 
@@ -493,7 +504,9 @@ class TablesTooLargeError(HostUnfitError):
     """The disk has no room for as many tables as were asked for."""
 
 
-def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop: threading.Event | None = None) -> None:
+def prepare_datadir(
+    ground: DatadirBuilder, *, progress: Callable[[int, int], None], stop: threading.Event | None = None
+) -> None:
     """Builds and checks a data directory. On return its state is `whole`; otherwise the function raises.
 
     After Ctrl-C (or `stop`) during the build, the next call resumes it. After any other failure, the next call starts
@@ -501,11 +514,11 @@ def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop:
     size = check_template(ground.schema)
     try:
         # Storage errors are diagnosed before anything is removed below.
-        with blaming(ground.target.storage, temporary()):
-            done = _begin(ground, size)
-            _load(ground, size, done=done, progress=progress, stop=stop or threading.Event())
-            whole = _prove(ground)
-    except (StatementFailedError, StageDiffersError, TablesTooLargeError):
+        with storage_errors(ground.target.storage, temporary_folder()):
+            done = _start_or_resume(ground, size)
+            _run_script(ground, size, done=done, progress=progress, stop=stop or threading.Event())
+            whole = _verify(ground)
+    except (StatementFailedError, DatadirMismatchError, TablesTooLargeError):
         # Resuming cannot correct this, and the files may take 20 GB.
         ground.target.wipe()
         raise
@@ -517,7 +530,7 @@ def prepare_stage(ground: Ground, *, progress: Callable[[int, int], None], stop:
     ground.target.save(whole)
 
 
-def _begin(ground: Ground, size: ScriptSize) -> int:
+def _start_or_resume(ground: DatadirBuilder, size: ScriptSize) -> int:
     """Prepares a new build, or the continuation of an interrupted one, and returns how many statements are done.
 
     While a build runs, the stored state says 0: after a server crash, none of its files can be trusted, since they
@@ -525,10 +538,10 @@ def _begin(ground: Ground, size: ScriptSize) -> int:
     state, version = ground.target.state, ground.build.version
     resumable = state.status == "building" and state.fingerprint == ground.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    need = need_of(size, version, ground.schema, ground.settings)
+    need = disk_need(size, version, ground.schema, ground.settings)
     if done:
         check_space(ground.target.path, need.part(done / size.statements))
-        ground.target.save(replace(state, statements_done=0, schema=_stored(ground.schema)))
+        ground.target.save(replace(state, statements_done=0, schema=_schema_fields(ground.schema)))
         shutil.rmtree(ground.logs, ignore_errors=True)
         ground.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
         return done
@@ -541,18 +554,18 @@ def _begin(ground: Ground, size: ScriptSize) -> int:
     return 0
 
 
-def _new_state(ground: Ground) -> State:
+def _new_state(ground: DatadirBuilder) -> State:
     return State(
         status="building",
         version=str(ground.build.version),
         fingerprint=ground.build.fingerprint,
-        schema=_stored(ground.schema),
+        schema=_schema_fields(ground.schema),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         tool_version=recovery.__version__,
     )
 
 
-def _stored(schema: Schema) -> dict[str, str | int]:
+def _schema_fields(schema: Schema) -> dict[str, str | int]:
     """Returns the fields of the schema that are stored: strings and numbers.
 
     The template's path is left out: it has no meaning later, and a digest of the template's text is part of the name
@@ -560,8 +573,8 @@ def _stored(schema: Schema) -> dict[str, str | int]:
     return {name: value for name, value in asdict(schema).items() if isinstance(value, str | int)}
 
 
-def _load(
-    ground: Ground, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
+def _run_script(
+    ground: DatadirBuilder, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
     """Executes the schema script from statement `done` on, and stores how many statements are done.
 
@@ -572,23 +585,23 @@ def _load(
         ground.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
     ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
-    with _interruptions(stop):
+    with _stop_on_interrupt(stop):
         # libeatmydata ignores every fsync, but statements recorded as done must be on the disk.
         with (
-            on_the_disk(ground.target.path),
+            sync_on_exit(ground.target.path),
             ground.server(_build_settings(ground), (library,) if library else ()) as server,
         ):
             server.start(log_name="build.log")
-            with _redo_off(server, profile), server.watched():
+            with _redo_log_disabled(server, profile), server.watched():
                 progress(done, total)
-                began_s, standstill = time.monotonic(), Standstill()
-                reached = build(
-                    statements(ground.schema),
+                began_s, standstill = time.monotonic(), ClockGuard()
+                reached = execute_script(
+                    script_statements(ground.schema),
                     open_connection=lambda: server.connect(multi=True),
                     connections=profile.connections,
                     batch=profile.batch,
                     done=done,
-                    progress=_checked(ground, total, progress),
+                    progress=_progress_with_space_check(ground, total, progress),
                     stop=stop,
                     give_up=server.close,
                 )
@@ -604,7 +617,9 @@ def _load(
         raise BuildInterruptedError(reached)
 
 
-def _checked(ground: Ground, total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
+def _progress_with_space_check(
+    ground: DatadirBuilder, total: int, progress: Callable[[int, int], None]
+) -> Callable[[int], None]:
     """Returns a callback that reports the progress and checks the disk space once, after the first percent.
 
     The check assumes that the remaining tables are like those already made: a template may make larger tables, or more
@@ -615,28 +630,28 @@ def _checked(ground: Ground, total: int, progress: Callable[[int, int], None]) -
         nonlocal looked
         progress(so_far, total)
         if not looked and so_far >= total / 100:
-            made = sum(map(creates_table, islice(statements(ground.schema), so_far)))
+            made = sum(map(creates_table, islice(script_statements(ground.schema), so_far)))
             looked = made > 0
             if made:
-                _check_rest(ground, made)
+                _check_remaining_space(ground, made)
 
     return on_progress
 
 
-def _check_rest(ground: Ground, made: int) -> None:
+def _check_remaining_space(ground: DatadirBuilder, made: int) -> None:
     """Raises TablesTooLargeError if the disk has no room for the remaining tables."""
     left = ground.schema.total_tables - made
-    taken, room = taken_by(table_files(ground.target.mysql, ground.schema).folders), free(ground.target.path)
-    rest = Need(taken.bytes * left // made, taken.inodes * left // made)
+    taken, room = used_space(table_files(ground.target.mysql, ground.schema).folders), free_space(ground.target.path)
+    rest = DiskSpace(taken.bytes * left // made, taken.inodes * left // made)
     if not rest.fits(room):
         raise TablesTooLargeError(
             f"the first {made:,} tables of {ground.build.version} take {taken}: {left:,} more need {rest}, "
             f"and {room} are free",
-            HINT,
+            SPACE_HINT,
         )
 
 
-def _build_settings(ground: Ground) -> Settings:
+def _build_settings(ground: DatadirBuilder) -> Settings:
     version, compressed = ground.build.version, ground.schema.layout is Layout.COMPRESSED
     settings = build_settings(version, statistics=ground.schema.statistics)
     return settings | (compressed_settings(version) if compressed else {})
@@ -644,27 +659,27 @@ def _build_settings(ground: Ground) -> Settings:
 
 def _eatmydata(build: Build) -> Path | None:
     """Returns the path of libeatmydata, in the image for a server that runs in a container; None if not installed."""
-    return build.eatmydata if build.image else eatmydata()
+    return build.eatmydata if build.image else find_eatmydata()
 
 
 @contextmanager
-def _redo_off(server: Server, profile: BuildProfile) -> Iterator[None]:
+def _redo_log_disabled(server: Server, profile: BuildProfile) -> Iterator[None]:
     """Disables the redo log of the server in the `with` block, if the profile says so.
 
     After an exception it is not enabled again, because nothing of the build is kept then."""
     if profile.disable_redo:
-        _command(server, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
+        _execute(server, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
     yield
     if profile.disable_redo:
-        _command(server, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+        _execute(server, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
 
 
-def _command(server: Server, statement: str) -> None:
+def _execute(server: Server, statement: str) -> None:
     with server.session() as connection, connection.cursor() as cursor:
         cursor.execute(statement)
 
 
-def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
+def _stop_on_interrupt(stop: threading.Event) -> AbstractContextManager[None]:
     """Returns a context in which the first Ctrl-C (or SIGTERM, or a closed terminal) sets `stop`.
 
     A second one raises KeyboardInterrupt as usual."""
@@ -674,33 +689,33 @@ def _interruptions(stop: threading.Event) -> AbstractContextManager[None]:
             signal.default_int_handler(number, frame)
         stop.set()
 
-    return handled_by(on_interrupt)
+    return use_signal_handler(on_interrupt)
 
 
-def _prove(ground: Ground) -> State:
+def _verify(ground: DatadirBuilder) -> State:
     """Counts tables, rows and files, and returns the state `whole`; raises StageDiffersError if they are wrong.
 
     The tables are counted in a server with the settings of the tests, and the files on the disk: an incomplete
     database starts fast, and nobody would notice."""
     version, databases = ground.build.version, ground.schema.database_names
     ground.say(f"{version}: counting what was built")
-    with ground.server(test_settings(version)) as server:
+    with ground.server(experiment_settings(version)) as server:
         server.start(log_name="prove.log")
         with server.session() as connection:
             tables = count_tables(connection, databases)
             # The table names of a user's template are not known here: their rows are counted at their first use.
             written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
             rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
-            _count_loaded(ground.schema, connection)
+            _check_row_counts(ground.schema, connection)
             _check_compressed(ground.schema, connection)
         server.stop()
     files = table_files(ground.target.mysql, ground.schema).count()
-    _compare(ground.schema, tables=tables, files=files)
+    _check_counts(ground.schema, tables=tables, files=files)
     size = allocated_bytes(ground.target.mysql)
     return replace(ground.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
 
 
-def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
+def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
     """Raises StageDiffersError if a table made by the sysbench template does not have the requested number of rows.
 
     A table with too few rows would be fast, and nobody would see why."""
@@ -709,7 +724,7 @@ def _count_loaded(schema: Schema, connection: Connection[Cursor]) -> None:
     found = count_rows(connection, sysbench_tables(schema))
     for table, rows in found.items():
         if rows != schema.rows:
-            raise StageDiffersError(
+            raise DatadirMismatchError(
                 f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is built anew"
             )
 
@@ -724,23 +739,23 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
     asked = "SELECT row_format FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
     found = scalar(connection, asked, tuple(table.split(".")))
     if str(found).lower() != "compressed":
-        raise StageDiffersError(
+        raise DatadirMismatchError(
             f"{table} is of row format {found} instead of compressed", "leave out QUESTION=compression for this server"
         )
 
 
-def _compare(schema: Schema, *, tables: int, files: int) -> None:
+def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
     """Raises StageDiffersError if the number of tables or .ibd files differs from what was asked for."""
     asked = schema.total_tables
     where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
     if tables != asked:
-        raise StageDiffersError(
+        raise DatadirMismatchError(
             f"the build made {tables:,} tables in {where} instead of {asked:,}",
             "a template of your own must create its tables in the schemas that `databases` names, and drop none",
         )
     # A user's template may make partitioned tables, with one file for each partition.
     if files < schema.files or (files > schema.files and schema.template is None):
-        raise StageDiffersError(
+        raise DatadirMismatchError(
             f"{files:,} .ibd files lie in {where} for {asked:,} tables: {schema.files:,} should be there",
             "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
         )

@@ -16,7 +16,7 @@ from contextlib import suppress
 _PR_SET_PDEATHSIG = 1
 
 
-def become(owner: int, cpus: str, command: list[str]) -> None:
+def exec_client(owner: int, cpus: str, command: list[str]) -> None:
     """Replaces this process with the command, which the kernel kills when the parent process `owner` ends.
 
     `cpus` is a comma-separated list of CPU numbers; empty for no restriction. Exits with code 1 if the parent has ended
@@ -35,4 +35,4 @@ def become(owner: int, cpus: str, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    become(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    exec_client(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

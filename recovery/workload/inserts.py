@@ -13,14 +13,14 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import template_dir
 from recovery.model import Schema
 from recovery.mysqld.client import message_of
-from recovery.workload.schema import quoted, read_template, render_text, split, variables
+from recovery.workload.schema import quote_identifier, read_template, render_text, split_script, template_variables
 
 _NAME = r"(?:`[^`.]+`|[\w$]+)"
 _INSERT = re.compile(
     rf"insert\s+(?:low_priority\s+|high_priority\s+)?(?:into\s+)?(?P<database>{_NAME})\s*\.\s*(?P<table>{_NAME})",
     re.IGNORECASE,
 )
-_NOT_COUNTABLE = re.compile(r"\bon\s+duplicate\s+key\b", re.IGNORECASE)
+_ON_DUPLICATE_KEY = re.compile(r"\bon\s+duplicate\s+key\b", re.IGNORECASE)
 
 
 class InsertsFailedError(RecoveryError):
@@ -31,7 +31,7 @@ class InsertsFailedError(RecoveryError):
         self.acknowledged = acknowledged
 
 
-BEAT = "replace into mysql.innodb_table_stats values ('recovery_tester', 'beat', now(), 0, 0, 0)"
+HEARTBEAT = "replace into mysql.innodb_table_stats values ('recovery_tester', 'beat', now(), 0, 0, 0)"
 """A statement that changes a system table, for runs that write to no table of the schema. Without any change there is
 nothing to recover."""
 
@@ -41,8 +41,8 @@ def insert_statements(schema: Schema, *, count: int = 100, template: Path | None
 
     The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"
-    values = variables(schema) | {"count": count}
-    script = tuple(split(render_text(read_template(path), str(path), values)))
+    values = template_variables(schema) | {"count": count}
+    script = tuple(split_script(render_text(read_template(path), str(path), values)))
     if not script and (count or template is not None):
         raise UsageError(
             f"the insert template {path} renders to no statement", "without a write there is nothing to recover"
@@ -57,9 +57,9 @@ def table_of(statement: str) -> str:
 
     Raises UsageError for other statements: rows are verified by counting, so each statement must add countable rows."""
     match = _INSERT.match(statement)
-    if match is None or _NOT_COUNTABLE.search(statement):
+    if match is None or _ON_DUPLICATE_KEY.search(statement):
         raise UsageError(
-            f"the insert script holds '{shortened(statement)}'",
+            f"the insert script holds '{shorten(statement)}'",
             "it may only hold plain `insert into database.table …` statements: they are counted after the recovery",
         )
     return f"{match['database'].strip('`')}.{match['table'].strip('`')}"
@@ -70,7 +70,7 @@ def tables_of(script: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(table_of, script)))
 
 
-def fire(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
+def execute_inserts(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
     """Executes the statements as fast as the server answers, and returns the number of acknowledged rows by table.
 
     Each statement is committed separately. Raises InsertsFailedError if the server rejects one or the connection is
@@ -91,10 +91,10 @@ def fire(conn: Connection, statements: Sequence[str]) -> dict[str, int]:
     return acknowledged
 
 
-def beat(conn: Connection) -> dict[str, int]:
+def write_heartbeat(conn: Connection) -> dict[str, int]:
     """Executes the BEAT statement and returns an empty dict, because no rows of the schema were written."""
     conn.autocommit(True)
-    conn.query(BEAT)
+    conn.query(HEARTBEAT)
     return {}
 
 
@@ -104,12 +104,12 @@ def count_rows(conn: Connection, tables: Iterable[str]) -> dict[str, int]:
     with conn.cursor() as cursor:
         for name in tables:
             database, _, table = name.partition(".")
-            cursor.execute(f"select count(*) from {quoted(database)}.{quoted(table)}")  # noqa: S608 - a name, quoted
+            cursor.execute(f"select count(*) from {quote_identifier(database)}.{quote_identifier(table)}")  # noqa: S608 - a name, quoted
             (counts[name],) = cursor.fetchone() or (0,)
     return counts
 
 
-def shortened(statement: str, *, length: int = 80) -> str:
+def shorten(statement: str, *, length: int = 80) -> str:
     """Returns the statement on one line of at most `length` characters, for an error message."""
     line = " ".join(statement.split())
     return line if len(line) <= length else line[: length - 1] + "…"

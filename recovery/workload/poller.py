@@ -20,7 +20,7 @@ import pymysql
 from recovery.linux.files import template_dir
 from recovery.model import Load, Poll, Version, can
 from recovery.workload.status_sampler import Sample
-from recovery.workload.sysbench import calling, lasting, looks_in, read_report
+from recovery.workload.sysbench import base_command, duration_options, parse_intervals, parse_report
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 # --- Table cache counters of the load alone
 
-OF_LOAD = "load."
+LOAD_PREFIX = "load."
 """Prefix of the name of a counter from which the share of the pollers has been subtracted."""
-COUNTERS = ("Table_open_cache_hits", "Table_open_cache_misses")
+TABLE_CACHE_COUNTERS = ("Table_open_cache_hits", "Table_open_cache_misses")
 """Status variables that exist with session and global scope. MariaDB 10.2 has neither."""
-_TOLD = re.compile(
+_COUNTER_REPORT = re.compile(
     r"^table cache, poller (?P<poller>\d+) at (?P<at>[\d.]+) s(?P<last>, its last)?: "
     r"hits (?P<own_hits>\d+) of (?P<hits>\d+), misses (?P<own_misses>\d+) of (?P<misses>\d+)$",
     re.MULTILINE,
@@ -43,7 +43,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Told:
+class CounterReport:
     """The counters that a poller read between two of its queries, in the order of COUNTERS."""
 
     at_s: float
@@ -59,51 +59,51 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PollerCounters:
     """The pollers that ran during a load, and the counters that they reported."""
 
     pollers: int
     """Number of pollers; 0 if the load ran alone."""
     over_s: float
     """Time at which the load had ended, on the monotonic clock."""
-    told: tuple[Told, ...] = ()
+    told: tuple[CounterReport, ...] = ()
     """All reports of the pollers."""
 
 
-def read_told(text: str) -> tuple[Told, ...]:
+def parse_counter_reports(text: str) -> tuple[CounterReport, ...]:
     """Parses the reports of the pollers in the output of sysbench, even if it was stopped before its final report."""
     return tuple(
-        Told(
+        CounterReport(
             float(found["at"]),
             int(found["poller"]),
             own=(int(found["own_hits"]), int(found["own_misses"])),
             all=(int(found["hits"]), int(found["misses"])),
             is_last=found["last"] is not None,
         )
-        for found in _TOLD.finditer(text)
+        for found in _COUNTER_REPORT.finditer(text)
     )
 
 
-def with_own(samples: Sequence[Sample], beside: Beside, *, began_s: float) -> tuple[Sample, ...]:
+def add_load_counters(samples: Sequence[Sample], beside: PollerCounters, *, began_s: float) -> tuple[Sample, ...]:
     """Returns the samples with the counters of the load's own sessions added, as far as they can be determined.
 
     `began_s` is the start of the measurement on the monotonic clock."""
     found = tuple(samples)
-    for number, name in enumerate(COUNTERS):
+    for number, name in enumerate(TABLE_CACHE_COUNTERS):
         looks = [
             (one.at_s + began_s, value) for one in found if (value := one.figures.get(f"status.{name}")) is not None
         ]
-        values = dict(_growing(tuple(_own(looks, beside, number))) if beside.pollers else looks)
-        found = tuple(_with(one, f"{OF_LOAD}{name}", values.get(one.at_s + began_s)) for one in found)
+        values = dict(_running_maximum(tuple(_load_counter(looks, beside, number))) if beside.pollers else looks)
+        found = tuple(_with_value(one, f"{LOAD_PREFIX}{name}", values.get(one.at_s + began_s)) for one in found)
     return found
 
 
-def _with(sample: Sample, name: str, value: float | None) -> Sample:
+def _with_value(sample: Sample, name: str, value: float | None) -> Sample:
     """Returns the sample with one value added; unchanged if it is None."""
     return sample if value is None else replace(sample, figures={**sample.figures, name: round(value, 1)})
 
 
-def _own(looks: Sequence[Point], beside: Beside, number: int) -> Iterator[Point]:
+def _load_counter(looks: Sequence[Point], beside: PollerCounters, number: int) -> Iterator[Point]:
     """Yields the counter of the load at the time of each sample, as far as it can be determined.
 
     A poller executes no query while it reports its counters. At that moment the load's count, which is the global count
@@ -120,9 +120,9 @@ def _own(looks: Sequence[Point], beside: Beside, number: int) -> Iterator[Point]
     is_whole = sum(one.is_last for one in told) == beside.pollers
     known_s = math.inf if is_whole else min(points[-1][0] for points in parts.values())
     asked = sum(points[-1][1] for points in parts.values())
-    points = _growing([
+    points = _running_maximum([
         *(look for look in looks if look[0] < told[0].at_s),
-        *((one.at_s, one.all[number] - sum(_at(part, one.at_s) for part in parts.values())) for one in told
+        *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in told
           if one.at_s <= known_s),
         *((at_s, value - asked) for at_s, value in looks if is_whole and at_s > told[-1].at_s),
     ])  # fmt: skip
@@ -130,11 +130,11 @@ def _own(looks: Sequence[Point], beside: Beside, number: int) -> Iterator[Point]
         if is_whole and at_s >= beside.over_s:
             yield at_s, points[-1][1]
         elif at_s <= known_s:
-            most, least = (value - sum(_beside(part, at_s)[end] for part in parts.values()) for end in (0, 1))
-            yield at_s, max(0.0, min(max(_at(points, at_s), least), most))
+            most, least = (value - sum(_values_around(part, at_s)[end] for part in parts.values()) for end in (0, 1))
+            yield at_s, max(0.0, min(max(_interpolate(points, at_s), least), most))
 
 
-def _growing(points: Sequence[Point]) -> list[Point]:
+def _running_maximum(points: Sequence[Point]) -> list[Point]:
     """Returns the points with the running maximum of their values.
 
     A counter never shrinks, but the part subtracted for pollers between two of their reports may be a little too
@@ -143,14 +143,14 @@ def _growing(points: Sequence[Point]) -> list[Point]:
     return [(at_s, value) for (at_s, _), value in zip(points, highest, strict=True)]
 
 
-def _beside(points: Sequence[Point], at_s: float) -> tuple[float, float]:
+def _values_around(points: Sequence[Point], at_s: float) -> tuple[float, float]:
     """Returns the values of the points before and after a time."""
     after = bisect_right(points, at_s, key=lambda one: one[0])
     last = len(points) - 1
     return points[max(0, after - 1)][1], points[min(after, last)][1]
 
 
-def _at(points: Sequence[Point], at_s: float) -> float:
+def _interpolate(points: Sequence[Point], at_s: float) -> float:
     """Returns the value at a time by linear interpolation; outside the points, the value of the nearest one."""
     after = bisect_right(points, at_s, key=lambda one: one[0])
     if after in (0, len(points)):
@@ -159,7 +159,7 @@ def _at(points: Sequence[Point], at_s: float) -> float:
     return began + (ended - began) * (at_s - began_s) / (ended_s - began_s)
 
 
-FOREIGN_KEYS = """\
+FOREIGN_KEY_QUERY = """\
 SELECT fk.referenced_table_name AS to_table, fk.referenced_column_name AS primary_key, fk.column_name AS from_column,
        fk.constraint_name AS name, rc.update_rule AS on_update, rc.delete_rule AS on_delete
 FROM information_schema.referential_constraints rc
@@ -172,12 +172,12 @@ WHERE fk.referenced_column_name IS NOT NULL
 A server without a data dictionary opens tables to answer it. For key_column_usage it opens only the table given by
 name. For referential_constraints, which is restricted only by schema, it opens all tables of the schema."""
 
-_NAMED = f"WHERE variable_name IN ({', '.join(map(repr, COUNTERS))})"
-_SHOWN = f"SHOW {{scope}} STATUS {_NAMED}"
-_SELECTED = f"SELECT * FROM performance_schema.{{scope}}_status {_NAMED}"  # noqa: S608 - of names that stand here
+_COUNTERS_CLAUSE = f"WHERE variable_name IN ({', '.join(map(repr, TABLE_CACHE_COUNTERS))})"
+_SHOW_STATUS = f"SHOW {{scope}} STATUS {_COUNTERS_CLAUSE}"
+_SELECT_STATUS = f"SELECT * FROM performance_schema.{{scope}}_status {_COUNTERS_CLAUSE}"  # noqa: S608 - of names that stand here
 """Used where the server answers SHOW STATUS from Performance Schema tables. There SHOW opens these tables too, and
 counts that for no session."""
-_IGNORED = (1213, 1020, 1205, 1317)
+_IGNORED_ERRORS = (1213, 1020, 1205, 1317)
 """Errors that sysbench ignores: its own defaults, and 1317 for a query that was killed, as the last one is. The killed
 query is not counted as an answer."""
 
@@ -191,7 +191,7 @@ def write_statements(poll: Poll, folder: Path) -> Path:
     return path
 
 
-def command(
+def poller_command(
     poll: Poll,
     load: Load,
     *,
@@ -206,16 +206,17 @@ def command(
 
     `tables` is the number of tables that the statements can name: sbtest1, sbtest2, and so on."""
     script = str(template_dir() / "poll.lua")
-    counters = _SELECTED if can(version, "status_tables") else _SHOWN
+    counters = _SELECT_STATUS if can(version, "status_tables") else _SHOW_STATUS
     return [
-        *calling(script, program=program, socket=socket, database=database, threads=poll.clients),
-        *lasting(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
-        f"--schema={database}", f"--counters={counters}", f"--mysql-ignore-errors={','.join(map(str, _IGNORED))}",
+        *base_command(script, program=program, socket=socket, database=database, threads=poll.clients),
+        *duration_options(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
+        f"--schema={database}", f"--counters={counters}",
+        f"--mysql-ignore-errors={','.join(map(str, _IGNORED_ERRORS))}",
         "run",
     ]  # fmt: skip
 
 
-def cut_short(connection: Connection[Cursor]) -> None:
+def kill_running_queries(connection: Connection[Cursor]) -> None:
     """Kills all statements that the server is executing, except those of this connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT CONNECTION_ID()")
@@ -228,7 +229,7 @@ def cut_short(connection: Connection[Cursor]) -> None:
 
 
 @dataclass(frozen=True)
-class Polls:
+class PollResult:
     """The rate and the latency of the pollers' answers after the warm-up."""
 
     per_s: float
@@ -240,14 +241,14 @@ class Polls:
     per second."""
 
 
-def read_polls(text: str, *, warmup_s: int, whole: bool) -> Polls | None:
+def parse_polls(text: str, *, warmup_s: int, whole: bool) -> PollResult | None:
     """Parses the output of the pollers; returns None if it contains neither a report nor a line after the warm-up.
 
     Pollers that had to be stopped (`whole` is false) print no final report. Then the rate is the mean of the lines that
     sysbench printed every second."""
-    seen = tuple((look.at_s, look.tps) for look in looks_in(text, warmup_s))
+    seen = tuple((look.at_s, look.tps) for look in parse_intervals(text, warmup_s))
     if whole:
-        report = read_report(text)
-        return Polls(report.tps, report.latency_mean_ms, seen)
+        report = parse_report(text)
+        return PollResult(report.tps, report.latency_mean_ms, seen)
     said = [per_s for at_s, per_s in seen if at_s > 0]
-    return Polls(fmean(said), None, seen) if said else None
+    return PollResult(fmean(said), None, seen) if said else None

@@ -16,23 +16,23 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import template_dir
-from recovery.linux.storage import Need, need_for
+from recovery.linux.storage import DiskSpace, estimate_space
 from recovery.model import PARTITIONS, Layout, Schema, Version
 
 # --- Rendering of templates
 
-_PIECES = 4096
+_PIECES_PER_CHUNK = 4096
 """Number of pieces from Jinja2, each of a few bytes, that are joined into one chunk."""
-_LONGEST_RANGE = 100_000_000
+_MAX_RANGE = 100_000_000
 """Maximum length of a range() in a template."""
-_OWN_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\d+")
+_UNQUOTED_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\d+")
 """Names from the published scripts and from sysbench, which are not quoted, so that the scripts stay as published."""
 
 
-def variables(schema: Schema) -> dict[str, object]:
+def template_variables(schema: Schema) -> dict[str, object]:
     """Returns the variables that are available in every template."""
     return {
-        "databases": [quoted(name) for name in schema.database_names],
+        "databases": [quote_identifier(name) for name in schema.database_names],
         "tables": schema.tables,
         "columns": schema.columns,
         "rows": schema.rows,
@@ -42,11 +42,11 @@ def variables(schema: Schema) -> dict[str, object]:
     }
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Returns the name as an SQL identifier, in backquotes unless it is one of the tool's standard names.
 
     A user may name a schema with a reserved word, such as `order`."""
-    return name if _OWN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _UNQUOTED_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def read_template(path: Path) -> str:
@@ -63,14 +63,14 @@ def render_text(text: str, name: str, values: Mapping[str, object]) -> Iterator[
     """Yields the rendered script in chunks. Raises UsageError, with the line, for any mistake in the template."""
     try:
         pieces = _environment().from_string(text).generate(**values)
-        while chunk := "".join(islice(pieces, _PIECES)):
+        while chunk := "".join(islice(pieces, _PIECES_PER_CHUNK)):
             yield chunk
     except jinja2.TemplateSyntaxError as error:
-        raise _mistake(name, error.lineno, error.message or "syntax error") from error
+        raise _template_error(name, error.lineno, error.message or "syntax error") from error
     except RecoveryError:
         raise
     except Exception as error:  # an expression in a template can raise anything, and each is a mistake of its author
-        raise _mistake(name, _template_line(error), str(error) or type(error).__name__) from error
+        raise _template_error(name, _template_line(error), str(error) or type(error).__name__) from error
 
 
 def _environment() -> SandboxedEnvironment:
@@ -83,8 +83,8 @@ def _environment() -> SandboxedEnvironment:
 
 def _long_range(*limits: int) -> range:
     result = range(*limits)
-    if result.stop - result.start > _LONGEST_RANGE:
-        raise OverflowError(f"a range of more than {_LONGEST_RANGE} numbers")
+    if result.stop - result.start > _MAX_RANGE:
+        raise OverflowError(f"a range of more than {_MAX_RANGE} numbers")
     return result
 
 
@@ -101,7 +101,7 @@ def _template_line(error: BaseException) -> int | None:
     return line
 
 
-def _mistake(name: str, line: int | None, what: str) -> UsageError:
+def _template_error(name: str, line: int | None, what: str) -> UsageError:
     """Returns the error to raise for a mistake in a template."""
     where = name if line is None else f"{name}, line {line}"
     return UsageError(
@@ -132,11 +132,11 @@ _STATEMENT = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 # What the server does not execute: white space, and comments except /*! … */ and /*M! … */, which contain code.
-_LEADING = re.compile(
+_LEADING_COMMENTS = re.compile(
     r"(?:\s++|\#[^\n]*+(?:\n|\Z)|--(?:\Z|(?=\s)[^\n]*+(?:\n|\Z))|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/)++",
     re.ASCII,
 )
-_BLANKS = " \t\r\n\f\v"
+_WHITE_SPACE = " \t\r\n\f\v"
 """Characters that servers treat as white space. Other blank characters are left for the server to reject."""
 
 _CREATE_TABLE = re.compile(r"create\s+(?:or\s+replace\s+)?table\b", re.IGNORECASE)
@@ -161,7 +161,7 @@ class Kind(Enum):
     IN_ORDER = "anything else: after all before it, and before all after it"
 
 
-def split(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[str]:
+def split_script(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[str]:
     """Yields the statements of a script given in chunks, without semicolons, leading comments and empty statements.
 
     At least `read_chars` characters are collected before each search. A statement that is still incomplete is searched
@@ -169,15 +169,15 @@ def split(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[s
     source = iter(chunks)
     rest = ""
     while True:
-        gathered, ended = _gather(source, max(read_chars, len(rest)))
+        gathered, ended = _collect_chunks(source, max(read_chars, len(rest)))
         buffer = rest + gathered
         start = 0
         while match := _STATEMENT.match(buffer, start):
-            yield from _clean(buffer[start : match.end() - 1])
+            yield from _trim(buffer[start : match.end() - 1])
             start = match.end()
         rest = buffer[start:]
         if ended:
-            yield from _clean(rest)
+            yield from _trim(rest)
             return
 
 
@@ -212,7 +212,7 @@ def compressed_kib(definition: str) -> int | None:
     return int(asked[1]) if asked else 0
 
 
-def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
+def _collect_chunks(source: Iterator[str], least: int) -> tuple[str, bool]:
     """Returns the next chunks, at least `least` characters if there are so many, and whether the source has ended."""
     parts: list[str] = []
     length = 0
@@ -224,15 +224,15 @@ def _gather(source: Iterator[str], least: int) -> tuple[str, bool]:
     return "".join(parts), True
 
 
-def _clean(statement: str) -> Iterator[str]:
+def _trim(statement: str) -> Iterator[str]:
     """Yields the statement without leading comments and surrounding white space, or nothing if it is empty."""
-    if statement[:1] in "-#/" + _BLANKS and (leading := _LEADING.match(statement)):
+    if statement[:1] in "-#/" + _WHITE_SPACE and (leading := _LEADING_COMMENTS.match(statement)):
         statement = statement[leading.end() :]
     if statement:
-        yield statement.rstrip(_BLANKS)
+        yield statement.rstrip(_WHITE_SPACE)
 
 
-ROWS_IN_AN_INSERT = 1000
+ROWS_PER_INSERT = 1000
 """Rows per insert statement in the tool's own templates. A test checks that they agree."""
 
 
@@ -259,23 +259,23 @@ def template_text(schema: Schema) -> str:
     return read_template(template_path(schema))
 
 
-def render(schema: Schema) -> Iterator[str]:
+def render_script(schema: Schema) -> Iterator[str]:
     """Yields the script in chunks. The text can be attached to a report."""
-    return render_text(template_text(schema), str(template_path(schema)), variables(schema))
+    return render_text(template_text(schema), str(template_path(schema)), template_variables(schema))
 
 
-def statements(schema: Schema) -> Iterator[str]:
+def script_statements(schema: Schema) -> Iterator[str]:
     """Yields the statements of the script."""
-    return split(render(schema))
+    return split_script(render_script(schema))
 
 
-def measure(schema: Schema) -> ScriptSize:
+def script_size(schema: Schema) -> ScriptSize:
     """Returns the size of the script.
 
     It is computed for the tool's own template. A user's template is rendered once, which takes less than a second for
     200,000 tables."""
     if schema.template is None:
-        inserts = schema.total_tables * -(-schema.rows // ROWS_IN_AN_INSERT)
+        inserts = schema.total_tables * -(-schema.rows // ROWS_PER_INSERT)
         spaces = 1 if schema.layout is Layout.GENERAL else 0
         return ScriptSize(spaces + schema.databases + schema.total_tables + inserts, schema.total_tables)
     return measure_by_rendering(schema)
@@ -292,7 +292,7 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
     """Returns the size of the script, counted in the rendered text."""
     count = tables = indexes = 0
     compressed: set[int | None] = set()
-    for statement in statements(schema):
+    for statement in script_statements(schema):
         count += 1
         if creates_table(statement):
             tables += 1
@@ -303,24 +303,24 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
     return ScriptSize(count, tables, indexes, block_bytes)
 
 
-def need_of(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> Need:
+def disk_need(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> DiskSpace:
     """Returns the disk space and inodes that the tables of a script need."""
-    return need_for(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
+    return estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 
-def goes_on(smaller: Schema, larger: Schema) -> bool:
+def can_extend(smaller: Schema, larger: Schema) -> bool:
     """Returns whether the script of `larger` begins with the complete script of `smaller`.
 
     If so, a data directory built for `smaller` can be extended to `larger`."""
-    rest = statements(larger)
-    return all(one == next(rest, None) for one in statements(smaller))
+    rest = script_statements(larger)
+    return all(one == next(rest, None) for one in script_statements(smaller))
 
 
 def check_template(schema: Schema) -> ScriptSize:
     """Returns the size of the script; raises UsageError if the template does not create the requested tables.
 
     This is checked before anything is changed."""
-    size = measure(schema)
+    size = script_size(schema)
     path = template_path(schema)
     if size.statements == 0:
         raise UsageError(f"the template {path} renders to no statement at all", "it should create a schema and tables")

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
-from recovery.model import Series, Watched
-from recovery.workload.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, began_with
+from recovery.model import LoadTimeline, Series
+from recovery.workload.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, first_measured_sample
 
-MOST = 240
+MAX_SAMPLES = 240
 """Maximum number of samples in a report; the raw file contains all of them."""
 
 Sums = tuple[tuple[str, ...], ...]
 """Alternative sums of sample values. The first one with all values available on this server is used. Names that begin
 with a minus are subtracted."""
 
-GROWING: dict[str, Sums] = {
+COUNTER_SUMS: dict[str, Sums] = {
     "questions_per_s": (("status.Questions",),),
     "table_open_cache_hits_per_s": (("status.Table_open_cache_hits",),),
     "table_open_cache_misses_per_s": (("status.Table_open_cache_misses",),),
@@ -53,7 +53,7 @@ GROWING: dict[str, Sums] = {
 }
 """Counters that are shown as rates: growth per second."""
 
-LEVELS: dict[str, Sums] = {
+GAUGE_SUMS: dict[str, Sums] = {
     "threads_running": (("status.Threads_running",),),
     "table_open_cache_active_instances": (("status.Table_open_cache_active_instances",),),
     "checkpoint_age_bytes": (
@@ -69,16 +69,16 @@ LEVELS: dict[str, Sums] = {
 """Gauges that are shown as read."""
 
 
-def watched(samples: Sequence[Sample]) -> Watched:
+def sample_series(samples: Sequence[Sample]) -> LoadTimeline:
     """Returns the time series for a report. Series without any value are left out."""
-    looks = _spaced(tuple(samples))
-    series = [Series(name, tuple(_rates(sums, looks))) for name, sums in GROWING.items()]
-    series += [Series(name, tuple(_levels(sums, looks))) for name, sums in LEVELS.items()]
+    looks = _drop_close_samples(tuple(samples))
+    series = [Series(name, tuple(_rates(sums, looks))) for name, sums in COUNTER_SUMS.items()]
+    series += [Series(name, tuple(_gauges(sums, looks))) for name, sums in GAUGE_SUMS.items()]
     told = tuple(one for one in series if any(value is not None for value in one.values))
-    return Watched(tuple(look.at_s for look in looks), told)
+    return LoadTimeline(tuple(look.at_s for look in looks), told)
 
 
-def total(sums: Sums, sample: Sample) -> float | None:
+def first_available_sum(sums: Sums, sample: Sample) -> float | None:
     """Returns the first of the sums for which the sample has all values; None if there is none."""
     for columns in sums:
         terms = [_term(column, sample) for column in columns]
@@ -90,7 +90,7 @@ def total(sums: Sums, sample: Sample) -> float | None:
 
 def growth(sums: Sums, before: Sample, after: Sample) -> float | None:
     """Returns the growth of a sum between two samples; None if a value is missing or a counter was reset."""
-    began, ended = total(sums, before), total(sums, after)
+    began, ended = first_available_sum(sums, before), first_available_sum(sums, after)
     if began is None or ended is None:
         return None
     if ended < began:
@@ -100,7 +100,7 @@ def growth(sums: Sums, before: Sample, after: Sample) -> float | None:
     return ended - began
 
 
-def rounded(value: float) -> float:
+def round_significant(value: float) -> float:
     """Returns the value rounded to six significant digits. The raw file has the exact values."""
     return float(f"{value:.6g}")
 
@@ -116,16 +116,16 @@ def _rates(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
     yield from (None for _ in looks[:1])
     for before, after in pairwise(looks):
         grown = growth(sums, before, after)
-        yield None if grown is None else rounded(grown / (after.at_s - before.at_s))
+        yield None if grown is None else round_significant(grown / (after.at_s - before.at_s))
 
 
-def _levels(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+def _gauges(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
     for look in looks:
-        value = total(sums, look)
-        yield None if value is None else rounded(value)
+        value = first_available_sum(sums, look)
+        yield None if value is None else round_significant(value)
 
 
-def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+def _drop_close_samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Returns the samples without those that are too close to the previous one, and at most MOST of them.
 
     A rate over a hundredth of a second is meaningless. Therefore a sample is dropped if it follows the previous one by
@@ -133,7 +133,7 @@ def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     dropped instead."""
     if len(samples) < 2:
         return samples
-    began = began_with(samples)
+    began = first_measured_sample(samples)
     least_s = median(after.at_s - before.at_s for before, after in pairwise(samples)) / 2
     kept: list[Sample] = []
     for sample in samples:
@@ -143,7 +143,7 @@ def _spaced(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
             near = False
         if not near:
             kept.append(sample)
-    step = math.ceil(len(kept) / MOST)
+    step = math.ceil(len(kept) / MAX_SAMPLES)
     return tuple(kept[::step])
 
 
@@ -153,7 +153,7 @@ _SPINS = (
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds", "metric.innodb_rwlock_sx_spin_rounds"),
     ("metric.innodb_rwlock_s_spin_rounds", "metric.innodb_rwlock_x_spin_rounds"),
 )
-_SHARES = {
+_RATIOS = {
     # name: numerator, denominator
     "row_lock_wait_ms": ((("status.Innodb_row_lock_time",),), (("status.Innodb_row_lock_waits",),)),
     "table_open_cache_hit_share": (
@@ -166,22 +166,22 @@ _SHARES = {
     ),
 }
 _PER_QUERY = {
-    "server_cpu_us_per_query": (GROWING["server_cpus"], 1e6),
+    "server_cpu_us_per_query": (COUNTER_SUMS["server_cpus"], 1e6),
     "rwlock_spin_rounds_per_query": (_SPINS, 1.0),
     "mutex_spin_rounds_per_query": (((MUTEX_SPINS,), ("status.Innodb_mutex_spin_rounds",)), 1.0),
 }
 _PER_COMMIT = {
-    "redo_bytes_per_commit": GROWING["redo_bytes_per_s"],
-    "fsyncs_per_commit": GROWING["fsyncs_per_s"],
+    "redo_bytes_per_commit": COUNTER_SUMS["redo_bytes_per_s"],
+    "fsyncs_per_commit": COUNTER_SUMS["fsyncs_per_s"],
 }
-_RATES = GROWING | {
+_RATES = COUNTER_SUMS | {
     "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
 }
-NAMES = frozenset({*_RATES, *LEVELS, *_PER_QUERY, *_PER_COMMIT, *_SHARES})
+AVERAGE_NAMES = frozenset({*_RATES, *GAUGE_SUMS, *_PER_QUERY, *_PER_COMMIT, *_RATIOS})
 """Names of all values that averages() can return."""
-_LEAST_SEEN = 0.5
+_MIN_COVERAGE = 0.5
 """Minimum share of the measured time that the samples must cover. A smaller part does not represent the whole."""
-_NEVER_NONE = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
+_UNMAINTAINED_IF_ZERO = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_waits_per_s"})
 """Values for which a counter of 0 since the start of the server means that it is not maintained. MySQL 8.0 still has
 the counters of its read-write locks, but they stay 0, even with hundreds of waits in SHOW ENGINE INNODB MUTEX."""
 
@@ -191,7 +191,7 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
 
     `queries` and `commits` are the numbers counted by the load's clients; 0 if a sample at one end is missing. Values
     that this server does not provide are left out."""
-    began = began_with(tuple(samples))
+    began = first_measured_sample(tuple(samples))
     measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
     if began is None or measured[-1].at_s <= began.at_s:
         return {}
@@ -199,29 +199,29 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
     seconds = ended.at_s - began.at_s
     # A busy server answers the first sample with a delay. Queries that clients executed until then are not covered.
     seen = min(1.0, seconds / ended.at_s)
-    if seen < _LEAST_SEEN:
+    if seen < _MIN_COVERAGE:
         return {}
 
     found: dict[str, float | None] = {}
     for name, sums in _RATES.items():
-        found[name] = _over(_grown(name, sums, (began, ended)), seconds)
-    for name, sums in LEVELS.items():
+        found[name] = _divide(_maintained_growth(name, sums, (began, ended)), seconds)
+    for name, sums in GAUGE_SUMS.items():
         # The last sample is left out, because the load has ended by then.
-        values = [value for one in measured[:-1] if (value := total(sums, one)) is not None]
+        values = [value for one in measured[:-1] if (value := first_available_sum(sums, one)) is not None]
         found[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
-        found[name] = _over(_grown(name, sums, (began, ended)), queries * seen / factor)
+        found[name] = _divide(_maintained_growth(name, sums, (began, ended)), queries * seen / factor)
     for name, sums in _PER_COMMIT.items():
-        found[name] = _over(growth(sums, began, ended), commits * seen)
-    for name, (what, of) in _SHARES.items():
-        found[name] = _over(growth(what, began, ended), growth(of, began, ended))
-    return {name: rounded(value) for name, value in found.items() if value is not None}
+        found[name] = _divide(growth(sums, began, ended), commits * seen)
+    for name, (what, of) in _RATIOS.items():
+        found[name] = _divide(growth(what, began, ended), growth(of, began, ended))
+    return {name: round_significant(value) for name, value in found.items() if value is not None}
 
 
-def _grown(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:
+def _maintained_growth(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:
     """Returns the growth between the two samples; None also for a counter that this server does not maintain."""
-    return None if name in _NEVER_NONE and not total(sums, ends[1]) else growth(sums, *ends)
+    return None if name in _UNMAINTAINED_IF_ZERO and not first_available_sum(sums, ends[1]) else growth(sums, *ends)
 
 
-def _over(value: float | None, by: float | None) -> float | None:
+def _divide(value: float | None, by: float | None) -> float | None:
     return None if value is None or not by else value / by

@@ -25,9 +25,9 @@ import pymysql
 from recovery.errors import RecoveryError
 from recovery.linux import cgroups
 from recovery.linux.files import write_atomically
-from recovery.linux.procfs import cpus
-from recovery.linux.storage import Device, served
-from recovery.model import Wait
+from recovery.linux.procfs import host_cpu_time
+from recovery.linux.storage import Device, read_device_counters
+from recovery.model import ThreadWait
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # --- Samples
 
-LOOK = "look_s"
+SAMPLE_COST = "look_s"
 """Name of the value for the cost of the sample itself: how many seconds the server took to answer its queries."""
 
 
@@ -51,12 +51,12 @@ class Sample:
     """Values by source and name: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
 
 
-def thinned(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
+def downsample(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
     """Returns every second sample, and the sample `but` in any case."""
     return [one for at, one in enumerate(samples) if at % 2 or one is but]
 
 
-def began_with(samples: tuple[Sample, ...]) -> Sample | None:
+def first_measured_sample(samples: tuple[Sample, ...]) -> Sample | None:
     """Returns the sample taken at the start of the measurement; None if there are no samples.
 
     This is the first sample at or after 0. A sample before 0 may be closer, but it shows the preparation. If there is
@@ -68,14 +68,14 @@ def began_with(samples: tuple[Sample, ...]) -> Sample | None:
 # --- Waits of server threads, from the counters that each server version provides
 
 MUTEX, EVENT, STATUS = "innodb mutex", "performance schema", "status"
-MOST_WAITS = 10
+MAX_WAITS = 10
 """Maximum number of waits that are kept for each source."""
 MUTEX_WAITS, MUTEX_SPINS = "mutex.waits", "mutex.spins"
 """Names of values of a sample: the totals of all mutexes and read-write locks that the server reports."""
 
 
 @dataclass(frozen=True)
-class Count:
+class WaitCount:
     """The counters of one mutex, event or kind of lock since the start of the server."""
 
     waits: int
@@ -85,11 +85,11 @@ class Count:
     """None if the source reports no spins."""
 
 
-Counted = dict[tuple[str, str], Count]
+WaitCounts = dict[tuple[str, str], WaitCount]
 """Counts by source and name."""
 
-_TOLD = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
-_PER_S = 1e12
+_MUTEX_STATUS = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
+_PICOSECONDS_PER_S = 1e12
 """Picoseconds per second: the Performance Schema counts in picoseconds."""
 _LOCKS = {
     "row locks": ("status.Innodb_row_lock_waits", "status.Innodb_row_lock_time"),
@@ -97,37 +97,37 @@ _LOCKS = {
 }
 
 
-def mutexes(rows: Iterable[tuple[Any, ...]]) -> Counted:
+def parse_mutexes(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
     """Returns the counts in the rows of SHOW ENGINE INNODB MUTEX, which have the columns type, name and status.
 
     The status is `os_waits=3` in 5.6. In 5.7 and later it is `waits=3` for a read-write lock, and
     `spins=9,waits=3,calls=90` for a mutex, if mutexes are monitored. Rows with the same name are added up."""
-    found: Counted = {}
+    found: WaitCounts = {}
     for _, name, status, *_ in rows:
-        told = {what.removeprefix("os_"): int(count) for what, count in _TOLD.findall(str(status))}
+        told = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
         if "waits" in told:
-            before = found.get((MUTEX, str(name)), Count(0))
+            before = found.get((MUTEX, str(name)), WaitCount(0))
             spins = told["spins"] + (before.spins or 0) if "spins" in told else before.spins
-            found[MUTEX, str(name)] = Count(before.waits + told["waits"], None, spins)
+            found[MUTEX, str(name)] = WaitCount(before.waits + told["waits"], None, spins)
     return found
 
 
-def events(rows: Iterable[tuple[Any, ...]]) -> Counted:
+def parse_events(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
     """Returns the counts in rows of the Performance Schema with the columns name, count and picoseconds."""
-    return {(EVENT, str(name)): Count(int(count), int(waited) / _PER_S) for name, count, waited in rows}
+    return {(EVENT, str(name)): WaitCount(int(count), int(waited) / _PICOSECONDS_PER_S) for name, count, waited in rows}
 
 
-def locks(figures: Mapping[str, float]) -> Counted:
+def lock_counts(figures: Mapping[str, float]) -> WaitCounts:
     """Returns the counts of waits for row locks and table locks in the status counters of a sample."""
-    found: Counted = {}
+    found: WaitCounts = {}
     for name, (count, milliseconds) in _LOCKS.items():
         if count in figures:
             waited_s = figures[milliseconds] / 1000 if milliseconds in figures else None
-            found[STATUS, name] = Count(int(figures[count]), waited_s)
+            found[STATUS, name] = WaitCount(int(figures[count]), waited_s)
     return found
 
 
-def totals(counted: Counted) -> dict[str, float]:
+def mutex_totals(counted: WaitCounts) -> dict[str, float]:
     """Returns the totals of waits and spins of all mutexes and read-write locks, as values for a sample.
 
     If there are no mutexes in `counted`, either the server does not report them or no thread has waited: the totals are
@@ -142,26 +142,26 @@ def totals(counted: Counted) -> dict[str, float]:
     return found
 
 
-def between(before: Counted, after: Counted) -> tuple[Wait, ...]:
+def waits_between(before: WaitCounts, after: WaitCounts) -> tuple[ThreadWait, ...]:
     """Returns the waits between two counts, the MOST_WAITS largest of each source.
 
     They are sorted by time, and by number where the source reports no times."""
     grown = []
     for (source, name), now in after.items():
-        then = before.get((source, name), Count(0))
+        then = before.get((source, name), WaitCount(0))
         if now.waits > then.waits:
             waited_s = None if now.wait_s is None else max(0.0, round(now.wait_s - (then.wait_s or 0.0), 6))
-            grown.append(Wait(source, name, now.waits - then.waits, waited_s))
+            grown.append(ThreadWait(source, name, now.waits - then.waits, waited_s))
     grown.sort(key=lambda one: (one.wait_s or 0.0, one.count), reverse=True)
     by_source = {source: [one for one in grown if one.source == source] for source in (MUTEX, EVENT, STATUS)}
-    return tuple(one for of_one in by_source.values() for one in of_one[:MOST_WAITS])
+    return tuple(one for of_one in by_source.values() for one in of_one[:MAX_WAITS])
 
 
 # --- The server's own counters: two statements per sample, over a separate connection
 
 Connect = Callable[[], "Connection[Cursor]"]
 
-FAILURES = (pymysql.MySQLError, OSError, RecoveryError)
+QUERY_ERRORS = (pymysql.MySQLError, OSError, RecoveryError)
 """Exceptions of a query to a server that is overloaded, has ended, or refuses to answer."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _STATUS = "SHOW GLOBAL STATUS"
@@ -180,7 +180,7 @@ _EVENTS = (
 )
 
 
-class Counters:
+class CounterReader:
     """Reads the counters of a server over one connection, which is opened on demand and again after a failure.
 
     All methods that query the server may raise the exceptions in FAILURES."""
@@ -203,26 +203,26 @@ class Counters:
             try:
                 return dict(_numbers("metric", self._rows(self._metrics[0])))
             except pymysql.MySQLError as error:
-                if not _is_answer(error):
+                if not _is_server_error(error):
                     raise
                 del self._metrics[0]
         return {}
 
-    def waits(self) -> Counted:
+    def waits(self) -> WaitCounts:
         """Returns the counts of waits. Sources that the server rejects are left out."""
-        found: Counted = {}
-        for statement, parsed in ((_MUTEXES, mutexes), (_EVENTS, events)):
+        found: WaitCounts = {}
+        for statement, parsed in ((_MUTEXES, parse_mutexes), (_EVENTS, parse_events)):
             try:
                 found |= parsed(self._rows(statement))
             except pymysql.MySQLError as error:
-                if not _is_answer(error):
+                if not _is_server_error(error):
                     raise
         return found
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(*FAILURES):  # an error while closing does not matter
+            with suppress(*QUERY_ERRORS):  # an error while closing does not matter
                 connection.close()
 
     def _rows(self, statement: str) -> tuple[tuple[Any, ...], ...]:
@@ -232,13 +232,13 @@ class Counters:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement)
                 return tuple(cursor.fetchall())
-        except FAILURES as error:
-            if not _is_answer(error):
+        except QUERY_ERRORS as error:
+            if not _is_server_error(error):
                 self.close()
             raise
 
 
-def _is_answer(error: BaseException) -> bool:
+def _is_server_error(error: BaseException) -> bool:
     """Returns whether the error was sent by the server, which is still connected then.
 
     Error numbers from 2000 to 2999 come from the client library."""
@@ -254,38 +254,38 @@ def _numbers(kind: str, rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[str, 
     for name, value, *_ in rows:
         if _NUMBER.fullmatch(str(value)):
             # The names are interned because the samples of an hour refer to millions of them.
-            yield sys.intern(f"{kind}.{name}"), number(str(value))
+            yield sys.intern(f"{kind}.{name}"), parse_number(str(value))
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """Returns an int for a whole number, otherwise a float."""
     return int(text) if text.removeprefix("-").isdecimal() else float(text)
 
 
 # --- The file of all samples: gzipped CSV with a row for each sample and a column for each counter
 
-_AT = "at_s"
+_TIME_COLUMN = "at_s"
 
 
-def write_raw(path: Path, samples: Sequence[Sample]) -> None:
+def write_samples(path: Path, samples: Sequence[Sample]) -> None:
     """Writes the samples to a gzipped CSV file, with an empty cell for each missing value.
 
     The same samples always produce the same bytes."""
     columns = tuple(dict.fromkeys(name for sample in samples for name in sample.figures))
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((_AT, *columns))
+    writer.writerow((_TIME_COLUMN, *columns))
     writer.writerows((sample.at_s, *(sample.figures.get(name) for name in columns)) for sample in samples)
     write_atomically(path, gzip.compress(text.getvalue().encode(), mtime=0))
 
 
-def read_raw(path: Path) -> tuple[Sample, ...]:
+def read_samples(path: Path) -> tuple[Sample, ...]:
     """Reads a file written by write_raw(); raises RecoveryError if it cannot be read."""
     try:
         rows = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
         _, *columns = next(rows)
         return tuple(
-            Sample(float(at_s), {name: number(cell) for name, cell in zip(columns, cells, strict=True) if cell})
+            Sample(float(at_s), {name: parse_number(cell) for name, cell in zip(columns, cells, strict=True) if cell})
             for at_s, *cells in rows
         )
     except (OSError, EOFError, ValueError, StopIteration, zlib.error, csv.Error) as error:
@@ -294,20 +294,20 @@ def read_raw(path: Path) -> tuple[Sample, ...]:
         ) from error
 
 
-MOST = 1200
+MAX_SAMPLES = 1200
 """Maximum number of samples in memory. When it is reached, every second sample is dropped and the interval is doubled.
 Hours of load therefore take no more memory than minutes, and the rest is left to the server's page cache."""
-_PATIENCE_S = 15.0
+_TIMEOUT_S = 15.0
 """Seconds to wait for the samples at both ends of the measurement, and for a pending answer when sampling stops."""
 
 
 @dataclass
-class _End:
+class _EndSample:
     """A request for a sample at one end of the measurement, made by the caller and answered by the sampler thread."""
 
     look: Sample | None = None
     """The sample; None if it failed."""
-    waits: Counted | None = None
+    waits: WaitCounts | None = None
     """The counts of waits at this end; None if they could not be read."""
     taken: threading.Event = field(default_factory=threading.Event)
     """Set once the sample has been taken or has failed."""
@@ -328,7 +328,7 @@ class Sampler:
         clients: Callable[[], float | None],
         every_s: float = 1.0,
     ) -> None:
-        self._counters = Counters(connect)
+        self._counters = CounterReader(connect)
         self._pid = pid
         self._device = device
         self._clients = clients
@@ -339,9 +339,9 @@ class Sampler:
         """Samples with times on the monotonic clock."""
         self._first: Sample | None = None
         """The sample at the start of the measurement."""
-        self._asked: queue.SimpleQueue[_End | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[_EndSample | None] = queue.SimpleQueue()
         """Requests to the thread: a sample at an end of the measurement, or None to stop."""
-        self._ends: list[_End] = []
+        self._ends: list[_EndSample] = []
         """Requests that were answered within _PATIENCE_S."""
         self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
 
@@ -356,12 +356,12 @@ class Sampler:
         return len(self._ends) == 2 and all(end.look is not None for end in self._ends)
 
     @property
-    def waits(self) -> tuple[Wait, ...]:
+    def waits(self) -> tuple[ThreadWait, ...]:
         """The waits during the measurement; empty if the counts of one end are missing."""
         if not self.whole:
             return ()
         before, after = (end.waits for end in self._ends)
-        return () if before is None or after is None else between(before, after)
+        return () if before is None or after is None else waits_between(before, after)
 
     def begin(self) -> None:
         """Starts the measurement: takes a sample at once, and the next ones at fixed intervals from here."""
@@ -376,9 +376,9 @@ class Sampler:
         """Requests a sample at an end of the measurement, and waits until it is taken or has failed.
 
         Without the wait, the sample could include what the caller does next, or disturb it."""
-        end = _End()
+        end = _EndSample()
         self._asked.put(end)
-        if self._thread.is_alive() and end.taken.wait(_PATIENCE_S):
+        if self._thread.is_alive() and end.taken.wait(_TIMEOUT_S):
             self._ends.append(end)
 
     def _go_on(self) -> None:
@@ -409,21 +409,21 @@ class Sampler:
             beside = self._beside()
             metrics_s = time.monotonic()
             figures |= self._counters.metrics()
-        except FAILURES:
+        except QUERY_ERRORS:
             return None
         cost_s = at_s - asked_s + time.monotonic() - metrics_s
-        return Sample(at_s, {LOOK: round(cost_s, 6), **beside, **figures})
+        return Sample(at_s, {SAMPLE_COST: round(cost_s, 6), **beside, **figures})
 
     def _beside(self) -> dict[str, float]:
         """Returns the values that do not come from the server: process, device, host, clients and this tool.
 
         Values that are not available are left out."""
-        host, device, moved = cpus(), served(self._device), cgroups.moved_bytes(self._pid)
+        host, device, moved = host_cpu_time(), read_device_counters(self._device), cgroups.process_io_bytes(self._pid)
         figures = {
-            "process.cpu_s": cgroups.cpu_s(self._pid),
+            "process.cpu_s": cgroups.process_cpu_s(self._pid),
             "process.read_bytes": moved[0] if moved else None,
             "process.written_bytes": moved[1] if moved else None,
-            "process.resident_bytes": cgroups.resident_bytes(self._pid),
+            "process.resident_bytes": cgroups.process_resident_bytes(self._pid),
             **({f"device.{name}": value for name, value in asdict(device).items()} if device else {}),
             **({f"host.{name}": value for name, value in asdict(host).items()} if host else {}),
             "clients.cpu_s": self._clients(),
@@ -435,11 +435,11 @@ class Sampler:
         """Stores a sample. When there are MOST samples, drops every second one and doubles the interval."""
         if look is not None:
             self._looks.append(look)
-        if len(self._looks) >= MOST:
-            self._looks = thinned(self._looks, but=self._first)
+        if len(self._looks) >= MAX_SAMPLES:
+            self._looks = downsample(self._looks, but=self._first)
             self._every_s *= 2
 
-    def _look_at(self, end: _End) -> None:
+    def _look_at(self, end: _EndSample) -> None:
         """Takes the sample at one end of the measurement and reads the wait counters.
 
         The wait counters are too expensive to read every second. They are read before the first sample and after the
@@ -451,14 +451,14 @@ class Sampler:
         look = self._look()
         if look is not None:
             counted = counted if first else self._waits()
-            end.look = replace(look, figures={**look.figures, **totals(counted or {})})
-            end.waits = None if counted is None else counted | locks(look.figures)
+            end.look = replace(look, figures={**look.figures, **mutex_totals(counted or {})})
+            end.waits = None if counted is None else counted | lock_counts(look.figures)
             self._first = self._first or end.look
             self._keep(end.look)
         end.taken.set()
 
-    def _waits(self) -> Counted | None:
-        with suppress(*FAILURES):
+    def _waits(self) -> WaitCounts | None:
+        with suppress(*QUERY_ERRORS):
             return self._counters.waits()
         return None
 
@@ -473,6 +473,6 @@ class Sampler:
     ) -> None:
         self._asked.put(None)
         if self._thread.ident is not None:
-            self._thread.join(_PATIENCE_S)
+            self._thread.join(_TIMEOUT_S)
         if not self._thread.is_alive():  # else it still uses the connection, to a server that does not answer
             self._counters.close()

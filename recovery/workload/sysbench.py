@@ -21,11 +21,11 @@ from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cgroups
-from recovery.linux.files import expanded
-from recovery.linux.signals import held_back
+from recovery.linux.files import expand_path
+from recovery.linux.signals import defer_signals
 from recovery.model import Load
 from recovery.workload import die_with_parent
-from recovery.workload.inserts import shortened
+from recovery.workload.inserts import shorten
 
 WORKLOADS = {
     "point-select": "oltp_point_select",
@@ -38,7 +38,7 @@ WORKLOADS = {
 """Short names of the scripts that come with sysbench."""
 
 # Prepared statements that each thread opens per table, from oltp_common.lua and the script's prepare_statements().
-_PREPARED_FOR_A_TABLE = {
+_PREPARED_PER_TABLE = {
     "oltp_point_select": 1,
     "oltp_read_only": 5,
     "oltp_read_write": 9,
@@ -48,16 +48,16 @@ _PREPARED_FOR_A_TABLE = {
     "oltp_delete": 1,
     "oltp_insert": 0,
 }
-_PREPARED_FOR_A_THREAD = 2
+_PREPARED_PER_THREAD = 2
 """Prepared statements of each thread that do not depend on the number of tables."""
-AS_TEXT = "--db-ps-mode=disable"
-AT_WORK = "Threads started!"
+NO_PREPARED_STATEMENTS = "--db-ps-mode=disable"
+THREADS_STARTED = "Threads started!"
 """Line that sysbench prints once all threads have prepared their statements. Its run time starts here."""
 CHECKPOINT = "] Checkpoint report:"
 """Text that sysbench prints at the end of the warm-up, when it resets its counters."""
-_SHORTEST_S = 0.0001
+_TIME_RESOLUTION_S = 0.0001
 """Resolution of the times in a sysbench report."""
-_MOST_PREPARED = 16_382
+_MAX_PREPARED = 16_382
 """The default of max_prepared_stmt_count in all server versions."""
 
 
@@ -65,8 +65,8 @@ def prepared_statements(load: Load) -> int:
     """Returns how many prepared statements are open at the same time.
 
     A user's script counts like the sysbench script that prepares most, because it may be based on that one."""
-    for_a_table = _PREPARED_FOR_A_TABLE.get(load.script, max(_PREPARED_FOR_A_TABLE.values()))
-    return load.threads * (load.tables * for_a_table + _PREPARED_FOR_A_THREAD)
+    for_a_table = _PREPARED_PER_TABLE.get(load.script, max(_PREPARED_PER_TABLE.values()))
+    return load.threads * (load.tables * for_a_table + _PREPARED_PER_THREAD)
 
 
 def must_send_text(load: Load) -> bool:
@@ -74,21 +74,21 @@ def must_send_text(load: Load) -> bool:
 
     Each thread prepares all of its statements before it begins. The server would reject those beyond its limit, and
     sysbench allows its threads 30 s in total for this."""
-    return prepared_statements(load) > _MOST_PREPARED
+    return prepared_statements(load) > _MAX_PREPARED
 
 
-def command(load: Load, *, program: Path, socket: Path, database: str) -> list[str]:
+def sysbench_command(load: Load, *, program: Path, socket: Path, database: str) -> list[str]:
     """Returns the command line for a load.
 
     A user's script must accept the options `tables` and `table_size`, like all scripts that require oltp_common."""
     options = [f"--tables={load.tables}", f"--table-size={load.rows}"]
-    if must_send_text(load) and AS_TEXT not in load.options:
-        options.append(AS_TEXT)
-    called = calling(load.script, program=program, socket=socket, database=database, threads=load.threads)
-    return [*called, *lasting(load), *options, *load.options, "run"]
+    if must_send_text(load) and NO_PREPARED_STATEMENTS not in load.options:
+        options.append(NO_PREPARED_STATEMENTS)
+    called = base_command(load.script, program=program, socket=socket, database=database, threads=load.threads)
+    return [*called, *duration_options(load), *options, *load.options, "run"]
 
 
-def lasting(load: Load) -> list[str]:
+def duration_options(load: Load) -> list[str]:
     """Returns the options for the duration: the load continues after the warm-up without a break.
 
     The final report covers only the seconds after the warm-up."""
@@ -96,7 +96,7 @@ def lasting(load: Load) -> list[str]:
     return [f"--time={load.warmup_s + load.seconds}", *warming]
 
 
-def calling(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
+def base_command(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
     """Returns the beginning of every sysbench command line."""
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
@@ -106,7 +106,7 @@ def calling(script: str, *, program: Path, socket: Path, database: str, threads:
 
 
 @dataclass(frozen=True)
-class Look:
+class Interval:
     """One line of the interval report, which sysbench prints every second about the previous second."""
 
     at_s: float
@@ -139,7 +139,7 @@ class Report:
     latency_p99_ms: float | None
     latency_p999_ms: float | None
     latency_max_ms: float | None
-    looks: tuple[Look, ...]
+    looks: tuple[Interval, ...]
 
     @property
     def qps(self) -> float:
@@ -153,12 +153,12 @@ class Report:
 _FIGURE = r"\d{1,20}(?:\.\d{1,20})?"
 _COUNT = r"\d{1,20}"
 _PLAIN = re.MULTILINE | re.ASCII
-_LOOK = re.compile(
+_INTERVAL_LINE = re.compile(
     rf"^\[ (?P<at>{_FIGURE})s \] thds: \d+ tps: (?P<tps>{_FIGURE}) qps: (?P<qps>{_FIGURE}) [^\n]{{0,200}}?"
     rf"lat \(ms,[\d.]+%\): (?P<latency>{_FIGURE}) err/s:? (?P<errors>{_FIGURE})",
     _PLAIN,
 )
-_BAR = re.compile(rf"^ *(\d{{1,20}}\.\d{{1,20}}) \|\** +({_COUNT})$", _PLAIN)
+_HISTOGRAM_LINE = re.compile(rf"^ *(\d{{1,20}}\.\d{{1,20}}) \|\** +({_COUNT})$", _PLAIN)
 _QUERIES = re.compile(rf"^ +total: +({_COUNT})$", _PLAIN)
 _TRANSACTIONS = re.compile(rf"^ +transactions: +({_COUNT}) ", _PLAIN)
 _ERRORS = re.compile(rf"^ +ignored errors: +({_COUNT}) ", _PLAIN)
@@ -168,35 +168,35 @@ _MEAN = re.compile(rf"^ +avg: +({_FIGURE})$", _PLAIN)
 _MAX = re.compile(rf"^ +max: +({_FIGURE})$", _PLAIN)
 
 
-def read_report(text: str) -> Report:
+def parse_report(text: str) -> Report:
     """Parses the output of sysbench; raises RecoveryError if it contains no complete report."""
     ends_s = [float(seconds) for seconds in _SECONDS.findall(text)]
     if len(ends_s) <= text.count(CHECKPOINT):
-        raise _no_report(text)
+        raise _missing_report(text)
     # At a checkpoint sysbench resets its counters, but its time still counts from the start.
     began_s = ends_s[-2] if len(ends_s) > 1 else 0.0
-    transactions = int(_last(_TRANSACTIONS, text))
-    bars = [(float(value), int(count)) for value, count in _BAR.findall(text)]
+    transactions = int(_last_match(_TRANSACTIONS, text))
+    bars = [(float(value), int(count)) for value, count in _HISTOGRAM_LINE.findall(text)]
     p50, p95, p99, p999 = (percentile(bars, share) for share in (50, 95, 99, 99.9))
     return Report(
-        queries=int(_last(_QUERIES, text)),
+        queries=int(_last_match(_QUERIES, text)),
         transactions=transactions,
-        seconds=max(ends_s[-1] - began_s, _SHORTEST_S),
-        errors=int(_last(_ERRORS, text)),
-        reconnects=int(_last(_RECONNECTS, text)),
-        latency_mean_ms=float(_last(_MEAN, text)) if transactions else None,
+        seconds=max(ends_s[-1] - began_s, _TIME_RESOLUTION_S),
+        errors=int(_last_match(_ERRORS, text)),
+        reconnects=int(_last_match(_RECONNECTS, text)),
+        latency_mean_ms=float(_last_match(_MEAN, text)) if transactions else None,
         latency_p50_ms=p50,
         latency_p95_ms=p95,
         latency_p99_ms=p99,
         latency_p999_ms=p999,
-        latency_max_ms=float(_last(_MAX, text)) if transactions else None,
-        looks=looks_in(text, began_s),
+        latency_max_ms=float(_last_match(_MAX, text)) if transactions else None,
+        looks=parse_intervals(text, began_s),
     )
 
 
-def looks_in(text: str, began_s: float) -> tuple[Look, ...]:
+def parse_intervals(text: str, began_s: float) -> tuple[Interval, ...]:
     """Returns the lines of the interval report, also of a run that was stopped before its final report."""
-    return tuple(_look(match, began_s) for match in _LOOK.finditer(text))
+    return tuple(_interval(match, began_s) for match in _INTERVAL_LINE.finditer(text))
 
 
 def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
@@ -212,8 +212,8 @@ def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
     return None
 
 
-def _look(match: re.Match[str], began_s: float) -> Look:
-    return Look(
+def _interval(match: re.Match[str], began_s: float) -> Interval:
+    return Interval(
         at_s=float(match["at"]) - round(began_s),
         qps=float(match["qps"]),
         tps=float(match["tps"]),
@@ -222,15 +222,15 @@ def _look(match: re.Match[str], began_s: float) -> Look:
     )
 
 
-def _last(pattern: re.Pattern[str], text: str) -> str:
+def _last_match(pattern: re.Pattern[str], text: str) -> str:
     """Returns the last match, which is from the final report; earlier ones are from the checkpoint."""
     found = pattern.findall(text)
     if not found:
-        raise _no_report(text)
+        raise _missing_report(text)
     return str(found[-1])
 
 
-def _no_report(text: str) -> RecoveryError:
+def _missing_report(text: str) -> RecoveryError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return RecoveryError(
         f"sysbench has printed no report; its last line is: {lines[-1][:200] if lines else '(nothing)'}",
@@ -238,12 +238,12 @@ def _no_report(text: str) -> RecoveryError:
     )
 
 
-def script_of(name: str) -> str:
+def resolve_script(name: str) -> str:
     """Returns the script of a Load for a name given by the user; raises UsageError if there is no such script.
 
     `read-only` and `oltp_read_only` are scripts of sysbench. A name with a slash or ending in .lua is a file."""
     if "/" in name or name.endswith(".lua"):
-        path = expanded(Path(name)).absolute()
+        path = expand_path(Path(name)).absolute()
         if not path.is_file():
             raise UsageError(f"there is no script {name}", "give the path of a Lua script for sysbench")
         return str(path)
@@ -260,15 +260,15 @@ def script_of(name: str) -> str:
 
 GRACE_S = 30.0
 """Seconds that a client may run beyond its time, because sysbench waits for pending answers."""
-_GOODBYE_S = 5.0
+_TERM_TIMEOUT_S = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _READ_BYTES = 1 << 20
-_SERVERS_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
+_SERVER_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
 """Matches an error sent by the server: `error 1049: …`, `Got error: 1146: …`, `errno = 1062, …`."""
 
 
 @dataclass(frozen=True)
-class Ended:
+class ClientResult:
     """The result of a client program that has ended."""
 
     text: str
@@ -296,14 +296,14 @@ class Client:
         self.command = tuple(command)
         self._cpus = cpus
         self._only_count = only_count
-        self._running: _Running | None = None
-        self._ended: Ended | None = None
+        self._running: _ChildProcess | None = None
+        self._ended: ClientResult | None = None
 
     def __enter__(self) -> Self:
         try:
             # A signal that arrives meanwhile raises here, inside the try block: __exit__ would not be called for it.
-            with held_back():
-                self._running = _Running(_leashed(self.command, self._cpus), only_count=self._only_count)
+            with defer_signals():
+                self._running = _ChildProcess(_wrapped_command(self.command, self._cpus), only_count=self._only_count)
         except BaseException:
             self._end()
             raise
@@ -319,7 +319,7 @@ class Client:
 
     def cpu_s(self) -> float | None:
         """Returns the CPU time used so far; None if unknown."""
-        return cgroups.cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
+        return cgroups.process_cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
 
     def has_ended(self, timeout_s: float = 0) -> bool:
         """Returns whether the program ends within that time."""
@@ -330,7 +330,7 @@ class Client:
         assert self._running is not None, "it has not begun"
         return self._running.has_written(words.encode(), timeout_s)
 
-    def wait(self, timeout_s: float) -> Ended:
+    def wait(self, timeout_s: float) -> ClientResult:
         """Waits until the program ends by itself, and returns its result.
 
         Raises RecoveryError if it fails or has not ended GRACE_S after `timeout_s`."""
@@ -345,11 +345,11 @@ class Client:
         assert self._running is not None
         if self._ended.code != 0:
             how = f"signal {-self._ended.code}" if self._ended.code < 0 else f"code {self._ended.code}"
-            line = shortened(self._running.reason, length=300) or "it gave no reason"
+            line = shorten(self._running.reason, length=300) or "it gave no reason"
             raise RecoveryError(f"{self.name} failed ({how}): {line}", f"its command: {shlex.join(self.command)}")
         return self._ended
 
-    def stop(self) -> Ended:
+    def stop(self) -> ClientResult:
         """Ends the program and returns its result. The exit code is meaningless, and the output may be incomplete."""
         self._end()
         assert self._ended is not None, "it has not begun"
@@ -357,18 +357,18 @@ class Client:
 
     def _end(self) -> None:
         """Ends the program if it is running."""
-        with held_back():
+        with defer_signals():
             if self._running is not None and self._ended is None:
                 self._ended = self._running.end()
 
 
-def _leashed(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
+def _wrapped_command(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
     """Returns the command, wrapped so that it runs on these CPUs and the kernel ends it together with this process."""
     chosen = ",".join(map(str, sorted(cpus or ())))
     return [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), chosen, *command]
 
 
-class _Running:
+class _ChildProcess:
     """A child process from its start until it is reaped. Until then its process ID is not reused."""
 
     def __init__(self, command: list[str], *, only_count: bool) -> None:
@@ -418,11 +418,11 @@ class _Running:
             self._news.wait_for(lambda: told() or self._has_written_all, timeout_s)
             return told()
 
-    def end(self) -> Ended:
+    def end(self) -> ClientResult:
         """Ends the process and its children, reaps it, and returns its result."""
         if not self.has_ended(0):
             self._signal(signal.SIGTERM)
-            self.has_ended(_GOODBYE_S)
+            self.has_ended(_TERM_TIMEOUT_S)
         # This also kills its children: as long as one keeps the pipe open, the reader thread does not end.
         self._signal(signal.SIGKILL)
         _, status, used = os.wait4(self.pid, 0)
@@ -434,8 +434,8 @@ class _Running:
         text = b"".join(self._chunks).decode(errors="replace")
         with self._complaints:
             self._complaints.seek(0)
-            self.reason = reason(text + "\n" + self._complaints.read().decode(errors="replace"))
-        return Ended(
+            self.reason = failure_line(text + "\n" + self._complaints.read().decode(errors="replace"))
+        return ClientResult(
             text=text,
             code=self._process.returncode,
             cpu_s=used.ru_utime + used.ru_stime,
@@ -460,9 +460,9 @@ class _Running:
             os.killpg(self.pid, number)
 
 
-def reason(said: str) -> str:
+def failure_line(said: str) -> str:
     """Returns the last line that contains an error of the server; if there is none, the last line.
 
     The lines that sysbench prints after the server's error are less informative."""
     lines = said.strip().splitlines()
-    return next(filter(_SERVERS_ERROR.search, reversed(lines)), lines[-1] if lines else "").strip()
+    return next(filter(_SERVER_ERROR.search, reversed(lines)), lines[-1] if lines else "").strip()

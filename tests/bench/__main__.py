@@ -20,16 +20,16 @@ from bench.starts import BARE, CONTAINER, TOOL, TRACED, Start
 from recovery import __version__
 from recovery.builds import catalog
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import cli, main
 from recovery.cli.options import DEFAULT_RESULTS
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux import docker_engine
-from recovery.linux.files import default_data_dir, expanded, parse_json, write_atomically
-from recovery.linux.host_facts import environment
+from recovery.linux.files import default_data_dir, expand_path, parse_json, write_atomically
+from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
 from recovery.model import Build, Cache
-from recovery.report.stored_session import keeping_in
+from recovery.report.stored_session import writing_results
 from recovery.session.request import split_versions
 from recovery.session.store import check_results_folder
 
@@ -71,8 +71,8 @@ def bench(
     if show is not None:
         click.echo(_shown(show))
         return
-    data = expanded(data or default_data_dir()).absolute()
-    results = expanded(results)
+    data = expand_path(data or default_data_dir()).absolute()
+    results = expand_path(results)
     check_results_folder(results)
     began = datetime.now(UTC)
     file = results / f"{began:%Y%m%dT%H%M%SZ}-bench" / "bench.json"
@@ -80,10 +80,10 @@ def bench(
         found: Found = {
             "measured_at": f"{began:%Y-%m-%d %H:%M} UTC",
             "tool_version": __version__,
-            "environment": environment(data),
+            "environment": collect_host_facts(data),
         }
         click.echo(head(found))
-        chosen = split_versions(versions) or tuple(str(row.version) for row in catalog.rows())
+        chosen = split_versions(versions) or tuple(str(row.version) for row in catalog.pinned_servers())
         rows: dict[str, Iterator[Built] | Iterator[Start]] = {
             "building": _building(data, chosen, tables, builds, rest_s),
             "watching": _starts(data, _LONG * tables, (BARE, TOOL), (Cache.WARM,), pairs),
@@ -116,7 +116,7 @@ def _starts(data: Path, tables: int, ways: tuple[str, str], caches: tuple[Cache,
 
 
 def _build(version: str) -> Build:
-    return resolve(version, Sources(), quiet)
+    return resolve_server(version, Sources(), quiet)
 
 
 def _no_engine() -> str | None:
@@ -128,7 +128,7 @@ def _no_engine() -> str | None:
 
 
 def _keep(file: Path, found: Found) -> None:
-    with keeping_in(file.parent):
+    with writing_results(file.parent):
         file.parent.mkdir(exist_ok=True)
         write_atomically(file, json.dumps(found, indent=1).encode() + b"\n")
 

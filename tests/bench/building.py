@@ -14,7 +14,7 @@ import psutil
 from bench.site import Site
 from recovery.errors import HostUnfitError
 from recovery.model import Build, Schema
-from recovery.workload.schema import statements
+from recovery.workload.schema import script_statements
 
 _BYTES_OF_A_TABLE = 400 << 10
 """Of the page cache and of the server's memory while it is built, generously."""
@@ -49,7 +49,7 @@ def _plain(site: Site, build: Build, tables: int, name: str) -> float:
         server.start()
         with closing(server.connect()) as connection, connection.cursor() as cursor:
             began = time.monotonic()
-            for statement in statements(Schema(tables)):
+            for statement in script_statements(Schema(tables)):
                 cursor.execute(statement)
             took_s = time.monotonic() - began
         server.stop()

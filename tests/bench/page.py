@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.building import Built
 from bench.starts import Start
-from recovery.analysis.statistics import LEAST_RUNS, effect_95, interval_95
+from recovery.analysis.statistics import MIN_RUNS, compare_means, interval_95
 
 Found = dict[str, Any]
 """bench.json: about the host, and of each part that was measured every build or start."""
@@ -76,7 +76,7 @@ def _mean(found: list[Built], what: Callable[[Built], float]) -> float:
 
 
 def _ratio(plain: list[Built], stage: list[Built], what: Callable[[Built], float]) -> str:
-    ratio = effect_95([what(each) for each in plain], [what(each) for each in stage])
+    ratio = compare_means([what(each) for each in plain], [what(each) for each in stage])
     if ratio is None:
         return "-"
     return f"{ratio.value:.1f}" if ratio.low is None else f"{ratio.value:.1f} ({ratio.low:.1f} to {ratio.high:.1f})"
@@ -92,7 +92,7 @@ def _starts(found: list[Start]) -> str:
     first, ready_s = found[0], statistics.fmean(start.ready_s for start in base)
     differences = [one.ready_s - start.ready_s for start, one in zip(base, other, strict=True)]
     mean, told = statistics.fmean(differences), "too few pairs for an interval"
-    if len(differences) >= LEAST_RUNS:
+    if len(differences) >= MIN_RUNS:
         low, high = interval_95(differences)
         told = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
     lines = [

@@ -15,9 +15,9 @@ from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.datadir import DataDir, DataDirs
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import test_settings
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
-from recovery.workload.build import Ground, prepare_stage
+from recovery.workload.build import DatadirBuilder, prepare_datadir
 
 
 def quiet(*_: object) -> None:
@@ -38,7 +38,7 @@ class Site:
             datadir,
             device=device_of(self.folder),
             logdir=logs,
-            settings=test_settings(build.version),
+            settings=experiment_settings(build.version),
         )
 
     def empty_datadir(self, build: Build, name: str) -> Path:
@@ -55,8 +55,8 @@ class Site:
         """A data directory as a session builds it: proved, and shut down."""
         target = DataDirs(self.folder).acquire(f"{name}-{tables}")
         if target.state.status != "whole":
-            ground = Ground(build, Schema(tables), target, launcher=LocalLauncher(), say=quiet)
-            prepare_stage(ground, progress=quiet)
+            ground = DatadirBuilder(build, Schema(tables), target, launcher=LocalLauncher(), say=quiet)
+            prepare_datadir(ground, progress=quiet)
         return target
 
 

@@ -20,20 +20,20 @@ from recovery.builds.resolve import Sources
 from recovery.cli.progress_view import Screen, SessionNarrator
 from recovery.errors import ServerFailedError
 from recovery.experiments.bench import Bench, Conditions
-from recovery.experiments.crash_recovery import crash, start_and_crash
+from recovery.experiments.crash_recovery import insert_and_kill, start_insert_and_kill
 from recovery.linux import docker_engine
-from recovery.linux.files import mark
-from recovery.linux.page_cache import own_dropper
+from recovery.linux.page_cache import direct_cache_dropper
+from recovery.linux.process_marks import process_id
 from recovery.model import Build, Cache, Schema, Trial, Variant
 from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
-from recovery.mysqld.error_log import stamp_of
+from recovery.mysqld.error_log import microsecond_stamp
 from recovery.mysqld.local import environment, limited_open_files
 from recovery.mysqld.log_tail import last_lines
 from recovery.session import progress
 from recovery.session.progress import Progress
-from recovery.workload.inserts import fire, insert_statements
+from recovery.workload.inserts import execute_inserts, insert_statements
 
 BARE, TOOL, TRACED, CONTAINER = "bare loop", "tool", "tool with --trace", "tool, container"
 _READY = b"ready for connections"
@@ -70,7 +70,7 @@ def compare(
     with site.staged(build, tables) as stage, _terminal() as terminal, ExitStack() as stack:
         benches = {way: stack.enter_context(_bench(site, build, stage, way)) for way in ways}
         for bench in benches.values():
-            start_and_crash(bench)
+            start_insert_and_kill(bench)
         for pair in range(count + 1):
             for way in ways if pair % 2 else reversed(ways):
                 if cache is Cache.COLD:
@@ -90,7 +90,7 @@ def _bench(site: Site, build: Build, stage: DataDir, way: str) -> Iterator[Bench
             image = resolve_image(str(build.version), Sources(mysqld=str(build.mysqld)), quiet, docker)
         assert image.fingerprint == build.fingerprint, "the same executable"
         build, launcher = image, ContainerLauncher(docker_engine.endpoint().url)
-    conditions = Conditions(insert_statements(schema), dropper=own_dropper(), trace=way == TRACED)
+    conditions = Conditions(insert_statements(schema), dropper=direct_cache_dropper(), trace=way == TRACED)
     with site.server(build, stage.mysql, launcher=launcher) as server:
         yield Bench(server, stage, schema, conditions=conditions)
 
@@ -101,7 +101,7 @@ def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
         used_s = time.process_time()
         startup = bench.timed_start(f"{time.monotonic_ns()}.err")
         used_s = time.process_time() - used_s
-    crash(bench)
+    insert_and_kill(bench)
     assert startup.crash_proof is not None
     assert startup.ready_lag_s is not None, "this server does not stamp microseconds"
     return said(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
@@ -134,7 +134,7 @@ def _bare(bench: Bench, said: partial[Start]) -> Start:
             _check_runs(process, log)
             time.sleep(_RETRY_S)
         with closing(client.connect(launch.socket)) as connection:
-            fire(connection, bench.conditions.statements)
+            execute_inserts(connection, bench.conditions.statements)
     finally:
         process.kill()
         process.wait()
@@ -148,7 +148,7 @@ def _check_runs(process: subprocess.Popen[bytes], log: Path) -> None:
 
 def _ready_stamp(log: Path) -> float:
     line = next(line for line in log.read_bytes().splitlines() if _READY in line)
-    stamp = stamp_of(line.decode(errors="replace"))
+    stamp = microsecond_stamp(line.decode(errors="replace"))
     assert stamp is not None, "this server does not stamp microseconds"
     return stamp
 
@@ -169,8 +169,8 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         ),
         screen=screen,
-        owner=mark(),
-        record=partial(progress.write, bench.server.logdir / "status"),
+        owner=process_id(),
+        record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
     bench.server.follower, bench.tell = narrator.follow, narrator.doing
     with narrator.on_stage():

@@ -14,10 +14,10 @@ from journeys import SESSIONS
 from journeys import stored as stored_experiments
 from sessions import left_out
 
-from recovery.analysis.stacks import Folded, written
+from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import REPORT, STACKS, to_json
+from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, to_json
 from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
@@ -56,10 +56,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _kept(folder: Path, session: Session) -> Path:
-    (folder / STACKS).mkdir(parents=True)
-    (folder / STACKS / "092.folded").write_text(written(Folded(FOLDED)))
-    stacks = tuple(replace(run, stacks=f"{STACKS}/092.folded" if run.stacks else None) for run in session.runs)
-    (folder / REPORT).write_bytes(to_json(replace(session, runs=stacks)))
+    (folder / STACKS_FOLDER).mkdir(parents=True)
+    (folder / STACKS_FOLDER / "092.folded").write_text(folded_text(Folded(FOLDED)))
+    stacks = tuple(replace(run, stacks=f"{STACKS_FOLDER}/092.folded" if run.stacks else None) for run in session.runs)
+    (folder / REPORT_FILE).write_bytes(to_json(replace(session, runs=stacks)))
     write_reports(folder)
     return folder / PAGE
 

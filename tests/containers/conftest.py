@@ -16,10 +16,10 @@ import pytest
 from sessions import left_out
 from waiting import until
 
-from recovery.builds.image_inspect import id_of
-from recovery.builds.resolve import BASE
+from recovery.builds.image_inspect import image_id
+from recovery.builds.resolve import BASE_IMAGE_NAME
 from recovery.errors import RecoveryError
-from recovery.linux.docker_engine import MADE, connect
+from recovery.linux.docker_engine import PURPOSE, connect
 
 REGISTRY_PROGRAM = "docker-registry"
 _ADMINS = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -32,8 +32,10 @@ def client() -> Iterator[docker.DockerClient]:
         found = connect()
     except RecoveryError as error:
         left_out(f"{error.message} ({error.hint})")
-    if id_of(found, BASE) is None and (os.geteuid() != 0 or shutil.which("debootstrap", path=_ADMINS) is None):
-        left_out(f"there is no {BASE}, and without a registry only root can make it, by debootstrap")
+    if image_id(found, BASE_IMAGE_NAME) is None and (
+        os.geteuid() != 0 or shutil.which("debootstrap", path=_ADMINS) is None
+    ):
+        left_out(f"there is no {BASE_IMAGE_NAME}, and without a registry only root can make it, by debootstrap")
     yield found
     found.close()
 
@@ -46,8 +48,8 @@ def nothing_left_in_the_engine(client: docker.DockerClient) -> Iterator[None]:
 
 
 def _left(client: docker.DockerClient) -> list[str]:
-    containers = client.api.containers(all=True, filters={"label": f"{MADE}=look"})
-    parts = client.api.images(quiet=True, filters={"label": f"{MADE}=part", "dangling": True})
+    containers = client.api.containers(all=True, filters={"label": f"{PURPOSE}=look"})
+    parts = client.api.images(quiet=True, filters={"label": f"{PURPOSE}=part", "dangling": True})
     return [*(str(container["Id"]) for container in containers), *map(str, parts)]
 
 

@@ -20,20 +20,20 @@ from docker.types import Mount
 from loopback import ALONE, containers_of
 
 from recovery.builds.image import resolve_image
-from recovery.builds.image_inspect import throw_away
+from recovery.builds.image_inspect import temporary_container
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import remove_leftovers
-from recovery.linux.files import mark
-from recovery.linux.page_cache import Caches, EngineDropper, cold_means, make_cold, residency
-from recovery.linux.signals import Standstill
+from recovery.linux.docker_engine import remove_orphaned_containers
+from recovery.linux.page_cache import CacheKind, DockerCacheDropper, cold_method, make_cold, measure_residency
+from recovery.linux.process_marks import process_id
+from recovery.linux.signals import ClockGuard
 from recovery.linux.storage import device_of
-from recovery.model import Build, Cache, Schema, starts
+from recovery.model import Build, Cache, Schema, startup_specs
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.client import scalar
-from recovery.mysqld.container import ContainerLauncher, check_seen
+from recovery.mysqld.container import ContainerLauncher, check_same_folder
 from recovery.mysqld.launcher import Exit, RunDirs
-from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
 from recovery.session import engine as session_engine
 from recovery.session.request import Request
@@ -71,7 +71,7 @@ def server(build: Build, datadir: Path, launcher: ContainerLauncher, tmp_path: P
 
 def of_this_test(client: docker.DockerClient) -> list[Container]:
     """Not those of another run on this host."""
-    labels = [f"{docker_engine.MADE}=server", f"{docker_engine.OWNER}={mark()}"]
+    labels = [f"{docker_engine.PURPOSE}=server", f"{docker_engine.OWNER}={process_id()}"]
     return client.containers.list(all=True, filters={"label": labels})
 
 
@@ -167,7 +167,7 @@ def test_a_container_removed_from_outside_is_a_kill(server: Server, client: dock
 
 def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: docker.DockerClient) -> None:
     """Frozen by version 1 of control groups, no signal reaches a process, and the engine does not say so."""
-    meanwhile = Standstill()
+    meanwhile = ClockGuard()
     server.start()
     (container,) = of_this_test(client)
     assert meanwhile.told() is None
@@ -177,7 +177,7 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
     told = "somebody paused the server's container meanwhile (`docker pause`): the time is not its own"
     assert meanwhile.told() == told
     server.start()
-    afterwards = Standstill()
+    afterwards = ClockGuard()
     server.stop()
     assert afterwards.told() is None
 
@@ -187,13 +187,13 @@ import os, signal, sys
 from pathlib import Path
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.linux import docker_engine as engine
+from recovery.linux import docker_engine
 from recovery.linux.storage import device_of
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.server import Server
-build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, engine.connect())
+build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, docker_engine.connect())
 data, logs = map(Path, sys.argv[1:])
-Server(ContainerLauncher(engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
+Server(ContainerLauncher(docker_engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -203,13 +203,13 @@ def test_what_a_killed_tool_leaves_is_removed_and_nothing_else(
 ) -> None:
     assert build.image is not None
     # As a container that somebody makes of an image of ours, which may bear the mark of a process long gone.
-    labels = {docker_engine.MADE: "image", docker_engine.OWNER: f"boot-{mark()}"}
+    labels = {docker_engine.PURPOSE: "image", docker_engine.OWNER: f"boot-{process_id()}"}
     stranger = client.containers.create(build.image, entrypoint=["/bin/sh"], labels=labels)
     try:
         tool = subprocess.Popen([sys.executable, "-c", LEAVE, str(datadir), str(tmp_path)])
         assert tool.wait() == -signal.SIGKILL
         (left,) = containers_of(client, tool.pid)
-        assert left.name in remove_leftovers(client)
+        assert left.name in remove_orphaned_containers(client)
         assert containers_of(client, tool.pid) == []
         stranger.reload()
     finally:
@@ -227,15 +227,15 @@ def test_another_folder_under_the_same_path_is_refused(
         container = client.containers.run(
             str(build.image), ["60"], entrypoint="sleep", mounts=[Mount(str(known), str(source), type="bind")],
             user=f"{os.geteuid()}:{os.getegid()}", cap_drop=["ALL"], network_mode="none", detach=True,
-            labels={docker_engine.MADE: "look", docker_engine.OWNER: mark()},
+            labels={docker_engine.PURPOSE: "look", docker_engine.OWNER: process_id()},
         )  # fmt: skip
         try:
             container.reload()
             if source is known:
-                check_seen(container.attrs["State"]["Pid"], known)
+                check_same_folder(container.attrs["State"]["Pid"], known)
             else:
                 with pytest.raises(HostUnfitError, match="sees another folder"):
-                    check_seen(container.attrs["State"]["Pid"], known)
+                    check_same_folder(container.attrs["State"]["Pid"], known)
         finally:
             container.remove(force=True)
 
@@ -253,10 +253,10 @@ def test_ctrl_c_while_a_container_is_made_leaves_none(
 
     monkeypatch.setattr(ContainerCollection, "create", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        EngineDropper(client, build.image).drop(Caches.PAGES)
-    with pytest.raises(KeyboardInterrupt), throw_away(client, build.image, ["/nothing"]):
+        DockerCacheDropper(client, build.image).drop(CacheKind.PAGES)
+    with pytest.raises(KeyboardInterrupt), temporary_container(client, build.image, ["/nothing"]):
         pass
-    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={mark()}"}) == []
+    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={process_id()}"}) == []
 
 
 @pytest.mark.alone  # others drop them as well
@@ -264,28 +264,28 @@ def test_a_container_drops_the_caches(build: Build, client: docker.DockerClient,
     assert build.image is not None
     (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))
     os.sync()
-    assert residency(tmp_path).resident_bytes == 4 << 20
-    dropper = EngineDropper(client, build.image)
-    assert dropper.drop(Caches.PAGES)
-    assert residency(tmp_path).resident_bytes == 0
+    assert measure_residency(tmp_path).resident_bytes == 4 << 20
+    dropper = DockerCacheDropper(client, build.image)
+    assert dropper.drop(CacheKind.PAGES)
+    assert measure_residency(tmp_path).resident_bytes == 0
     proof = make_cold(tmp_path, dropper)
-    assert proof.means == cold_means(dropper) == "drop_caches (by a container)"
+    assert proof.means == cold_method(dropper) == "drop_caches (by a container)"
     drops = client.containers.list(
-        all=True, filters={"label": [f"{docker_engine.MADE}=drop", f"{docker_engine.OWNER}={mark()}"]}
+        all=True, filters={"label": [f"{docker_engine.PURPOSE}=drop", f"{docker_engine.OWNER}={process_id()}"]}
     )
     assert drops == []
-    assert not EngineDropper(client, "no-such-image").drop(Caches.PAGES)
+    assert not DockerCacheDropper(client, "no-such-image").drop(CacheKind.PAGES)
 
 
 def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is not root; the image of a server is on the host."""
-    monkeypatch.setattr(session_engine, "own_dropper", lambda: None)
+    monkeypatch.setattr(session_engine, "direct_cache_dropper", lambda: None)
     request = Request(
-        "cold-recovery", starts((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local"
+        "cold-recovery", startup_specs((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local"
     )
-    dropper = session_engine.choose(request, lambda _: None).dropper(())
+    dropper = session_engine.choose_engine(request, lambda _: None).dropper(())
     assert dropper is not None
     (tmp_path / "table.ibd").write_bytes(b"x" * (4 << 20))
     assert make_cold(tmp_path, dropper).means == "drop_caches (by a container)"

@@ -9,7 +9,7 @@ import pytest
 from bench import starts
 from bench.site import quiet, scratch
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.model import Cache
 
 pytestmark = [pytest.mark.containers, pytest.mark.on_demand("bench")]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.on_demand("bench")]
 
 @pytest.mark.parametrize("cache", list(Cache))
 def test_pairs_of_both_engines(cache: Cache, client: docker.DockerClient, tmp_path: Path) -> None:
-    build, ways = resolve("5.7.22", Sources(), quiet), (starts.TOOL, starts.CONTAINER)
+    build, ways = resolve_server("5.7.22", Sources(), quiet), (starts.TOOL, starts.CONTAINER)
     with scratch(tmp_path / "d") as site:
         found = list(starts.compare(site, build, 100, ways, cache=cache, count=2))
     assert [(start.pair, start.way == starts.CONTAINER) for start in found] == [

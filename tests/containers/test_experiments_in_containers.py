@@ -8,7 +8,7 @@ import pytest
 
 from recovery.cli.main import run
 from recovery.model import Verdict
-from recovery.report.stored_session import find, load
+from recovery.report.stored_session import find_session, load_session
 
 pytestmark = pytest.mark.containers
 TABLES = 60
@@ -18,7 +18,7 @@ def test_a_load_beside_a_poller_with_a_profile(at: list[str], tmp_path: Path) ->
     sizes = ["--rows", "20", "--load-tables", "5", "--threads", "2", "--seconds", "3", "--warmup", "1", "--runs", "1"]
     options = ["--option", "table_open_cache=400", "--profile", "--engine", "docker", "--no-probe"]
     assert run(["interference", "--version", "5.7.22", *sizes, *options, *at]) == 0
-    session = load(find(tmp_path / "results", None))
+    session = load_session(find_session(tmp_path / "results", None))
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 2 + [Verdict.SAMPLED] * 2
     assert "image" in session.servers["5.7.22 table_open_cache=400"]
     for one in session.runs:

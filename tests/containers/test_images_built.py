@@ -16,9 +16,9 @@ from waiting import until
 
 from recovery.builds import image_build, image_inspect, packages
 from recovery.builds.image import resolve_image
-from recovery.builds.image_inspect import ask_options, ask_version, id_of
-from recovery.builds.resolve import BASE, Sources, own_name, resolve
-from recovery.linux import docker_engine as labels
+from recovery.builds.image_inspect import image_id, query_image_options, query_image_version
+from recovery.builds.resolve import BASE_IMAGE_NAME, Sources, own_image_name, resolve_server
+from recovery.linux import docker_engine
 from recovery.model import Build, can
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
@@ -38,8 +38,8 @@ def run_in(client: docker.DockerClient, build: Build, *command: str, preload: st
 def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     build = resolve_image(version, ALONE, quiet, client)
     image = client.images.get(str(build.image))
-    assert image.labels[labels.MADE] == "image"
-    assert image.labels[labels.SERVER_VERSION] == str(build.version)
+    assert image.labels[docker_engine.PURPOSE] == "image"
+    assert image.labels[docker_engine.SERVER_VERSION] == str(build.version)
 
     said = run_in(client, build, str(build.mysqld), "--no-defaults", "--version")
     assert ".".join(map(str, build.version.numbers)) in said
@@ -47,7 +47,7 @@ def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     assert sums.split()[0] == build.fingerprint, "data directories are kept by it"
     assert run_in(client, build, "test", "-f", f"{build.messages}/english/errmsg.sys") == ""
     assert bool(build.scripts) is not can(build.version, "initialize")
-    assert ask_options(client, build) >= {"innodb_io_capacity", "port", "skip_networking"}
+    assert query_image_options(client, build) >= {"innodb_io_capacity", "port", "skip_networking"}
     assert all((folder / "fill_help_tables.sql").is_file() for folder in build.scripts)
 
     preloaded = run_in(client, build, str(build.mysqld), "--no-defaults", "--version", preload="libeatmydata.so")
@@ -63,14 +63,14 @@ def test_an_image_of(version: str, client: docker.DockerClient) -> None:
 
 @pytest.mark.parametrize("version", CATALOG)
 def test_it_shares_data_directories_with_the_server_of_the_host(version: str, client: docker.DockerClient) -> None:
-    here = resolve(version, Sources(), quiet)
+    here = resolve_server(version, Sources(), quiet)
     build = resolve_image(version, ALONE, quiet, client)
     assert (build.version, build.fingerprint, build.source) == (here.version, here.fingerprint, here.source)
 
 
 def test_versions_differ_by_the_server_alone(client: docker.DockerClient) -> None:
-    image_build.base(client, ALONE, quiet)
-    base = client.images.get(BASE).attrs["RootFS"]["Layers"]
+    image_build.ensure_base_image(client, ALONE, quiet)
+    base = client.images.get(BASE_IMAGE_NAME).attrs["RootFS"]["Layers"]
     for version in CATALOG:
         image = client.images.get(str(resolve_image(version, ALONE, quiet, client).image))
         assert image.attrs["RootFS"]["Layers"][: len(base)] == base
@@ -80,13 +80,13 @@ def test_what_sid_carries_is_found_by_its_number(client: docker.DockerClient) ->
     carried = resolve_image("debian-sid", ALONE, quiet, client)
     series = ".".join(map(str, carried.version.numbers[:2]))
     assert "mysql-server-core" in carried.source
-    assert "mysql-server-core" in client.images.get(str(carried.image)).labels[labels.PACKAGES]
+    assert "mysql-server-core" in client.images.get(str(carried.image)).labels[docker_engine.PACKAGES]
     for version in (series, str(carried.version)):
         assert resolve_image(version, ALONE, quiet, client) == carried
 
 
 def test_a_server_of_the_user_s_own(client: docker.DockerClient) -> None:
-    here = resolve("5.7.22", Sources(), quiet)
+    here = resolve_server("5.7.22", Sources(), quiet)
     build = resolve_image(None, Sources(mysqld=str(here.basedir), registry=NOBODY), quiet, client)
     assert build.fingerprint == here.fingerprint
     assert build.version == here.version
@@ -96,19 +96,19 @@ def test_libraries_that_the_base_lacks_come_from_this_host(client: docker.Docker
     """Newer Debian has renamed libaio: a server of 5.7 does not start on it without the host's copy."""
     base = resolve_image("debian-sid", ALONE, quiet, client)
     below = client.images.get(str(base.image)).tags[0]
-    libaio = packages.held("libaio1", "libaio.so.1") or packages.fetch("libaio1", "libaio.so.1")
-    here = replace(resolve("5.7.22", Sources(), quiet), library_dirs=(libaio.parent,))
+    libaio = packages.find_unpacked("libaio1", "libaio.so.1") or packages.fetch_file("libaio1", "libaio.so.1")
+    here = replace(resolve_server("5.7.22", Sources(), quiet), library_dirs=(libaio.parent,))
     name = "recovery-test/libraries:1"
-    with image_build.making(client, name, quiet):
-        part = image_build.part(client, here, name, below)
-        said, version = ask_version(client, part, "/opt/mysqld/bin/mysqld")
+    with image_build.image_lock(client, name, quiet):
+        part = image_build.build_server_part(client, here, name, below)
+        said, version = query_image_version(client, part, "/opt/mysqld/bin/mysqld")
         assert str(version) == "5.7.22", said
         assert "LD_LIBRARY_PATH=/opt/libraries" in client.images.get(part).attrs["Config"]["Env"]
 
 
 def name_of(version: str) -> str:
-    here = resolve(version, Sources(), quiet)
-    return own_name(here.version, here.fingerprint)
+    here = resolve_server(version, Sources(), quiet)
+    return own_image_name(here.version, here.fingerprint)
 
 
 def command(*arguments: str) -> list[str]:
@@ -117,8 +117,8 @@ def command(*arguments: str) -> list[str]:
 
 def remove(client: docker.DockerClient, version: str) -> str:
     name = name_of(version)
-    if id_of(client, name) is not None:
-        image_inspect.remove(client, name)
+    if image_id(client, name) is not None:
+        image_inspect.remove_image(client, name)
     return name
 
 
@@ -130,7 +130,7 @@ def begin_to_build(version: str) -> subprocess.Popen[str]:
 
 
 def images_made_here(client: docker.DockerClient) -> set[str]:
-    return {str(image.id) for image in client.images.list(filters={"label": labels.MADE})}
+    return {str(image.id) for image in client.images.list(filters={"label": docker_engine.PURPOSE})}
 
 
 def test_two_at_once_make_one_image(client: docker.DockerClient) -> None:
@@ -140,7 +140,7 @@ def test_two_at_once_make_one_image(client: docker.DockerClient) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert [out for out, _ in said] == [f"{name}  mariadb-10.2.11 (10.2.11-MariaDB)\n"] * 2
     assert sum("building the image" in told for _, told in said) == 1
-    assert client.images.get(name).labels[labels.OWNER] == "", "all that is made of it would bear the mark"
+    assert client.images.get(name).labels[docker_engine.OWNER] == "", "all that is made of it would bear the mark"
 
 
 def test_ctrl_c_in_a_build_leaves_nothing(client: docker.DockerClient) -> None:
@@ -154,7 +154,7 @@ def test_ctrl_c_in_a_build_leaves_nothing(client: docker.DockerClient) -> None:
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
-    assert id_of(client, name) is None
+    assert image_id(client, name) is None
     until(lambda: images_made_here(client) <= before, "the end of what it had built")
 
 
@@ -171,6 +171,6 @@ def test_listed_and_removed_by_the_label(client: docker.DockerClient, tmp_path: 
         assert "is no image on this host" in foreign.stderr
         done = subprocess.run(command("remove", name), capture_output=True, text=True, check=True).stdout
         assert done == f"removed {name}\n"
-        assert id_of(client, name) is None
+        assert image_id(client, name) is None
     finally:
         client.images.remove("recovery-test/another-name:1")

@@ -18,9 +18,9 @@ from sessions import stored
 
 from recovery.builds import image_build, image_inspect
 from recovery.builds.image import resolve_image
-from recovery.builds.image_build import Recipe
-from recovery.builds.image_inspect import NotPulledError, Why, id_of
-from recovery.builds.resolve import SUITE, Sources, own_name, parse_wanted, resolve
+from recovery.builds.image_build import DebianRecipe
+from recovery.builds.image_inspect import NotPulledError, PullFailure, image_id
+from recovery.builds.resolve import DEBIAN_SUITE, Sources, own_image_name, parse_request, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, UsageError
 
@@ -45,14 +45,14 @@ class Publish(Protocol):
 
 @pytest.fixture(scope="module")
 def image(client: docker.DockerClient) -> Iterator[str]:
-    base = image_build.base(client, ALONE, quiet)
+    base = image_build.ensure_base_image(client, ALONE, quiet)
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
         for name, content in (("mysqld", SERVER), ("Dockerfile", DOCKERFILE.format(base=base).encode())):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    built = image_build.build(client, "Dockerfile", context, {})
+    built = image_build.build_image(client, "Dockerfile", context, {})
     client.images.get(built).tag("recovery-test/server", "1")
     yield built
     client.images.remove("recovery-test/server:1", force=True)
@@ -74,7 +74,7 @@ def publish(client: docker.DockerClient, registry: str, image: str) -> Iterator[
 
     yield push
     for name in names:
-        if id_of(client, name) is not None:
+        if image_id(client, name) is not None:
             client.images.remove(name)
 
 
@@ -83,10 +83,10 @@ def without(client: docker.DockerClient) -> Callable[[str], str]:
     """A version of the catalog whose image is not on this host."""
 
     def clear(version: str) -> str:
-        while (found := image_inspect.find(client, parse_wanted(version))) is not None:
-            image_inspect.remove(client, found[0])
-        here = resolve(version, Sources(), quiet)
-        return own_name(here.version, here.fingerprint)
+        while (found := image_inspect.find_own_image(client, parse_request(version))) is not None:
+            image_inspect.remove_image(client, found[0])
+        here = resolve_server(version, Sources(), quiet)
+        return own_image_name(here.version, here.fingerprint)
 
     return clear
 
@@ -105,7 +105,7 @@ def test_pulled_and_looked_at(client: docker.DockerClient, registry: str, publis
     assert str(build.basedir) == "/usr"
     assert build.fingerprint == sha256(SERVER).hexdigest()
     assert build.source == f"image {name}"
-    assert build.image == id_of(client, name)
+    assert build.image == image_id(client, name)
     (warning,) = build.warnings
     assert warning.startswith(f"{name} is no pin")
     assert f"{name.rpartition(':')[0]}@sha256:" in warning
@@ -145,7 +145,7 @@ def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
         member = tarfile.TarInfo("Dockerfile")
         member.size = len(text.encode())
         tar.addfile(member, io.BytesIO(text.encode()))
-    shipped = image_build.build(client, "Dockerfile", context, {})
+    shipped = image_build.build_image(client, "Dockerfile", context, {})
     name = publish("mysql:5.7.22", shipped)
     without("5.7.22")
     where = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--tables", "200", "--runs", "1"]
@@ -215,7 +215,7 @@ def test_the_format_of_2015(
     try:
         build = resolve_image("5.6.24", Sources(registry=registry), lines.append, client)
     finally:
-        if id_of(client, f"{registry}/mysql:5.6.24") is not None:
+        if image_id(client, f"{registry}/mysql:5.6.24") is not None:
             client.images.remove(f"{registry}/mysql:5.6.24")
     assert str(build.version) == "5.6.24", "what was pulled under that name holds another version: it is passed over"
     assert any("(schema 1)" in line or f"holds {VERSION}" in line for line in lines)
@@ -241,7 +241,7 @@ def test_an_engine_of_today_refuses_the_format_of_2015(
     with monkeypatch.context() as patch:
         patch.setattr(client.api, "pull", refuse)
         build = resolve_image("5.6.24", Sources(), lines.append, client)
-    assert id_of(client, built) == build.image
+    assert image_id(client, built) == build.image
     assert "is in the format of 2015 (schema 1), which this engine does not pull" in lines[1]
 
 
@@ -255,10 +255,10 @@ def test_an_image_of_the_user_s_own(client: docker.DockerClient, image: str, pub
 
 
 def test_images_that_are_none(client: docker.DockerClient, registry: str) -> None:
-    base = image_build.base(client, ALONE, quiet)
+    base = image_build.ensure_base_image(client, ALONE, quiet)
     with pytest.raises(UsageError, match="no mysqld in the image"):
         resolve_image(None, Sources(image=base), quiet, client)
-    for name, why in ((f"{registry}/nobody/knows:1", Why.ABSENT), ("Not A Name", Why.NO_SUCH_NAME)):
+    for name, why in ((f"{registry}/nobody/knows:1", PullFailure.ABSENT), ("Not A Name", PullFailure.NO_SUCH_NAME)):
         with pytest.raises(NotPulledError) as caught:
             resolve_image(None, Sources(image=name), quiet, client)
         assert (caught.value.why, caught.value.exit_code) == (why, 3)
@@ -266,11 +266,11 @@ def test_images_that_are_none(client: docker.DockerClient, registry: str) -> Non
 
 def test_a_base_from_the_registry(client: docker.DockerClient, registry: str, publish: Publish) -> None:
     """Where Debian's own image can be pulled nothing is bootstrapped. Without a network in builds it still is."""
-    base = image_build.base(client, ALONE, quiet)
-    publish(f"debian:{SUITE}-slim", str(id_of(client, base)))
-    recipe, lines = Recipe("recovery-test/base:1", SUITE, ("libeatmydata1",)), list[str]()
-    with image_build.making(client, recipe.name, quiet):
-        part, origin = image_build.obtain(client, recipe, Sources(registry=registry), lines.append)
+    base = image_build.ensure_base_image(client, ALONE, quiet)
+    publish(f"debian:{DEBIAN_SUITE}-slim", str(image_id(client, base)))
+    recipe, lines = DebianRecipe("recovery-test/base:1", DEBIAN_SUITE, ("libeatmydata1",)), list[str]()
+    with image_build.image_lock(client, recipe.name, quiet):
+        part, origin = image_build.build_debian_part(client, recipe, Sources(registry=registry), lines.append)
         client.images.remove(part, force=True)
-    assert lines[0] == f"pulling {registry}/debian:{SUITE}-slim"
-    assert origin in (f"{registry}/debian:{SUITE}-slim", "debootstrap")
+    assert lines[0] == f"pulling {registry}/debian:{DEBIAN_SUITE}-slim"
+    assert origin in (f"{registry}/debian:{DEBIAN_SUITE}-slim", "debootstrap")

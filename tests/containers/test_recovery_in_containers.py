@@ -12,11 +12,11 @@ import pytest
 from loopback import NOBODY
 from sessions import left_out, stored
 
-from recovery.analysis.stacks import read
+from recovery.analysis.stacks import parse_folded
 from recovery.builds import image_build, image_inspect
 from recovery.cli.main import run
 from recovery.linux import docker_engine
-from recovery.linux.files import mark
+from recovery.linux.process_marks import process_id
 
 pytestmark = pytest.mark.containers
 TABLES = 300
@@ -56,7 +56,7 @@ def test_cold_and_warm_in_a_container(
     assert "In containers: startup begins with the exec of the server" in (
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
-    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={mark()}"}) == []
+    assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={process_id()}"}) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may be told by fanotify")
@@ -85,7 +85,7 @@ def test_stacks_of_a_server_in_a_container(version: str, programs: set[str], at:
     _, sampled = stored(tmp_path)["runs"]
     assert sampled["verdict"] == "sampled", sampled["reason"]
     assert sampled["sampled_by"] in programs
-    folded = read((tmp_path / "results" / "latest" / sampled["stacks"]).read_text())
+    folded = parse_folded((tmp_path / "results" / "latest" / sampled["stacks"]).read_text())
     mains = [frames for _, thread, *frames in folded if thread == "main thread"]
     assert any("main" in frame for frames in mains for frame in frames[:6]), "walked to its root"
 
@@ -120,10 +120,12 @@ def test_auto_takes_local_processes_where_containers_cannot_be_had(
     measured = ["cold-recovery", "--registry", NOBODY, "--version", "5.7.22", "--runs", "1", *at]
     why = "servers run as local processes"
     if engine == "without images":
-        monkeypatch.setattr(image_build, "_BASE", replace(image_build._BASE, name="recovery-tester/absent:1"))
-        monkeypatch.setattr(image_build, "BASE", "recovery-tester/absent:1")
-        monkeypatch.setattr(image_inspect, "find", lambda *_: None)
-        monkeypatch.setattr(image_build, "own_name", lambda *_: "recovery-tester/none:1")
+        monkeypatch.setattr(
+            image_build, "_BASE_RECIPE", replace(image_build._BASE_RECIPE, name="recovery-tester/absent:1")
+        )
+        monkeypatch.setattr(image_build, "BASE_IMAGE_NAME", "recovery-tester/absent:1")
+        monkeypatch.setattr(image_inspect, "find_own_image", lambda *_: None)
+        monkeypatch.setattr(image_build, "own_image_name", lambda *_: "recovery-tester/none:1")
         monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
         why = "debootstrap, which could make it, is missing: servers run as local processes"
     else:

@@ -41,7 +41,7 @@ def pause_next(client: docker.DockerClient, tool: int, *, for_ever: bool) -> Non
 
 
 def servers_of(client: docker.DockerClient, tool: int) -> list[Container]:
-    return [one for one in containers_of(client, tool) if one.labels[docker_engine.MADE] == "server"]
+    return [one for one in containers_of(client, tool) if one.labels[docker_engine.PURPOSE] == "server"]
 
 
 @pytest.mark.parametrize(("for_ever", "more"), [(False, ""), (True, "the server hangs: nothing moved for ")])

@@ -24,15 +24,17 @@ from sessions import need_limits
 
 from recovery.builds import image_build, image_inspect
 from recovery.builds.image import resolve_image
-from recovery.builds.image_build import Recipe
-from recovery.builds.resolve import SUITE
+from recovery.builds.image_build import DebianRecipe
+from recovery.builds.resolve import DEBIAN_SUITE
 from recovery.linux import docker_engine
-from recovery.linux.files import is_gone
+from recovery.linux.process_marks import is_owner_gone
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parent.parent.parent
 # Stands for the official image of Python, which a test cannot count on; kept, like the base of the servers' images.
-PYTHON = Recipe(f"recovery-test/python:{SUITE}", SUITE, (*image_build.LIBRARIES, "python3", "python3-venv"))
+PYTHON = DebianRecipe(
+    f"recovery-test/python:{DEBIAN_SUITE}", DEBIAN_SUITE, (*image_build.LIBRARIES, "python3", "python3-venv")
+)
 NAME = f"recovery-test/tool:{os.getpid()}"
 TABLES = 200
 COLD = ("cold-recovery", "--version", "5.7.22", "--tables", str(TABLES), "--data", "data")
@@ -41,10 +43,12 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def python(client: docker.DockerClient) -> str:
-    with image_build.making(client, PYTHON.name, quiet):
-        if image_inspect.id_of(client, PYTHON.name) is None:
-            part, origin = image_build.obtain(client, PYTHON, ALONE, quiet)
-            image_build.finish(client, part, PYTHON.name, {docker_engine.SOURCE: f"debian {SUITE} ({origin})"})
+    with image_build.image_lock(client, PYTHON.name, quiet):
+        if image_inspect.image_id(client, PYTHON.name) is None:
+            part, origin = image_build.build_debian_part(client, PYTHON, ALONE, quiet)
+            image_build.commit_image(
+                client, part, PYTHON.name, {docker_engine.SOURCE: f"debian {DEBIAN_SUITE} ({origin})"}
+            )
     return PYTHON.name
 
 
@@ -107,7 +111,9 @@ def left(client: docker.DockerClient) -> list[str]:
     """The tool's own container, and those whose owner has ended; another session's are in use."""
     mine = client.containers.list(all=True, ignore_removed=True, filters={"ancestor": NAME})
     marked = client.containers.list(all=True, ignore_removed=True, filters={"label": docker_engine.OWNER})
-    return [str(one.name) for one in (*mine, *(one for one in marked if is_gone(one.labels[docker_engine.OWNER])))]
+    return [
+        str(one.name) for one in (*mine, *(one for one in marked if is_owner_gone(one.labels[docker_engine.OWNER])))
+    ]
 
 
 def test_a_recovery_is_measured_as_outside(

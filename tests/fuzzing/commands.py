@@ -21,7 +21,7 @@ from recovery.cli.parse import make_request
 from recovery.cli.settings import refuse_empty_words
 from recovery.errors import RecoveryError
 from recovery.experiments import EXPERIMENTS
-from recovery.linux.privileges import EVERY_STEP, refusing
+from recovery.linux.privileges import EVERY_STEP, refuse_steps
 from recovery.session.request import Request
 
 _COMMANDS = {name: MeasuringCommand(name) for name in EXPERIMENTS}
@@ -93,7 +93,7 @@ def _nowhere() -> Iterator[None]:
         a_folder() as folder,
         chdir(folder),
         mock.patch.dict(os.environ, {**kept, "RECOVERY_CACHE": str(folder)}, clear=True),
-        refusing(EVERY_STEP),
+        refuse_steps(EVERY_STEP),
     ):
         yield
 

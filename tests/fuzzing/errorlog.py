@@ -12,8 +12,8 @@ from fuzzing.target import FIXTURES, Target, text_of
 from recovery.cli.analyze import log_page, to_json
 from recovery.errors import RecoveryError
 from recovery.model import parse_version
-from recovery.mysqld.error_log import classify, counts_of, mark_of, stamp_of
-from recovery.mysqld.log_analysis import Start, Starts, starts_in
+from recovery.mysqld.error_log import classify, log_counters, microsecond_stamp, milestone_of
+from recovery.mysqld.log_analysis import LoggedStart, StartParser, starts_in
 
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _OUTCOMES = {"ready", "failed", "cut", "ended"}
@@ -24,7 +24,7 @@ _LOGS = sorted((FIXTURES / "errorlogs").glob("*.err"))
 
 
 def check(data: bytes) -> None:
-    found: list[Start] = []
+    found: list[LoggedStart] = []
     try:
         # Those before the damage, too.
         found.extend(starts_in(io.BytesIO(data), "a log"))
@@ -34,13 +34,13 @@ def check(data: bytes) -> None:
     if not data.startswith(PACKED):
         assert found == _line_by_line(data)
         for line in data.split(b"\n")[:4]:
-            stamp_of(text_of(line))
+            microsecond_stamp(text_of(line))
     if crc32(data) % _LAID_OUT == 0:
         log_page("a log", found)
         assert len(json.loads(to_json([("a log", found)]))["logs"][0]["starts"]) == len(found)
 
 
-def in_order(found: Sequence[Start]) -> None:
+def in_order(found: Sequence[LoggedStart]) -> None:
     assert [start.line for start in found] == sorted({start.line for start in found})
     for start in found:
         assert start.startup_s is None or start.startup_s >= 0
@@ -57,9 +57,9 @@ def in_order(found: Sequence[Start]) -> None:
         assert start.version is None or str(parse_version(start.version)) == start.version
 
 
-def _line_by_line(data: bytes) -> list[Start]:
+def _line_by_line(data: bytes) -> list[LoggedStart]:
     """Nothing is passed over."""
-    starts, found = Starts(), list[Start]()
+    starts, found = StartParser(), list[LoggedStart]()
     lines = data.split(b"\n")
     for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
         found += starts.take(number, text_of(line).rstrip("\r"))
@@ -68,7 +68,7 @@ def _line_by_line(data: bytes) -> list[Start]:
 
 def _tells(line: bytes) -> bool:
     text = text_of(line)
-    return bool(mark_of(text) or classify(text) or dict(counts_of(text))) or text.startswith("Version: ")
+    return bool(milestone_of(text) or classify(text) or dict(log_counters(text))) or text.startswith("Version: ")
 
 
 def _seeds() -> Iterator[bytes]:

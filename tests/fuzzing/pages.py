@@ -12,13 +12,13 @@ from rich.console import Console
 
 from fuzzing import report
 from fuzzing.target import FIXTURES, Target, a_folder
-from recovery.analysis.compare import compare, slower_pairs
+from recovery.analysis.compare import compare, worse_pairs
 from recovery.errors import RecoveryError
 from recovery.model import Session
 from recovery.report import console
 from recovery.report.compare import comparison_tables
-from recovery.report.exports import FORMATS, rendered
-from recovery.report.stored_session import load
+from recovery.report.exports import FORMATS, render_as
+from recovery.report.stored_session import load_session
 from recovery.report.text import WIDTH, render_table
 from recovery.report.write import write_reports
 
@@ -28,14 +28,14 @@ _ALLOWED = 0.1
 def check(data: bytes) -> None:
     with a_folder() as folder, suppress(RecoveryError):
         report.write(folder, data)
-        session = load(folder)
+        session = load_session(folder)
         write_reports(folder)
         for name in FORMATS:
-            _check_page(name, rendered(folder, name))
+            _check_page(name, render_as(folder, name))
         console.render(session, Console(file=io.StringIO(), width=80))
         for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
             found = compare([one], [other])
-            slower_pairs(found, _ALLOWED)
+            worse_pairs(found, _ALLOWED)
             for table in comparison_tables(found, (["one"], ["other"])):
                 assert max(map(len, render_table(table).split("\n"))) <= WIDTH
 
@@ -55,7 +55,7 @@ def _is_word(line: str) -> bool:
 
 @cache
 def _recorded() -> Session:
-    return load(FIXTURES / "sessions" / "three-versions")
+    return load_session(FIXTURES / "sessions" / "three-versions")
 
 
 def _seeds() -> Iterator[bytes]:

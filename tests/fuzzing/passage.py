@@ -9,7 +9,7 @@ from fuzzing import errorlog
 from fuzzing.target import FIXTURES, Target, text_of
 from recovery.analysis.phase_names import FIRST_QUERY
 from recovery.model import parse_version
-from recovery.mysqld.phases import HELD_S, Passage
+from recovery.mysqld.phases import HELD_BACK_S, PhaseTracker
 
 _STARTED_S = 1000.0
 _ANSWERED_S = 0.5
@@ -27,7 +27,7 @@ def check(data: bytes) -> None:
         version = parse_version(name)
     except ValueError:
         version = parse_version("8.0.31")
-    passage = Passage(version, _STARTED_S)
+    passage = PhaseTracker(version, _STARTED_S)
     passage.crashed = kind == "crash"
     at_s = wall_s = 0.0
     for number, line in enumerate(lines):
@@ -39,16 +39,16 @@ def check(data: bytes) -> None:
         if number % _EACH == 0:
             _check_standing(passage, _STARTED_S + at_s)
     _check_phases(passage, at_s)
-    assert passage.held_s is None or passage.held_s > HELD_S
+    assert passage.held_s is None or passage.held_s > HELD_BACK_S
 
 
-def _check_standing(passage: Passage, now_s: float) -> None:
+def _check_standing(passage: PhaseTracker, now_s: float) -> None:
     standing = passage.standing(now_s)
     assert standing.phase != ""
     assert _STARTED_S <= standing.since_s <= now_s + 1
 
 
-def _check_phases(passage: Passage, startup_s: float) -> None:
+def _check_phases(passage: PhaseTracker, startup_s: float) -> None:
     *phases, last = passage.phases(startup_s=startup_s, first_query_s=startup_s + _ANSWERED_S, crashed=passage.crashed)
     at_s = 0.0
     for phase in phases:

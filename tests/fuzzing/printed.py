@@ -9,17 +9,17 @@ from contextlib import suppress
 from unittest import mock
 
 from fuzzing.target import FIXTURES, Target, a_folder, text_of
-from recovery.analysis.phase_names import in_order
-from recovery.analysis.stacks import MOST_FRAMES, Folded, hottest, read, written
+from recovery.analysis.phase_names import sorted_phases
+from recovery.analysis.stacks import MAX_FRAMES, Folded, folded_text, hottest_functions, parse_folded
 from recovery.errors import RecoveryError
 from recovery.model import Phase
 from recovery.profiling import eu_stack, perf
-from recovery.profiling.profile import chains_of, fold
+from recovery.profiling.profile import fold_stacks, top_chains
 from recovery.profiling.symbols import Snapshot, Stack
-from recovery.report.html.svg import flame
-from recovery.workload.poller import read_polls
-from recovery.workload.status_sampler import mutexes, read_raw, totals
-from recovery.workload.sysbench import read_report
+from recovery.report.html.svg import flame_graph
+from recovery.workload.poller import parse_polls
+from recovery.workload.status_sampler import mutex_totals, parse_mutexes, read_samples
+from recovery.workload.sysbench import parse_report
 
 _PID = 22349
 _PHASES = (Phase("discovery", 0.0, 1.0), Phase("validation", 1.0, 2.0))
@@ -30,54 +30,56 @@ def _sysbench(data: bytes) -> None:
     text = text_of(data)
     for whole in (True, False):
         with suppress(RecoveryError):
-            polls = read_polls(text, warmup_s=_WARMUP_S, whole=whole)
+            polls = parse_polls(text, warmup_s=_WARMUP_S, whole=whole)
             assert polls is None or polls.per_s >= 0
-    report = read_report(text)
+    report = parse_report(text)
     assert min(report.qps, report.tps, report.seconds, report.errors) >= 0
     assert all(math.isfinite(look.at_s) and look.qps >= 0 for look in report.looks)
 
 
 def _perf(data: bytes) -> None:
-    _check_stacks(list(perf.snapshots(text_of(data), pid=_PID, since=35994.0)))
+    _check_stacks(list(perf.parse_snapshots(text_of(data), pid=_PID, since=35994.0)))
 
 
 def _eu_stack(data: bytes) -> None:
     """What lies at an address is asked of the process."""
-    with mock.patch("recovery.profiling.eu_stack.names_of", lambda _, addresses: dict.fromkeys(addresses, "f(int)")):
-        (stacks,) = eu_stack.stacks(_PID, [text_of(data)])
+    with mock.patch(
+        "recovery.profiling.eu_stack.resolve_addresses", lambda _, addresses: dict.fromkeys(addresses, "f(int)")
+    ):
+        (stacks,) = eu_stack.resolve_stacks(_PID, [text_of(data)])
     _check_stacks([Snapshot(0.5, stacks)])
 
 
 def _check_stacks(found: list[Snapshot]) -> None:
     assert all(isinstance(stack, Stack) and stack.frames for one in found for stack in one.stacks)
-    folded = fold(found, _PHASES)
+    folded = fold_stacks(found, _PHASES)
     _check_written(folded)
-    assert all(0 < chain.samples <= chain.of for chain in chains_of(found, _PHASES))
+    assert all(0 < chain.samples <= chain.of for chain in top_chains(found, _PHASES))
 
 
 def _check_written(folded: Folded) -> None:
     """But for stacks that no program takes, and more samples than there can be."""
-    if max(map(len, folded), default=0) <= MOST_FRAMES and max(folded.values(), default=0) < 10**15:
-        assert read(written(folded)) == folded
+    if max(map(len, folded), default=0) <= MAX_FRAMES and max(folded.values(), default=0) < 10**15:
+        assert parse_folded(folded_text(folded)) == folded
 
 
 def _folded(data: bytes) -> None:
-    folded = read(text_of(data))
+    folded = parse_folded(text_of(data))
     _check_written(folded)
-    assert all(0 <= one.on_top <= one.within <= one.of for one in hottest(folded))
-    assert flame("stacks", folded, in_order(names[0] for names in folded)).endswith("</svg>\n")
+    assert all(0 <= one.on_top <= one.within <= one.of for one in hottest_functions(folded))
+    assert flame_graph("stacks", folded, sorted_phases(names[0] for names in folded)).endswith("</svg>\n")
 
 
 def _raw(data: bytes) -> None:
     for content in (data, gzip.compress(data, 1, mtime=0)):
         with a_folder() as folder, suppress(RecoveryError):
             (folder / "raw.csv.gz").write_bytes(content)
-            assert all(isinstance(look.at_s, float) for look in read_raw(folder / "raw.csv.gz"))
+            assert all(isinstance(look.at_s, float) for look in read_samples(folder / "raw.csv.gz"))
 
 
 def _mutexes(data: bytes) -> None:
     rows = [tuple(line.split("\t")) for line in text_of(data).split("\n")]
-    assert all(count >= 0 for count in totals(mutexes(row for row in rows if len(row) > 2)).values())
+    assert all(count >= 0 for count in mutex_totals(parse_mutexes(row for row in rows if len(row) > 2)).values())
 
 
 _CHECKS: Mapping[str, Callable[[bytes], None]] = {

@@ -13,16 +13,16 @@ from typing import Any
 
 from fuzzing.target import FIXTURES, ROOT, Target, a_folder
 from recovery.errors import RecoveryError
-from recovery.linux.files import FORMAT
+from recovery.linux.files import STORED_FORMAT
 from recovery.model import Run, Session
-from recovery.report.stored_session import REPORT, STACKS, load, to_json
+from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, load_session, to_json
 from recovery.report.summary_text import answers
-from recovery.report.tables import tables
+from recovery.report.tables import all_tables
 
-_PARTS = (REPORT, "runs/007.json", f"{STACKS}/one.folded")
+_PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
 _SESSIONS = (
-    *sorted((FIXTURES / "sessions").glob(f"*/{REPORT}")),
-    *(ROOT / "docs" / "results" / name / REPORT for name in ("2026-11-21-scale", "2026-11-22-interference")),
+    *sorted((FIXTURES / "sessions").glob(f"*/{REPORT_FILE}")),
+    *(ROOT / "docs" / "results" / name / REPORT_FILE for name in ("2026-11-21-scale", "2026-11-22-interference")),
 )
 """About starts, with stacks, over several numbers of tables, and about servers at work."""
 _FEW, _LOOKS = 6, 12
@@ -38,16 +38,16 @@ def check(data: bytes) -> None:
     with a_folder() as folder:
         write(folder, data)
         with suppress(RecoveryError):
-            check_session(folder, load(folder))
+            check_session(folder, load_session(folder))
 
 
 def check_session(folder: Path, session: Session) -> None:
     """What is made of it can be told, and stored with it."""
     answers(session)
-    tables(session)
+    all_tables(session)
     stored = to_json(session)
-    (folder / REPORT).write_bytes(stored)
-    assert to_json(load(folder)) == stored
+    (folder / REPORT_FILE).write_bytes(stored)
+    assert to_json(load_session(folder)) == stored
 
 
 def write(folder: Path, data: bytes) -> None:
@@ -114,7 +114,7 @@ def small(stored: Mapping[str, Any]) -> dict[str, Any]:
         "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},
         "runs": [_small_run(run) for run in runs],
     }
-    return {"format": FORMAT, **kept}
+    return {"format": STORED_FORMAT, **kept}
 
 
 def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _seeds() -> Iterator[bytes]:
     for path in _SESSIONS:
         stored = small(json.loads(path.read_bytes()))
         yield _as_bytes(stored)
-        first = {"format": FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
+        first = {"format": STORED_FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
 
 

@@ -8,18 +8,18 @@ from zlib import crc32
 
 from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
-from recovery.linux.cgroups import limits_of, parse_limits, repeated, stored, words
-from recovery.mysqld.options import canonical, merge
+from recovery.linux.cgroups import limit_options, limits_from_settings, limits_text, limits_to_settings, parse_limits
+from recovery.mysqld.options import canonical_name, merge
 from recovery.session.request import (
-    MOST_TABLES,
-    identifier,
+    MAX_TABLES,
+    parse_count,
+    parse_identifier,
     parse_layout,
     parse_notes,
     parse_points,
     parse_settings,
     parse_share,
     parse_variants,
-    positive,
     variant_text,
 )
 
@@ -28,17 +28,17 @@ Texts = tuple[str, ...]
 
 def _limits(read_iops: str | None, read_bps: str | None, memory: str | None, cpus: str | None) -> None:
     found = parse_limits(read_iops, read_bps, memory, cpus)
-    again = [None if value is None else str(value) for _, value in repeated(found)]
+    again = [None if value is None else str(value) for _, value in limit_options(found)]
     assert parse_limits(*again) == found
-    assert limits_of(stored(found)) == found
-    assert words(found)
+    assert limits_from_settings(limits_to_settings(found)) == found
+    assert limits_text(found)
 
 
 def _set(texts: Texts) -> None:
     found = parse_settings(texts)
     assert parse_settings(tuple(f"{name}={value}" for name, value in found)) == found
     assert merge(dict(found)) == dict(found)
-    assert all(canonical(name) == name for name, _ in found)
+    assert all(canonical_name(name) == name for name, _ in found)
 
 
 def _variants(texts: Texts) -> None:
@@ -52,7 +52,7 @@ def _points(texts: Texts) -> None:
 
 
 def _tables(texts: Texts) -> None:
-    assert 1 <= positive("TABLES", texts[0], MOST_TABLES) <= MOST_TABLES
+    assert 1 <= parse_count("TABLES", texts[0], MAX_TABLES) <= MAX_TABLES
 
 
 def _share(texts: Texts) -> None:
@@ -66,7 +66,7 @@ def _note(texts: Texts) -> None:
 
 def _names(texts: Texts) -> None:
     with suppress(RecoveryError):
-        assert identifier("--database", texts[0]).isascii()
+        assert parse_identifier("--database", texts[0]).isascii()
     parse_layout(texts[0])
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
 from recovery.model import Layout, Schema
-from recovery.workload.inserts import shortened, table_of
-from recovery.workload.schema import Kind, creates_table, kind_of, split, statements
+from recovery.workload.inserts import shorten, table_of
+from recovery.workload.schema import Kind, creates_table, kind_of, script_statements, split_script
 
 _SCRIPTS = (
     "use a; set x = 1; insert /* fills */ into a.b select 1 union select 2; -- c\nselect ';' # d;\n;",
@@ -20,15 +20,15 @@ _SCRIPTS = (
 
 def check(data: bytes) -> None:
     text = text_of(data)
-    found = list(split([text]))
+    found = list(split_script([text]))
     # Piece by piece, a long one is looked at again when it has doubled.
-    assert list(split(iter(text), read_chars=1)) == found
+    assert list(split_script(iter(text), read_chars=1)) == found
     at = 0
     for statement in found:
         assert statement
         at = text.index(statement, at) + len(statement)
         assert kind_of(statement) in Kind
-        assert len(shortened(statement)) <= 80
+        assert len(shorten(statement)) <= 80
         if creates_table(statement):
             assert kind_of(statement) in (Kind.TABLE, Kind.IN_ORDER)
         with suppress(RecoveryError):
@@ -38,7 +38,7 @@ def check(data: bytes) -> None:
 def _seeds() -> Iterator[bytes]:
     yield from (script.encode() for script in _SCRIPTS)
     for layout in (Layout.FILES, Layout.GENERAL):
-        yield "".join(f"{one};\n" for one in statements(Schema(2, columns=1, rows=2, layout=layout))).encode()
+        yield "".join(f"{one};\n" for one in script_statements(Schema(2, columns=1, rows=2, layout=layout))).encode()
 
 
 TARGET = Target(

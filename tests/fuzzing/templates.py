@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from fuzzing.target import Target, text_of
 from recovery.model import Layout, Schema
 from recovery.workload.inserts import insert_statements, tables_of
-from recovery.workload.schema import ROWS_IN_AN_INSERT, check_template, measure, measure_by_rendering, quoted
+from recovery.workload.schema import (
+    ROWS_PER_INSERT,
+    check_template,
+    measure_by_rendering,
+    quote_identifier,
+    script_size,
+)
 
 _LAYOUTS = (Layout.FILES, Layout.GENERAL, Layout.PARTITIONED, Layout.ENCRYPTED)
 _NUMBERS = 6
@@ -20,12 +26,12 @@ def check(data: bytes) -> None:
         tables=1 + tables % 8,
         databases=1 + databases % 4,
         columns=columns % 5,
-        rows=rows % 4 * (ROWS_IN_AN_INSERT // 2),
+        rows=rows % 4 * (ROWS_PER_INSERT // 2),
         database=text_of(data[_NUMBERS:]),
         layout=_LAYOUTS[layout % len(_LAYOUTS)],
     )
-    assert check_template(schema) == measure(schema) == measure_by_rendering(schema)
-    if quoted(schema.database) == schema.database:
+    assert check_template(schema) == script_size(schema) == measure_by_rendering(schema)
+    if quote_identifier(schema.database) == schema.database:
         _check_inserts(schema, count)
 
 

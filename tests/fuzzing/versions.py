@@ -9,9 +9,9 @@ from zlib import crc32
 
 from fuzzing.target import Target, text_of
 from recovery.builds import catalog
-from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_wanted, registry_names
+from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request, registry_names
 from recovery.errors import RecoveryError
-from recovery.model import CAPABILITIES, can, dies_with, parse_version
+from recovery.model import CAPABILITIES, can, crashes_with_tables, parse_version
 from recovery.mysqld.options import base_settings
 from recovery.mysqld.phases import generation_of
 from recovery.session.request import split_versions
@@ -34,7 +34,7 @@ def check(data: bytes) -> None:
         assert registry.split() == [registry]
         assert registry.endswith("/")
     with suppress(RecoveryError):
-        wanted = parse_wanted(text)
+        wanted = parse_request(text)
         assert wanted.fits(wanted.like)
         assert all(name.partition(":")[2] for name in registry_names(wanted, None))
     with suppress(ValueError):
@@ -49,14 +49,14 @@ def _check_release(text: str) -> None:
     generation_of(found)
     if crc32(text.encode()) % _ASKED_ALL:
         return
-    dies_with(found, 8001)
+    crashes_with_tables(found, 8001)
     base_settings(found, rundir=Path("/run"))
     for capability in CAPABILITIES:
         assert can(found, capability) in (True, False)
 
 
 def _seeds() -> Iterator[bytes]:
-    for text in (*_SPELLED, *DEBIAN_NAMES, *(row.version.text for row in catalog.rows())):
+    for text in (*_SPELLED, *DEBIAN_NAMES, *(row.version.text for row in catalog.pinned_servers())):
         yield text.encode()
 
 

@@ -13,11 +13,11 @@ from datadirs import empty_datadir
 from sessions import need_limits, stored
 
 from recovery.cli.main import run
-from recovery.linux.cgroups import limited, moved_bytes
+from recovery.linux.cgroups import process_io_bytes, server_limits
 from recovery.linux.storage import device_of
-from recovery.model import Around, Build, Limits
+from recovery.model import Build, HostActivity, Limits
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
@@ -66,7 +66,7 @@ def beside(program: str, *arguments: str) -> Iterator[int]:
             process.kill()
 
 
-def around(server: Server) -> Around:
+def around(server: Server) -> HostActivity:
     found = server.start().around
     server.stop()
     assert found is not None
@@ -103,9 +103,9 @@ def test_a_disk_s_other_user_shows(
     calm = calmest(server, figure)
     (tmp_path / "file").write_bytes(bytes(16 << 20))
     with beside(program, str(tmp_path / "file")) as pid:
-        before = moved_bytes(pid)
+        before = process_io_bytes(pid)
         busy = server.start().around
-        after = moved_bytes(pid)
+        after = process_io_bytes(pid)
         server.stop()
     assert before is not None
     assert after is not None
@@ -120,7 +120,7 @@ def test_a_server_held_back_by_its_group_shows(made: tuple[Build, Path], tmp_pat
     need_limits()
     build, datadir = made
     with (
-        limited(Limits(cpus=0.2), datadir) as group,
+        server_limits(Limits(cpus=0.2), datadir) as group,
         Server(
             LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs",
             settings=experiment_settings(build.version), group=group,

@@ -23,8 +23,8 @@ import pytest
 from sessions import left_out
 
 from recovery.builds import catalog, download, executable, install
-from recovery.builds.executable import environment
-from recovery.builds.resolve import Sources, offers, resolve
+from recovery.builds.executable import loader_environment
+from recovery.builds.resolve import Sources, available_servers, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Build
@@ -41,7 +41,7 @@ def _quiet(_: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Build:
-    return resolve("5.7.22", Sources(), _quiet)
+    return resolve_server("5.7.22", Sources(), _quiet)
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +99,16 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
         thread.join()
 
 
-@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: str(row.version))
-def test_every_server_of_the_catalog(row: catalog.Row) -> None:
-    build = resolve(str(row.version), Sources(), _quiet)
+@pytest.mark.parametrize("row", catalog.pinned_servers(), ids=lambda row: str(row.version))
+def test_every_server_of_the_catalog(row: catalog.PinnedServer) -> None:
+    build = resolve_server(str(row.version), Sources(), _quiet)
     assert build.version == row.version
     assert (build.basedir / "share" / "english" / "errmsg.sys").is_file()
-    assert executable.lacking(build.mysqld, build.library_dirs) == ()
+    assert executable.missing_libraries(build.mysqld, build.library_dirs) == ()
     assert build.source == row.source
-    assert next(offer for offer in offers() if offer.version == str(row.version)).cached
+    assert next(offer for offer in available_servers() if offer.version == str(row.version)).cached
     again: list[str] = []
-    assert resolve(str(row.version), Sources(offline=True), again.append) == build
+    assert resolve_server(str(row.version), Sources(offline=True), again.append) == build
     assert again == []
 
 
@@ -117,7 +117,7 @@ def test_the_fingerprint_is_the_executable_s(server: Build) -> None:
 
 
 def test_mariadb_brings_its_own_means() -> None:
-    build = resolve("mariadb-10.2.11", Sources(), _quiet)
+    build = resolve_server("mariadb-10.2.11", Sources(), _quiet)
     assert os.access(build.basedir / "scripts" / "mysql_install_db", os.X_OK)
     assert os.access(build.basedir / "bin" / "mysqldump", os.X_OK)
 
@@ -126,14 +126,14 @@ def test_mariadb_brings_its_own_means() -> None:
 def test_from_a_mirror(tarball: Path, mirror: Mirror, fresh_cache: Path, folder: str) -> None:
     url = mirror.publish(f"{folder}/{TRUE_NAME}".lstrip("/"), tarball)
     said: list[str] = []
-    build = resolve("5.7.22", Sources(archive=mirror.base), said.append)
+    build = resolve_server("5.7.22", Sources(archive=mirror.base), said.append)
     assert build.version.numbers == (5, 7, 22)
     assert build.source == f"archive {url}"
     assert said[0] == f"downloading {url}"
     assert "recorded" in build.warnings[0]
     assert not (build.basedir / "mysql-test").exists()
     mirror.asked.clear()
-    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet) == build
+    assert resolve_server("5.7.22", Sources(archive=mirror.base), _quiet) == build
     assert mirror.asked == []
 
 
@@ -152,7 +152,7 @@ def test_a_recovery_with_a_server_of_each_era_from_a_mirror(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = resolve(version, Sources(), _quiet)
+    whole = resolve_server(version, Sources(), _quiet)
     top = re.sub(r"\.tar\.\w+$", "", name)
     with compressed(tmp_path / name) as file, tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(whole.mysqld, f"{top}/bin/mysqld")
@@ -172,11 +172,11 @@ def test_a_recovery_with_a_server_of_each_era_from_a_mirror(
 def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
     tarball: Path, mirror: Mirror, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolve(None, Sources(mysqld=str(tarball)), _quiet)  # brings the libraries, for which a proxy does count
+    resolve_server(None, Sources(mysqld=str(tarball)), _quiet)  # brings the libraries, for which a proxy does count
     mirror.publish(TRUE_NAME, tarball)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
-    assert resolve("5.7.22", Sources(archive=mirror.base + "/"), _quiet).version.numbers == (5, 7, 22)
+    assert resolve_server("5.7.22", Sources(archive=mirror.base + "/"), _quiet).version.numbers == (5, 7, 22)
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
@@ -188,58 +188,58 @@ def test_a_published_checksum(tarball: Path, mirror: Mirror, fresh_cache: Path, 
     wrong = "0" * len(right)
     published.write_text(f"{wrong}  {TRUE_NAME}\n")
     with pytest.raises(RecoveryError, match=f"{right}, but {wrong} was expected"):
-        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    assert install.every() == ()
+        resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
+    assert install.installed_servers() == ()
     published.write_text(f"{right.upper()}  {TRUE_NAME}\n")
-    (warning,) = resolve("5.7.22", Sources(archive=mirror.base), _quiet).warnings
+    (warning,) = resolve_server("5.7.22", Sources(archive=mirror.base), _quiet).warnings
     assert "not pinned by this tool" in warning
     assert "over http" in warning
 
 
 def test_a_recorded_checksum_holds_later(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
     mirror.publish(TRUE_NAME, tarball)
-    resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    shutil.rmtree(install.every()[0].folder)
+    resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
+    shutil.rmtree(install.installed_servers()[0].folder)
     other = tmp_path / "other.tar.gz"
     other.write_bytes(tarball.read_bytes() + b"\0")
     mirror.publish(TRUE_NAME, other)
     with pytest.raises(RecoveryError, match="was expected") as caught:
-        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+        resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
     record = re.search(r"remove (\S+)$", caught.value.hint)
     assert record is not None
     Path(record[1]).unlink()
-    resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
 
 
 def test_a_server_that_was_cut_short_is_fetched_again(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
     mirror.publish(TRUE_NAME, tarball)
-    build = resolve("5.7.22", Sources(archive=mirror.base), _quiet)
+    build = resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
     os.truncate(build.mysqld, build.mysqld.stat().st_size // 2)
     with pytest.raises(HostUnfitError, match="was changed in the cache"):
-        resolve("5.7.22", Sources(archive=mirror.base, offline=True), _quiet)
+        resolve_server("5.7.22", Sources(archive=mirror.base, offline=True), _quiet)
     said: list[str] = []
-    assert resolve("5.7.22", Sources(archive=mirror.base), said.append) == build
+    assert resolve_server("5.7.22", Sources(archive=mirror.base), said.append) == build
     assert "is not used: its files were changed" in said[0]
 
 
 def test_a_wrongly_named_server(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
     mirror.publish(FALSE_NAME, tarball)
     with pytest.raises(RecoveryError, match=r"is 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
-        resolve("5.7.9", Sources(archive=mirror.base), _quiet)
-    assert install.every() == ()
+        resolve_server("5.7.9", Sources(archive=mirror.base), _quiet)
+    assert install.installed_servers() == ()
     assert not list((fresh_cache / "servers").glob("recorded/*")), "nor is what had the wrong name"
 
 
 def test_a_mirror_without_it(mirror: Mirror, fresh_cache: Path) -> None:
     with pytest.raises(RecoveryError, match=r"5\.7\.9 is neither in the catalog nor in http") as caught:
-        resolve("5.7.9", Sources(archive=mirror.base), _quiet)
+        resolve_server("5.7.9", Sources(archive=mirror.base), _quiet)
     assert "5.7.22" in caught.value.hint
     assert any(FALSE_NAME in line for line in mirror.asked)
 
 
 def test_a_mirror_that_is_down(fresh_cache: Path) -> None:
     with pytest.raises(RecoveryError, match="cannot be reached") as caught:
-        resolve("5.7.9", Sources(archive="http://127.0.0.1:9"), _quiet)
+        resolve_server("5.7.9", Sources(archive="http://127.0.0.1:9"), _quiet)
     assert "\n" not in caught.value.message
 
 
@@ -248,11 +248,13 @@ def test_a_truncated_download(tarball: Path, mirror: Mirror, fresh_cache: Path, 
     cut.write_bytes(tarball.read_bytes()[:-100_000])
     mirror.publish(TRUE_NAME, cut)
     with pytest.raises(RecoveryError, match="is cut short"):
-        resolve("5.7.22", Sources(archive=mirror.base), _quiet)
-    assert install.every() == ()
+        resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
+    assert install.installed_servers() == ()
     assert not list((fresh_cache / "servers").glob(".part-*"))
     mirror.publish(TRUE_NAME, tarball)
-    assert resolve("5.7.22", Sources(archive=mirror.base), _quiet), "what was cut short is no measure of what is whole"
+    assert resolve_server("5.7.22", Sources(archive=mirror.base), _quiet), (
+        "what was cut short is no measure of what is whole"
+    )
 
 
 def test_an_own_executable_folder_tarball_and_url(
@@ -260,20 +262,20 @@ def test_an_own_executable_folder_tarball_and_url(
 ) -> None:
     url = mirror.publish(TRUE_NAME, tarball)
     for own in (str(server.mysqld), str(server.basedir), str(tarball), url):
-        build = resolve(None, Sources(mysqld=own), _quiet)
+        build = resolve_server(None, Sources(mysqld=own), _quiet)
         assert (build.version.numbers, build.fingerprint) == (server.version.numbers, server.fingerprint)
         assert build.source == f"own {own}"
-        assert resolve("5.7.22", Sources(mysqld=own, offline=True), _quiet) == build
+        assert resolve_server("5.7.22", Sources(mysqld=own, offline=True), _quiet) == build
     with pytest.raises(UsageError, match=r"MYSQLD is 5\.7\.22 \(5\.7\.22\), but VERSION says 5\.7\.9"):
-        resolve("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
+        resolve_server("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
     with pytest.raises(UsageError):
-        resolve("mariadb-5.7.22", Sources(mysqld=str(server.mysqld)), _quiet)
+        resolve_server("mariadb-5.7.22", Sources(mysqld=str(server.mysqld)), _quiet)
 
 
 def test_a_client_is_no_server() -> None:
-    build = resolve("mariadb-10.11.5", Sources(), _quiet)
+    build = resolve_server("mariadb-10.11.5", Sources(), _quiet)
     with pytest.raises(RecoveryError, match="is no mysqld"):
-        resolve(None, Sources(mysqld=str(build.basedir / "bin" / "mariadb-dump")), _quiet)
+        resolve_server(None, Sources(mysqld=str(build.basedir / "bin" / "mariadb-dump")), _quiet)
 
 
 _WITHOUT_LIBAIO = """
@@ -290,14 +292,14 @@ _HIDDEN = "TESTS_WITHOUT_LIBAIO"
 
 
 def test_libraries_are_fetched_beside_the_server(server: Build, fresh_cache: Path, tmp_path: Path) -> None:
-    if not executable.lacking(server.mysqld, ()):
+    if not executable.missing_libraries(server.mysqld, ()):
         assert _HIDDEN not in os.environ, "it was hidden in vain"
         again(tmp_path, "test_libraries_are_fetched_beside_the_server")
         return
     with pytest.raises(HostUnfitError, match="offline") as caught:
-        resolve(None, Sources(mysqld=str(server.mysqld), offline=True), _quiet)
+        resolve_server(None, Sources(mysqld=str(server.mysqld), offline=True), _quiet)
     assert "apt-get install libaio1" in caught.value.hint
-    build = resolve(None, Sources(mysqld=str(server.mysqld)), _quiet)
+    build = resolve_server(None, Sources(mysqld=str(server.mysqld)), _quiet)
     assert all(folder.is_relative_to(fresh_cache) for folder in build.library_dirs)
 
 
@@ -331,14 +333,17 @@ def test_a_plain_user_with_empty_package_lists(home: Path) -> None:
     for path in (home, *home.rglob("*")):
         os.chown(path, 65534, 65534)
     # Only system paths: the checkout and its environment may lie where nobody else can read.
-    script = shutil.copytree(Path(executable.__file__).parent.parent, home / "recovery")
-    packages = script / "builds" / "packages.py"
+    shutil.copytree(Path(executable.__file__).parent.parent, home / "recovery")
     done = subprocess.run(
         (
             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-            "/usr/bin/python3", "-c", _AS_NOBODY, str(packages), str(home),
+            "/usr/bin/python3", "-c", _AS_NOBODY, str(home),
         ),
-        cwd=home, env={"PATH": "/usr/bin:/bin", "HOME": str(home), "APT_CONFIG": str(home / "apt.conf")},
+        cwd=home,
+        env={
+            "PATH": "/usr/bin:/bin", "HOME": str(home), "APT_CONFIG": str(home / "apt.conf"),
+            "RECOVERY_CACHE": str(home / "cache"),
+        },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -346,23 +351,20 @@ def test_a_plain_user_with_empty_package_lists(home: Path) -> None:
 
 
 _AS_NOBODY = """
-import importlib.util, sys, types
-from pathlib import Path
-sys.path.insert(0, str(Path(sys.argv[2])))
-paths = types.ModuleType("recovery.paths")
-paths.libraries_dir = lambda: Path(sys.argv[2]) / "cache" / "libraries"
-paths.expanded = Path.expanduser
-sys.modules["recovery.paths"] = paths
-from recovery.builds import packages
-print(packages.fetch("libaio1", "libaio.so.1"))
+import sys
+from unittest.mock import MagicMock
+sys.path.insert(0, sys.argv[1])
+sys.modules |= dict.fromkeys(("platformdirs", "pydantic"), MagicMock())  # the host's Python may lack them
+from recovery.builds.packages import fetch_file
+print(fetch_file("libaio1", "libaio.so.1"))
 """
 
 
 def test_eatmydata_can_be_preloaded() -> None:
-    library = executable.eatmydata()
+    library = executable.find_eatmydata()
     if library is None:
         pytest.skip("it can't be had here")
-    env = environment(()) | {"LD_PRELOAD": str(library)}
+    env = loader_environment(()) | {"LD_PRELOAD": str(library)}
     done = subprocess.run(("/bin/true",), env=env, capture_output=True, check=True)
     assert done.stderr == b""
 
@@ -372,13 +374,13 @@ def test_a_pinned_server_without_its_client_comes_from_the_vendor(
 ) -> None:
     mirror.publish(f"archives/mysql-5.7/{TRUE_NAME}", tarball)
     monkeypatch.setattr(
-        catalog, "VENDOR", (f"{mirror.base}/new", f"{mirror.base}/archives", f"{mirror.base}/downloads")
+        catalog, "VENDOR_URLS", (f"{mirror.base}/new", f"{mirror.base}/archives", f"{mirror.base}/downloads")
     )
     monkeypatch.setitem(download._PROGRAMS, "maven", ("no-such-client", "maven"))
     lines: list[str] = []
-    build = resolve("5.7.22", Sources(), lines.append)
+    build = resolve_server("5.7.22", Sources(), lines.append)
     assert build.source == f"archive {mirror.base}/archives/mysql-5.7/{TRUE_NAME}"
     assert any(
         "no-such-client is missing" in line and line.endswith("looking in the vendor's archive") for line in lines
     )
-    assert resolve("5.7.22", Sources(), lines.append) == build, "and is found the next time"
+    assert resolve_server("5.7.22", Sources(), lines.append) == build, "and is found the next time"

@@ -13,7 +13,7 @@ from schema_check import complaints
 from recovery.cli.bundle import make
 from recovery.cli.main import run
 from recovery.report.exports import schema
-from recovery.report.stored_session import load
+from recovery.report.stored_session import load_session
 
 pytestmark = pytest.mark.real
 
@@ -36,5 +36,5 @@ def test_a_fresh_session(at: list[str], data: Path, tmp_path: Path) -> None:
         assert private.encode() not in bundle.text
     if len(platform.node()) > 4:
         assert platform.node().encode() not in packed
-    assert load(folder).settings["data"] == str(data), "the session itself stays as it was"
+    assert load_session(folder).settings["data"] == str(data), "the session itself stays as it was"
     assert make(folder.resolve()) == bundle

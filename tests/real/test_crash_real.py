@@ -16,12 +16,12 @@ from waiting import until
 
 from recovery.cli.main import run
 from recovery.experiments import crash_matrix
-from recovery.experiments.writers import Journalled
-from recovery.linux.loop_device import attached_images, image_of, loop_disk
-from recovery.linux.privileges import RootStep, refusing
-from recovery.model import Moment, Run, Session, Verdict
-from recovery.mysqld.datadir import DataDirs, clear_left_copies, remove_copy
-from recovery.report.stored_session import find, load
+from recovery.experiments.writers import JournalWriter
+from recovery.linux.loop_device import attached_images, image_path, loop_disk
+from recovery.linux.privileges import RootStep, refuse_steps
+from recovery.model import CrashMoment, Run, Session, Verdict
+from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copies
+from recovery.report.stored_session import find_session, load_session
 
 pytestmark = pytest.mark.real
 OLD, NEW = "5.7.22", "8.0.31"
@@ -38,7 +38,7 @@ def asked(scenario: str, version: str, questions: str, data: Path, tmp_path: Pat
     command = [scenario, "--version", version, "--question", questions, "--tables", "5", *folders, *more]
     assert run(command) == 0
     assert not list(data.glob("*/copy*")), "left behind"
-    return load(find(tmp_path / "results", None))
+    return load_session(find_session(tmp_path / "results", None))
 
 
 def by_question(session: Session) -> dict[str, Run]:
@@ -70,19 +70,19 @@ def test_one_kill_comes_again(data: Path, tmp_path: Path) -> None:
     (found,) = asked("crash-matrix", OLD, "inserts", data, tmp_path, *FLUSHED, "--only", "17").runs
     assert found.repeat == 17
     chance = Random(f"1 {found.version} {found.variant} 17")  # noqa: S311 - no secret
-    assert found.measures["killed_after_s"] >= chance.uniform(*crash_matrix.WRITING_S[Moment.INSERTS])
+    assert found.measures["killed_after_s"] >= chance.uniform(*crash_matrix.WRITING_S[CrashMoment.INSERTS])
 
 
 def test_a_journal_that_is_missing_makes_the_run_void(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = Journalled.end
+    end = JournalWriter.end
 
-    def end_and_lose_one(witness: Journalled) -> None:
+    def end_and_lose_one(witness: JournalWriter) -> None:
         end(witness)
         (witness._folder / "2").unlink()
 
-    monkeypatch.setattr(Journalled, "end", end_and_lose_one)
+    monkeypatch.setattr(JournalWriter, "end", end_and_lose_one)
     folders = [
         "--data",
         str(data),
@@ -95,7 +95,7 @@ def test_a_journal_that_is_missing_makes_the_run_void(
         "5",
     ]
     assert run(["crash-matrix", "--version", NEW, "--question", "load", *FLUSHED, *folders]) == 1
-    (one,) = load(find(tmp_path / "results", None)).runs
+    (one,) = load_session(find_session(tmp_path / "results", None)).runs
     assert one.verdict is Verdict.VOID
     assert one.reason is not None
     assert one.reason.startswith("the journal of client 2 cannot be read")
@@ -163,18 +163,16 @@ def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
     assert os.path.ismount(place)
     remove_copy(tmp_path)
     assert not place.exists()
-    assert not image_of(place).exists()
+    assert not image_path(place).exists()
 
 
 LEAVES_A_DISK = """
 import os, signal, sys
 from pathlib import Path
-from recovery.experiments.writers import Journalled
-from recovery.mysqld.datadir import copied
-from recovery.mysqld.datadir import DataDirs
+from recovery.mysqld.datadir import DataDirs, disposable_copy
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
 directory.mysql.mkdir()
-with copied(directory.mysql, directory.path, on_a_disk=True, for_containers=True):
+with disposable_copy(directory.mysql, directory.path, on_a_disk=True, for_containers=True):
     print("mounted", flush=True)
     if sys.argv[2] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -195,9 +193,9 @@ def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path:
         assert living.stdout is not None
         assert living.stdout.readline() == b"mounted\n"
         left = tmp_path / "dead" / "5.7.22-d-5-0123abcd"
-        with refusing(frozenset({RootStep.MOUNT})):
-            assert "may not be unmounted" in str(dict(clear_left_copies(tmp_path / "elsewhere"))[left])
-        assert dict(clear_left_copies(tmp_path / "elsewhere"))[left] is None
+        with refuse_steps(frozenset({RootStep.MOUNT})):
+            assert "may not be unmounted" in str(dict(remove_leftover_copies(tmp_path / "elsewhere"))[left])
+        assert dict(remove_leftover_copies(tmp_path / "elsewhere"))[left] is None
         mounts = Path("/proc/mounts").read_text(encoding="utf-8")
         assert str(tmp_path / "dead") not in mounts
         assert str(tmp_path / "living") in mounts
@@ -210,11 +208,10 @@ def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path:
 LEAVES_A_SERVER = """
 import os, shutil, signal, subprocess, sys
 from pathlib import Path
-from recovery.mysqld.datadir import copied
-from recovery.mysqld.datadir import DataDirs
+from recovery.mysqld.datadir import DataDirs, disposable_copy
 directory = DataDirs(Path(sys.argv[1])).acquire("5.7.22-d-5-0123abcd")
 directory.mysql.mkdir()
-with copied(directory.mysql, directory.path, on_a_disk=True) as copy:
+with disposable_copy(directory.mysql, directory.path, on_a_disk=True) as copy:
     shutil.copy(shutil.which("sleep"), copy.mysql / "mysqld")
     server = subprocess.Popen([copy.mysql / "mysqld", "600"], cwd=copy.mysql, stdout=subprocess.DEVNULL)
     print(server.pid, flush=True)
@@ -231,10 +228,10 @@ def test_a_server_that_a_dead_run_has_left_on_a_disk_of_its_own_is_ended(tmp_pat
     assert dead.returncode == -signal.SIGKILL
     server, left = psutil.Process(int(dead.stdout)), data / "5.7.22-d-5-0123abcd"
     assert not os.path.ismount(left / "copy")
-    assert image_of(left / "copy") in attached_images()
-    assert dict(clear_left_copies(data)) == {left: None}
+    assert image_path(left / "copy") in attached_images()
+    assert dict(remove_leftover_copies(data)) == {left: None}
     until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "the end of the server")
-    until(lambda: image_of(left / "copy") not in attached_images(), "the end of the disk")
+    until(lambda: image_path(left / "copy") not in attached_images(), "the end of the disk")
     assert not list(left.glob("copy*"))
 
 

@@ -15,16 +15,16 @@ from sessions import first_run_stored, next_server, stopped_at_a_start, stored
 
 from recovery.analysis.phase_names import JOIN
 from recovery.builds import catalog
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
-from recovery.linux.storage import Need
+from recovery.linux.storage import DiskSpace
 from recovery.model import can, parse_version
 from recovery.mysqld.datadir import DataDirs
 
 pytestmark = pytest.mark.real
 
 SEVERAL_TIMES = "5.7.22"
-CATALOG = [str(row.version) for row in catalog.rows()]
+CATALOG = [str(row.version) for row in catalog.pinned_servers()]
 LARGE = pytest.mark.on_demand("large")
 TABLES = 300
 SHARES_DATA = True
@@ -89,7 +89,7 @@ def test_a_cold_start_reads_what_a_warm_one_does_not(at: list[str], tmp_path: Pa
 
 
 def test_a_server_of_one_s_own(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = resolve("mariadb-10.11.5", Sources(), lambda _: None)
+    own = resolve_server("mariadb-10.11.5", Sources(), lambda _: None)
     assert run(["cold-recovery", "--mysqld", str(own.mysqld), "--runs", "1", "--dry-run", *at]) == 0
     plan = capsys.readouterr().out
     assert f"mariadb-10.11.5: server {own.mysqld};" in plan
@@ -324,11 +324,11 @@ def room_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A disk that holds one data directory of some hundred tables, as far as the tool can see."""
     data = tmp_path / "small"
 
-    def free(_: Path) -> Need:
-        return Need(2_000_000_000 - 1_500_000_000 * len(DataDirs(data).list()), 10**6)
+    def free(_: Path) -> DiskSpace:
+        return DiskSpace(2_000_000_000 - 1_500_000_000 * len(DataDirs(data).list()), 10**6)
 
-    monkeypatch.setattr("recovery.session.prepare.free", free)
-    monkeypatch.setattr("recovery.session.datadirs.free", free)
+    monkeypatch.setattr("recovery.session.prepare.free_space", free)
+    monkeypatch.setattr("recovery.session.datadirs.free_space", free)
     return data
 
 

@@ -20,8 +20,8 @@ from recovery.experiments import load as load_experiment
 from recovery.linux import procfs
 from recovery.linux.procfs import Core
 from recovery.model import Run, Session, Verdict
-from recovery.report.stored_session import find, load
-from recovery.workload.status_sampler import read_raw
+from recovery.report.stored_session import find_session, load_session
+from recovery.workload.status_sampler import read_samples
 
 pytestmark = pytest.mark.real
 TABLES = 60
@@ -34,7 +34,7 @@ def at(data: Path, tmp_path: Path) -> list[str]:
 
 
 def stored(tmp_path: Path) -> Session:
-    return load(find(tmp_path / "results", None))
+    return load_session(find_session(tmp_path / "results", None))
 
 
 def cell(session: Session, version: str, **axes: str) -> Run:
@@ -148,7 +148,7 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
         assert any(re.match("wait/synch/(sxlock|rwlock)/innodb/", name) for name in by_it), by_it
         assert "oltp_read_only" in one.clients["load"]
         raw = tmp_path / "results" / "latest" / str(one.raw)
-        looks = read_raw(raw)
+        looks = read_samples(raw)
         assert looks[-1].figures["status.Questions"] > looks[0].figures["status.Questions"]
         with gzip.open(raw, "rt") as file:
             assert next(csv.reader(file))[0] == "at_s"
@@ -181,7 +181,7 @@ def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     assert mutexes
     assert all(name.startswith("wait/synch/") for name in mutexes)
     assert not any("/cond/" in name for name in mutexes)
-    raw = read_raw(tmp_path / "results" / "latest" / str(counting.raw))
+    raw = read_samples(tmp_path / "results" / "latest" / str(counting.raw))
     assert "metric.log_lsn_checkpoint_age" in raw[-1].figures, "what else is monitored stays so"
     assert again.servers["5.7.22 innodb_flush_log_at_trx_commit=0"]["@performance_schema"] == "OFF"
 
@@ -191,7 +191,7 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     there: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a host with as many as it takes to divide them; and where the kernel refuses."""
-    monkeypatch.setattr(procfs, "ENOUGH", 2)
+    monkeypatch.setattr(procfs, "MIN_CORES", 2)
     if len(procfs.own_cores()) < 2:
         pytest.skip("one core cannot be divided")
     none_of_them = tuple(Core(frozenset({cpu})) for cpu in range(8000, 8004))
@@ -204,9 +204,9 @@ def test_server_and_clients_have_cpus_of_their_own_where_that_may_be(
     assert len(refused) == (0 if there else 1)
     (one,) = session.runs
     assert one.verdict is Verdict.MEASURED
-    apart = procfs.split(procfs.own_cores())
+    apart = procfs.split_cores(procfs.own_cores())
     assert apart is not None
-    lists = (procfs.as_list(apart.server), procfs.as_list(apart.clients)) if there else (None, None)
+    lists = (procfs.format_cpu_list(apart.server), procfs.format_cpu_list(apart.clients)) if there else (None, None)
     assert (session.settings["server_cpus"], session.settings["client_cpus"]) == lists
 
 

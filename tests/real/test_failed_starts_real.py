@@ -14,7 +14,7 @@ from recovery.experiments.bench import Bench
 from recovery.experiments.crash_matrix import TIMED_LOG
 from recovery.model import Startup
 from recovery.mysqld.datadir import DataDirs
-from recovery.mysqld.server import Beside, Server, left_alone
+from recovery.mysqld.server import Server, StartCompanion, no_companion
 
 pytestmark = pytest.mark.real
 VERSION, TABLES = "5.7.22", 5
@@ -75,7 +75,11 @@ def test_a_crash_that_is_not_survived_keeps_the_copy(
     start, calls = Server.start, list[object]()
 
     def failing(
-        server: Server, *, log_name: str = "", settings: Mapping[str, str] | None = None, beside: Beside = left_alone
+        server: Server,
+        *,
+        log_name: str = "",
+        settings: Mapping[str, str] | None = None,
+        beside: StartCompanion = no_companion,
     ) -> Startup:
         if log_name == TIMED_LOG:
             only_first(lambda: broken(server.datadir), calls)

@@ -13,7 +13,7 @@ import pytest
 from recovery.analysis.warnings import findings
 from recovery.cli.main import run
 from recovery.model import Finding, Session, Verdict
-from recovery.report.stored_session import find, load
+from recovery.report.stored_session import find_session, load_session
 
 pytestmark = pytest.mark.real
 DISTURBED = pytest.mark.on_demand("disturbed")
@@ -81,7 +81,7 @@ def script(folder: Path, name: str, text: str) -> str:
 
 
 def stored(tmp_path: Path) -> Session:
-    return load(find(tmp_path / "results", None))
+    return load_session(find_session(tmp_path / "results", None))
 
 
 def found(session: Session) -> dict[str, Finding]:

@@ -16,9 +16,9 @@ from sessions import need_limits, next_server, stopped_at_a_start, stored
 from waiting import until
 
 from recovery.cli.main import run
-from recovery.linux.cgroups import Group, hierarchies, limited, throttled_s
-from recovery.linux.files import own_name
-from recovery.linux.page_cache import residency
+from recovery.linux.cgroups import LimitGroup, hierarchies, server_limits, throttled_s
+from recovery.linux.page_cache import measure_residency
+from recovery.linux.process_marks import name_with_process_id
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ def groups() -> set[str]:
 @pytest.fixture(autouse=True)
 def no_group_is_left() -> Iterator[None]:
     yield
-    assert not [name for name in groups() if name.startswith(own_name(0)[:-1])]
+    assert not [name for name in groups() if name.startswith(name_with_process_id(0)[:-1])]
 
 
 def measured(tmp_path: Path, command: str, *arguments: str) -> dict[str, Any]:
@@ -92,12 +92,12 @@ def test_memory_bites_and_the_cache_is_in_it(at: list[str], data: Path, tmp_path
     held = measured(tmp_path, "warm-recovery", "--memory", str(MEMORY), *many)
     assert 0 < held["group_memory_bytes"] <= MEMORY
     (datadir,) = data.glob(f"{VERSION}-discovery-{MANY}-*/mysql")
-    resident = residency(datadir).resident_bytes
+    resident = measure_residency(datadir).resident_bytes
     assert resident is None or resident <= MEMORY, "and nothing of it is in a cache beside"
 
 
 def test_a_process_that_needs_more_memory_is_killed_and_counted(tmp_path: Path) -> None:
-    with limited(Limits(memory_bytes=128 << 20), tmp_path) as group:
+    with server_limits(Limits(memory_bytes=128 << 20), tmp_path) as group:
         assert group is not None
         assert group.counted().oom_kills == 0
         code = "import sys; sys.stdin.readline(); bytearray(512 << 20)"
@@ -116,7 +116,7 @@ def test_what_one_life_has_read_is_charged_to_the_next(tmp_path: Path) -> None:
     fd = os.open(big, os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
-    with limited(Limits(memory_bytes=128 << 20), tmp_path) as group:
+    with server_limits(Limits(memory_bytes=128 << 20), tmp_path) as group:
         assert group is not None
         read_in(group, big)
         assert 90 << 20 <= (group.counted().memory_bytes or 0) <= 128 << 20, "its reader is gone, the pages are not"
@@ -124,7 +124,7 @@ def test_what_one_life_has_read_is_charged_to_the_next(tmp_path: Path) -> None:
         assert (group.counted().memory_bytes or 0) <= 128 << 20
 
 
-def read_in(group: Group, file: Path) -> None:
+def read_in(group: LimitGroup, file: Path) -> None:
     code = (
         "import sys; sys.stdin.readline(); [None for _ in iter(lambda f=open(sys.argv[1], 'rb'): f.read(1 << 20), b'')]"
     )
@@ -135,7 +135,7 @@ def read_in(group: Group, file: Path) -> None:
 
 
 def test_cpus_are_a_quota(tmp_path: Path) -> None:
-    with limited(Limits(cpus=0.25), tmp_path) as group:
+    with server_limits(Limits(cpus=0.25), tmp_path) as group:
         assert group is not None
         process = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
         try:

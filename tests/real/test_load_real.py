@@ -14,17 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
-from recovery.linux.storage import Need, device_of
+from recovery.linux.storage import DiskSpace, device_of
 from recovery.model import Build, Schema
 from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import test_settings as settings_of_the_test
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
-from recovery.workload.build import BuildInterruptedError, Ground, StageDiffersError, prepare_stage
-from recovery.workload.inserts import InsertsFailedError, count_rows, fire, insert_statements
-from recovery.workload.schema import check_template, need_of
+from recovery.workload.build import BuildInterruptedError, DatadirBuilder, DatadirMismatchError, prepare_datadir
+from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, insert_statements
+from recovery.workload.schema import check_template, disk_need
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
@@ -33,7 +33,7 @@ Said = Callable[[int, int], None]
 
 @cache
 def build_of(version: str) -> Build:
-    return resolve(version, Sources(), lambda _: None)
+    return resolve_server(version, Sources(), lambda _: None)
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def stage(tmp_path: Path) -> Iterator[Callable[..., DataDir]]:
         if not taken:
             directories = DataDirs(tmp_path / "data")
             taken.append(directories.acquire(directories.key_for(build, schema, template_text="", options={})))
-        ground = Ground(build, schema, taken[0], LocalLauncher(), lambda _: None, settings or {})
-        prepare_stage(ground, progress=progress, stop=stop)
+        ground = DatadirBuilder(build, schema, taken[0], LocalLauncher(), lambda _: None, settings or {})
+        prepare_datadir(ground, progress=progress, stop=stop)
         return taken[0]
 
     make.taken = taken  # type: ignore[attr-defined]
@@ -106,20 +106,20 @@ def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[...
         target.mysql,
         device=device_of(tmp_path),
         logdir=tmp_path / "logs",
-        settings=settings_of_the_test(build_of(version).version),
+        settings=experiment_settings(build_of(version).version),
     ) as server:
         started = server.start()
         assert started.crash_proof is None
         with closing(server.connect()) as connection:
-            assert set(fire(connection, script).values()) == {1}
+            assert set(execute_inserts(connection, script).values()) == {1}
             assert set(count_rows(connection, target.state.rows).values()) == {3}
             with pytest.raises(InsertsFailedError) as caught:
-                fire(connection, [script[0], "insert into discovery.none values (1)"])
+                execute_inserts(connection, [script[0], "insert into discovery.none values (1)"])
             assert caught.value.acknowledged == {"discovery.table_1": 1}
         with closing(server.connect()) as connection:
             server.kill()
             with pytest.raises(InsertsFailedError) as caught:
-                fire(connection, script)
+                execute_inserts(connection, script)
             assert caught.value.acknowledged == {}
 
 
@@ -132,8 +132,8 @@ def test_tables_larger_than_planned_are_refused_after_the_first_ones(
     create table discovery.t_{{ number }} (id int primary key, t text, fulltext key (t));
     {% endfor %}"""
     schema, told = own(tmp_path, text, 1000), list[int]()
-    planned = need_of(check_template(schema), build_of("5.7.22").version, schema, {})
-    monkeypatch.setattr("recovery.workload.build.free", lambda _: Need(10**12, planned.inodes))
+    planned = disk_need(check_template(schema), build_of("5.7.22").version, schema, {})
+    monkeypatch.setattr("recovery.workload.build.free_space", lambda _: DiskSpace(10**12, planned.inodes))
     with pytest.raises(HostUnfitError, match=r"the first \d+ tables of 5\.7\.22 take .* are free") as caught:
         stage("5.7.22", schema, progress=lambda done, total: told.append(done))
     assert "TABLES=" in caught.value.hint
@@ -225,7 +225,7 @@ def test_sql_that_the_server_refuses(version: str, stage: Callable[..., DataDir]
 def test_fewer_tables_than_said(stage: Callable[..., DataDir], tmp_path: Path, text: str, said: str) -> None:
     """Templates that look right until they are run."""
     table = "{% for n in range(tables) %}create table t{{ n }} (id int); {% endfor %}"
-    with pytest.raises(StageDiffersError) as caught:
+    with pytest.raises(DatadirMismatchError) as caught:
         stage("5.7.22", own(tmp_path, text.replace("{{ table }}", table), 3))
     assert said in caught.value.message
     assert left(stage).state.status == "new"
@@ -234,7 +234,7 @@ def test_fewer_tables_than_said(stage: Callable[..., DataDir], tmp_path: Path, t
 def test_tables_that_are_no_files(stage: Callable[..., DataDir], tmp_path: Path) -> None:
     table = "create table discovery.t{{ n }} (id int) engine=memory;"
     text = "create schema discovery; {% for n in range(tables) %}" + table + "{% endfor %}"
-    with pytest.raises(StageDiffersError, match=r"0 \.ibd files"):
+    with pytest.raises(DatadirMismatchError, match=r"0 \.ibd files"):
         stage("5.7.22", own(tmp_path, text, 3))
 
 

@@ -53,7 +53,7 @@ def test_no_test_harms_the_disk_under_a_mount_point(
 
 def test_another_disk_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> None:
     with loop_disk(tmp_path / "disk", size_bytes=SIZE), loop_disk(tmp_path / "other", size_bytes=SIZE):
-        wrong = LoopDisk(loop_device.image_of(tmp_path / "other"), tmp_path / "disk")
+        wrong = LoopDisk(loop_device.image_path(tmp_path / "other"), tmp_path / "disk")
         with pytest.raises(TrialVoidError, match="is not mounted"):
             wrong.fill()
 

@@ -12,9 +12,9 @@ import pytest
 from sessions import first_run_stored, need_limits, stored
 
 from recovery.cli.main import run
-from recovery.linux.cgroups import Group, limited, processes_in
+from recovery.linux.cgroups import LimitGroup, processes_in, server_limits
 from recovery.model import Limits, Verdict
-from recovery.report.stored_session import find, load
+from recovery.report.stored_session import find_session, load_session
 
 pytestmark = pytest.mark.real
 TABLES = 12
@@ -24,7 +24,7 @@ TOO_LITTLE = Limits(memory_bytes=16 << 20)
 """A server that is started in it takes more at once; the tool, which was larger before, is the largest there then."""
 
 
-def out_of_memory(command: list[str], results: Path, group: Group) -> tuple[int, str]:
+def out_of_memory(command: list[str], results: Path, group: LimitGroup) -> tuple[int, str]:
     """From its first ended run on it has so little for itself and its servers: how it ended, and its last words."""
     with subprocess.Popen(
         [sys.executable, "-m", "recovery", *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -48,13 +48,13 @@ def servers_over(data: Path) -> list[int]:
 def test_a_tool_that_the_kernel_kills_loses_no_run_and_leaves_nothing_for_long(at: list[str], tmp_path: Path) -> None:
     need_limits()
     data, results = Path(at[at.index("--data") + 1]), tmp_path / "results"
-    with limited(TOO_LITTLE, tmp_path) as group:
+    with server_limits(TOO_LITTLE, tmp_path) as group:
         assert group is not None
         code, said = out_of_memory([*MEASURE, *at], results, group)
         assert code == -signal.SIGKILL, said
         assert (group.counted().oom_kills or 0) >= 1, "it was the kernel"
         assert "Traceback" not in said
-        session = load(find(results, None))
+        session = load_session(find_session(results, None))
         assert session.status == "aborted"
         assert [(one.number, one.verdict) for one in session.runs] == [(1, Verdict.MEASURED)]
         assert run(["report", "--results", str(results)]) == 0

@@ -19,10 +19,10 @@ from recovery.linux.storage import device_of
 from recovery.model import Build
 from recovery.mysqld.client import connect
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
-from recovery.workload.status_rates import averages, watched
-from recovery.workload.status_sampler import LOOK, Sample, Sampler, read_raw, write_raw
+from recovery.workload.status_rates import averages, sample_series
+from recovery.workload.status_sampler import SAMPLE_COST, Sample, Sampler, read_samples, write_samples
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")
@@ -112,7 +112,7 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
     assert grown(samples, "status.Com_update") == COMMITS
     assert grown(samples, "metric.dml_updates") == COMMITS
     assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
-    assert all(one.figures[LOOK] > 0 for one in samples)
+    assert all(one.figures[SAMPLE_COST] > 0 for one in samples)
 
     found = averages(samples, queries=QUERIES, commits=COMMITS)
     assert found["server_cpu_us_per_query"] > 0
@@ -120,11 +120,11 @@ def test_what_was_asked_is_what_has_grown_and_it_is_kept(server: Server, tmp_pat
     assert found["fsyncs_per_commit"] >= 1
     assert found["table_open_cache_hit_share"] > 0.9
     assert found["resident_bytes"] > 10 << 20
-    drawn = {one.name for one in watched(samples).series}
+    drawn = {one.name for one in sample_series(samples).series}
     assert {"questions_per_s", "server_cpus", "fsyncs_per_s", "history_list_length", "rows_changed_per_s"} <= drawn
 
-    write_raw(tmp_path / "raw.csv.gz", samples)
-    assert read_raw(tmp_path / "raw.csv.gz") == samples
+    write_samples(tmp_path / "raw.csv.gz", samples)
+    assert read_samples(tmp_path / "raw.csv.gz") == samples
     assert (tmp_path / "raw.csv.gz").stat().st_size < 10_000 * len(samples)
 
 

@@ -15,14 +15,14 @@ from otherusers import NOBODY, needs_root
 from sessions import stored
 
 from recovery.builds import catalog
-from recovery.builds.executable import ask_options
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.executable import query_options
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux.storage import device_of
 from recovery.mysqld.client import scalar
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import RESERVED, build_settings, check_user_settings, hint_if_unknown
+from recovery.mysqld.options import RESERVED_OPTIONS, build_settings, check_user_settings, hint_if_unknown
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
@@ -115,14 +115,14 @@ SOME = {
 """Who has an option that not every server has."""
 
 
-@pytest.mark.parametrize("version", [str(row.version) for row in catalog.rows()])
+@pytest.mark.parametrize("version", [str(row.version) for row in catalog.pinned_servers()])
 def test_a_server_lists_its_options(version: str) -> None:
-    listed = ask_options(resolve(version, Sources(), print))
+    listed = query_options(resolve_server(version, Sources(), print))
     written = {name: next(iter(check_user_settings({name: "1"}))) for name in (*EVERYWHERE, *SOME)}
     accepted = {name for name, found in written.items() if hint_if_unknown(found, listed) is None}
     assert accepted == {*EVERYWHERE, *(name for name, versions in SOME.items() if version in versions)}
     assert listed >= {"port", "skip_networking"}
-    for name in listed - RESERVED:
+    for name in listed - RESERVED_OPTIONS:
         check_user_settings({name: "1"})
 
 

@@ -14,7 +14,7 @@ import pytest
 from bench import starts
 from bench.site import quiet, scratch
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.experiments.bench import Bench
 from recovery.model import Startup
 
@@ -84,7 +84,7 @@ def test_the_same_server_with_all_that_a_session_does_beside_it_and_with_nothing
 
     monkeypatch.setattr(Bench, "timed_start", timed)
     with scratch(tmp_path / "d") as site:
-        build = resolve("5.7.22", Sources(), quiet)
+        build = resolve_server("5.7.22", Sources(), quiet)
         site.staged(build, 100).release()
         monkeypatch.setattr(subprocess, "Popen", Recorded)
         found = list(starts.compare(site, build, 100, (starts.BARE, starts.TOOL), count=1))

@@ -17,8 +17,7 @@ from recovery.model import Build, can
 from recovery.mysqld.client import count_tables, scalar
 from recovery.mysqld.launcher import Exit
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import build_settings, merge
-from recovery.mysqld.options import test_settings as experiment_settings
+from recovery.mysqld.options import build_settings, experiment_settings, merge
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sessions import left_out, stored
 
-from recovery.analysis.stacks import read
+from recovery.analysis.stacks import parse_folded
 from recovery.cli.main import run
 from recovery.profiling.samplers import PERF, PROGRAMS
 
@@ -40,7 +40,7 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
         assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", "--stacks", program, *at, *more]) == 0
         report = stored(tmp_path)
         timed, sampled = report["runs"]
-        folded = read((folder / sampled["stacks"]).read_text())
+        folded = parse_folded((folder / sampled["stacks"]).read_text())
         if found := any(STARTS_INNODB in frames for frames in folded):
             break
     assert found, "by the symbols of a stripped server"

@@ -17,15 +17,15 @@ from fakes import FakeLauncher, fake_launch
 from sessions import need_disks
 
 from recovery.builds import install
-from recovery.builds.install import Job, Origin, obtain
+from recovery.builds.install import InstallJob, Origin, ensure_installed
 from recovery.cli.main import run
 from recovery.errors import StorageFailedError
-from recovery.linux.files import on_the_disk, servers_dir
-from recovery.linux.loop_device import LoopDisk, image_of, unmount
+from recovery.linux.files import servers_dir, sync_on_exit
+from recovery.linux.loop_device import LoopDisk, image_path, unmount
 from recovery.model import Verdict
 from recovery.mysqld import startup
 from recovery.mysqld.datadir import DataDirs, State
-from recovery.report.stored_session import find, load
+from recovery.report.stored_session import find_session, load_session
 
 pytestmark = pytest.mark.real
 VERSION = "5.7.22"
@@ -81,7 +81,7 @@ def test_under_a_server_it_ends_the_session_and_keeps_what_was_finished(
         assert ended.code == 3
         assert words in ended.error
         assert "or name another disk with DATA=" in ended.error
-        session = load(find(results, None))
+        session = load_session(find_session(results, None))
         assert run(["report", "--results", str(results)]) == 0
     assert ("its contents were counted anew" in ended.said) == ("in_use" in before)
     assert session.status == "aborted"
@@ -98,7 +98,7 @@ def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
     with failing(measuring(data, results, runs=3), disk.full, once="cold run 1:") as ended:
         assert ended.code == 3
         assert "run --resume" in ended.said
-    before = load(find(results, None))
+    before = load_session(find_session(results, None))
     assert [(one.verdict, one.measure_again) for one in before.runs] == [
         (Verdict.MEASURED, False),
         (Verdict.VOID, True),
@@ -106,7 +106,7 @@ def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
     first = next(results.glob("2*/runs/001.json")).read_bytes()
     assert run(["run", "--resume", "--results", str(results)]) == 0
     assert "goes on: 1 of 3 runs have ended" in capsys.readouterr().err
-    session = load(find(results, None))
+    session = load_session(find_session(results, None))
     assert session.status == "finished"
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
     assert session.runs[0] == before.runs[0]
@@ -114,7 +114,7 @@ def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
     (told,) = (note for note in session.notes if note.startswith("To be measured again: run 2 (5.7.22 cold), "))
     assert "is full (0.0 MB free)" in told
     assert states(data) == {"whole"}
-    assert run(["run", "--resume", find(results, None).name, "--results", str(results)]) == 0
+    assert run(["run", "--resume", find_session(results, None).name, "--results", str(results)]) == 0
 
 
 def test_under_the_results_it_costs_no_run_that_was_kept(disk: Disk, small: Disk) -> None:
@@ -124,7 +124,7 @@ def test_under_the_results_it_costs_no_run_that_was_kept(disk: Disk, small: Disk
         assert "is full (0.0 MB free)" in ended.error
         assert "RESULTS=" in ended.error
         assert "cold run 2: " in ended.said, "what could not be kept was told"
-    session = load(find(results, None))
+    session = load_session(find_session(results, None))
     assert session.runs[0].verdict is Verdict.MEASURED
     assert session.status == "aborted"
     assert run(["report", "--results", str(results)]) == 0
@@ -153,12 +153,12 @@ def test_a_directory_is_removed_from_a_full_disk(small: Disk) -> None:
 
 def test_a_server_that_waits_for_room_is_not_waited_for(small: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """5.7 writes what it has in memory again and again, and would do so for ever; its part is played here."""
-    monkeypatch.setattr(startup, "_FULL_FOR_S", 0.5)
+    monkeypatch.setattr(startup, "_DISK_FULL_S", 0.5)
     life = FakeLauncher([[60.0]]).launch(fake_launch(small.place))
     life.launch.datadir.mkdir()
     try:
         with small.full():
-            told = startup.end_of(life, 60.0)
+            told = startup.wait_for_exit(life, 60.0)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(60)
@@ -183,10 +183,10 @@ def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: p
         return Origin("file", "8.0.31", "a test", "here", "0123abcd", 1, "bin/mysqld")
 
     with faults, pytest.raises(StorageFailedError, match=r"full|inodes|read-only|fails") as told:
-        obtain(Job("8.0.31", lambda _: True, half), lambda _: None)
+        ensure_installed(InstallJob("8.0.31", lambda _: True, half), lambda _: None)
     assert "RECOVERY_CACHE=" in told.value.hint
-    assert install.every() == ()
-    found = obtain(Job("8.0.31", lambda _: True, whole), lambda _: None)
+    assert install.installed_servers() == ()
+    found = ensure_installed(InstallJob("8.0.31", lambda _: True, whole), lambda _: None)
     assert found.mysqld.read_bytes() == b"all of it"
     assert {entry.name for entry in servers_dir().iterdir()} == {".lock-8.0.31", found.folder.name}
 
@@ -198,11 +198,11 @@ def test_what_a_disk_refused_when_all_was_written_is_told(tmp_path: Path) -> Non
     thin.mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(thin)), check=True)
     try:
-        with image_of(place).open("wb") as file:
+        with image_path(place).open("wb") as file:
             file.truncate(256 << 20)
-        subprocess.run(("mkfs.ext4", "-q", "-F", "-O", "^has_journal", str(image_of(place))), check=True)
-        LoopDisk(image_of(place), place).mount()
-        with pytest.raises(OSError, match="Input/output error"), on_the_disk(place):
+        subprocess.run(("mkfs.ext4", "-q", "-F", "-O", "^has_journal", str(image_path(place))), check=True)
+        LoopDisk(image_path(place), place).mount()
+        with pytest.raises(OSError, match="Input/output error"), sync_on_exit(place):
             (place / "file").write_bytes(os.urandom(64 << 20))
         unmount(place)
     finally:

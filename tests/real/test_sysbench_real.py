@@ -13,8 +13,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from waiting import DEADLINE_S, until
 
-from recovery.builds.packages import DUMP, SYSBENCH, Tool, provide
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.packages import DUMP, SYSBENCH, Tool, provide_tool
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import RecoveryError
 from recovery.linux.files import template_dir
 from recovery.linux.storage import device_of
@@ -22,12 +22,18 @@ from recovery.model import Build, Load, Poll, Schema, can
 from recovery.mysqld.client import scalar
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import test_settings as settings_of_the_test
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
-from recovery.workload.build import Ground, prepare_stage
-from recovery.workload.poller import FOREIGN_KEYS, cut_short, read_polls, read_told, write_statements
-from recovery.workload.poller import command as polling
-from recovery.workload.sysbench import WORKLOADS, Client, Report, command, prepared_statements, read_report
+from recovery.workload.build import DatadirBuilder, prepare_datadir
+from recovery.workload.poller import (
+    FOREIGN_KEY_QUERY,
+    kill_running_queries,
+    parse_counter_reports,
+    parse_polls,
+    poller_command,
+    write_statements,
+)
+from recovery.workload.sysbench import WORKLOADS, Client, Report, parse_report, prepared_statements, sysbench_command
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.7.22", "8.0.31")
@@ -37,7 +43,7 @@ LOAD = Load("oltp_read_write", threads=2, tables=4, rows=ROWS, seconds=1, warmup
 
 @pytest.fixture(scope="module")
 def tool() -> Tool:
-    return provide(SYSBENCH, offline=True, say=lambda _: None)
+    return provide_tool(SYSBENCH, offline=True, say=lambda _: None)
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,14 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("sysbench")
     template = folder / "own.sql.j2"
     template.write_text("{% set foreign_keys = 2 %}" + (template_dir() / "sysbench.sql.j2").read_text())
-    build = resolve(request.param, Sources(), lambda _: None)
+    build = resolve_server(request.param, Sources(), lambda _: None)
     schema = Schema(TABLES, rows=ROWS, database="sbtest", template=template)
     directories = DataDirs(folder / "data")
     target = directories.acquire(directories.key_for(build, schema, template_text="", options={}))
     try:
-        prepare_stage(Ground(build, schema, target, LocalLauncher(), lambda _: None), progress=lambda *_: None)
+        prepare_datadir(
+            DatadirBuilder(build, schema, target, LocalLauncher(), lambda _: None), progress=lambda *_: None
+        )
         yield Stage(build, target.mysql, folder)
     finally:
         target.release()
@@ -72,7 +80,7 @@ def server(stage: Stage, tmp_path: Path) -> Iterator[Server]:
         stage.mysql,
         device=device_of(stage.folder),
         logdir=tmp_path / "logs",
-        settings=settings_of_the_test(stage.build.version),
+        settings=experiment_settings(stage.build.version),
     ) as server:
         server.start()
         yield server
@@ -97,9 +105,9 @@ def asked_for_longer(connection: Connection[Cursor], seconds: int) -> int:
 
 
 def report_of(load: Load, server: Server, tool: Tool) -> Report:
-    called = command(load, program=tool.path, socket=server.socket, database="sbtest")
+    called = sysbench_command(load, program=tool.path, socket=server.socket, database="sbtest")
     with Client("sysbench", called) as client:
-        return read_report(client.wait(DEADLINE_S).text)
+        return parse_report(client.wait(DEADLINE_S).text)
 
 
 def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, tool: Tool) -> None:
@@ -139,7 +147,7 @@ def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, to
         cursor.execute("drop schema made")
     assert references == (("sbtest38", "sbtest37"), ("sbtest40", "sbtest39"))
 
-    dump = provide(DUMP, offline=True, say=lambda _: None)
+    dump = provide_tool(DUMP, offline=True, say=lambda _: None)
     called = [str(dump.path), "--user=root", f"--socket={server.socket}", "--no-data", "--skip-lock-tables", "sbtest"]
     with Client(dump.name, called, only_count=True) as client:
         assert client.wait(DEADLINE_S).written_bytes > 500 * TABLES
@@ -156,9 +164,9 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
         clients = []
         for script in WORKLOADS.values():
             load = replace(LOAD, script=script, tables=TABLES, seconds=2)
-            called = command(load, program=tool.path, socket=server.socket, database="sbtest")
+            called = sysbench_command(load, program=tool.path, socket=server.socket, database="sbtest")
             clients.append(stack.enter_context(Client(script, called)))
-        reports = [read_report(client.wait(DEADLINE_S).text) for client in clients]
+        reports = [parse_report(client.wait(DEADLINE_S).text) for client in clients]
     for report in reports:
         assert report.transactions > 0
         assert report.reconnects == 0
@@ -197,14 +205,14 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     asked(server, "create table sbtest.asked (id int auto_increment primary key, said text, name text)")
     text = "it''s \"a\n;b\", é"
     own = f"insert into sbtest.asked (said, name) values ('{text}', '{{database}}.{{table}}')"
-    poll = Poll(2, 0.5, (FOREIGN_KEYS, own))
-    called = polling(
+    poll = Poll(2, 0.5, (FOREIGN_KEY_QUERY, own))
+    called = poller_command(
         poll, replace(LOAD, seconds=2), program=tool.path, statements=write_statements(poll, tmp_path),
         socket=server.socket, database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
     with Client("poller", called) as client:
         wrote = client.wait(DEADLINE_S).text
-    report, told = read_report(wrote), read_told(wrote)
+    report, told = parse_report(wrote), parse_counter_reports(wrote)
     assert {one.poller for one in told if one.is_last} == {0, 1}
     assert len(told) >= 4, "each at its beginning and at its end"
     assert all(own <= every for one in told for own, every in zip(one.own, one.all, strict=True))
@@ -220,7 +228,7 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
     assert all(re.fullmatch(r"sbtest\.sbtest[123]", name) for _, name in rows)
 
     slow = replace(poll, statements=("select sleep(600)", "select benchmark(1000000000000, md5('a'))"))
-    called = polling(
+    called = poller_command(
         slow, LOAD, program=tool.path, statements=write_statements(slow, tmp_path), socket=server.socket,
         database="sbtest", tables=3, version=server.build.version,
     )  # fmt: skip
@@ -228,13 +236,13 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
         with closing(server.connect()) as connection:
             until(lambda: asked_for_longer(connection, LOAD.seconds) == 2, "questions beyond the pollers' time")
             assert not client.has_ended()
-            cut_short(connection)
-        polls = read_polls(client.wait(DEADLINE_S).text, warmup_s=0, whole=True)
+            kill_running_queries(connection)
+        polls = parse_polls(client.wait(DEADLINE_S).text, warmup_s=0, whole=True)
         assert polls is not None
         assert (polls.per_s, polls.mean_ms) == (0, None), "neither was an answer"
 
     # The published effect, on which an experiment is built: without a dictionary all tables are opened to ask for one.
-    question = FOREIGN_KEYS.format(database="sbtest", table=f"sbtest{TABLES}")
+    question = FOREIGN_KEY_QUERY.format(database="sbtest", table=f"sbtest{TABLES}")
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("flush tables")
         before = status(server, "Opened_tables")

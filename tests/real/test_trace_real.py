@@ -59,7 +59,7 @@ def check(one: dict[str, object], version: str, *, modified: int = 100) -> None:
     "version",
     [
         pytest.param(str(row.version), marks=() if str(row.version) in USUAL else pytest.mark.on_demand("large"))
-        for row in catalog.rows()
+        for row in catalog.pinned_servers()
     ],
 )
 def test_every_version(version: str, at: list[str], tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_means_without_root_counts_the_same(
     def refused(_: Path) -> int:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(file_opens, "listen", refused)
+    monkeypatch.setattr(file_opens, "open_fanotify", refused)
     one = traced(tmp_path, "--version", version, *at)
     assert one["traced_by"] == "inotify"
     check(one, version)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.experiments.load import ROW_BYTES
 from recovery.linux.files import template_dir
@@ -18,9 +18,9 @@ from recovery.mysqld.client import scalar
 from recovery.mysqld.datadir import DataDir, DataDirs
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.server import Server
-from recovery.report.stored_session import find, load
-from recovery.workload.build import Ground, StageDiffersError, prepare_stage
-from recovery.workload.status_sampler import read_raw
+from recovery.report.stored_session import find_session, load_session
+from recovery.workload.build import DatadirBuilder, DatadirMismatchError, prepare_datadir
+from recovery.workload.status_sampler import read_samples
 
 pytestmark = pytest.mark.real
 NEW, OLD, SCHEDULED = "8.0.31", "5.6.24", "mariadb-10.2.11"
@@ -32,7 +32,7 @@ def asked(version: str, questions: str, data: Path, tmp_path: Path, *more: str) 
     folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1"]
     command = ["write-scaling", "--version", version, "--question", questions, *sizes, *folders, *more]
     assert run(command) == 0
-    session = load(find(tmp_path / "results", None))
+    session = load_session(find_session(tmp_path / "results", None))
     assert {one.verdict for one in session.runs} == {Verdict.MEASURED}
     return session
 
@@ -101,7 +101,9 @@ def test_the_log_spins_or_does_not_and_rows_lock_each_other_out(data: Path, tmp_
 
 def spun(one: Run, tmp_path: Path) -> float:
     """The share of commits whose flush came before they had to sleep."""
-    looks = [look.figures for look in read_raw(find(tmp_path / "results", None) / str(one.raw)) if look.at_s >= 0]
+    looks = [
+        look.figures for look in read_samples(find_session(tmp_path / "results", None) / str(one.raw)) if look.at_s >= 0
+    ]
     awake, asleep = (
         looks[-1][name] - looks[0][name] for name in ("metric.log_on_flush_no_waits", "metric.log_on_flush_waits")
     )
@@ -119,19 +121,19 @@ def test_the_schedule_of_locks_is_the_one_asked_for(data: Path, tmp_path: Path) 
 
 
 @contextmanager
-def compressed(folder: Path, **settings: str) -> Iterator[tuple[Ground, DataDir]]:
+def compressed(folder: Path, **settings: str) -> Iterator[tuple[DatadirBuilder, DataDir]]:
     """Of the version whose own options would make plain tables."""
-    build = resolve(OLD, Sources(), lambda _: None)
+    build = resolve_server(OLD, Sources(), lambda _: None)
     template = template_dir() / "sysbench.sql.j2"
     schema = Schema(1, rows=2000, database="sbtest", template=template, layout=Layout.COMPRESSED)
     directories = DataDirs(folder)
     with directories.acquire(directories.key_for(build, schema, template_text="", options=settings)) as target:
-        yield Ground(build, schema, target, LocalLauncher(), lambda _: None, settings=settings), target
+        yield DatadirBuilder(build, schema, target, LocalLauncher(), lambda _: None, settings=settings), target
 
 
 def test_compressed_tables_of_an_old_server_are_compressed(tmp_path: Path) -> None:
     with compressed(tmp_path) as (ground, target):
-        prepare_stage(ground, progress=lambda *_: None)
+        prepare_datadir(ground, progress=lambda *_: None)
         with Server(
             LocalLauncher(), ground.build, target.mysql, device=device_of(tmp_path), logdir=tmp_path / "logs"
         ) as server:
@@ -142,6 +144,6 @@ def test_compressed_tables_of_an_old_server_are_compressed(tmp_path: Path) -> No
                 assert scalar(connection, f"SELECT zip_page_size {of_it}") == 8192
     with (
         compressed(tmp_path, innodb_file_format="Antelope", innodb_strict_mode="OFF") as (ground, _),
-        pytest.raises(StageDiffersError, match="row format Compact"),
+        pytest.raises(DatadirMismatchError, match="row format Compact"),
     ):
-        prepare_stage(ground, progress=lambda *_: None)
+        prepare_datadir(ground, progress=lambda *_: None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from recovery.linux.signals import end_like_an_interrupt
+from recovery.linux.signals import raise_interrupt_on_signals
 from torture.chain import Chain, Lengths, Point, told
 from torture.place import Place, facts, torture_place
 from torture.told import by, failures, markdown, plain, table
@@ -75,7 +75,7 @@ def _tell(points: list[Point], seed: int, took_s: float, json_to: Path | None) -
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # a shell's background job would pass on that it ignores them
-    end_like_an_interrupt()
+    raise_interrupt_on_signals()
     for name in [name for name in os.environ if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE"]:
         del os.environ[name]
     torture.main(standalone_mode=True)

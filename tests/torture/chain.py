@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from recovery.linux.loop_device import no_disk
-from recovery.report.stored_session import load
+from recovery.linux.loop_device import why_no_loop_disk
+from recovery.report.stored_session import load_session
 from torture import looks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim
@@ -85,7 +85,7 @@ class Chain:
         self.points: list[Point] = []
 
     def _can(self, shape: str) -> bool:
-        return {LIMITED: self.place.can_limit, MOUNTED: no_disk() is None}.get(shape, True)
+        return {LIMITED: self.place.can_limit, MOUNTED: why_no_loop_disk() is None}.get(shape, True)
 
     def run(self) -> tuple[Point, ...]:
         """With what is wrong at its end at its last kill."""
@@ -157,7 +157,7 @@ class Chain:
         """What is typed next: it goes on where there is a session, and begins where there is none."""
         found = looks.sessions(self.results)
         if found:
-            over = load(found[-1]).status == "finished"
+            over = load_session(found[-1]).status == "finished"
             words = ["run", "--resume", "--results", str(self.results), *([found[-1].name] if over else [])]
             return WAS_OVER if over else WENT_ON, words
         words = self.place.words(self.number)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-from recovery.analysis.summary import is_work
+from recovery.analysis.summary import is_load_session
 from recovery.cli.main import run as cli
 from recovery.errors import RecoveryError
 from recovery.linux.cgroups import hierarchies
-from recovery.linux.files import is_orphan
+from recovery.linux.process_marks import is_orphan
 from recovery.model import Run, Verdict
-from recovery.report.stored_session import LATEST, LOCK, REPORT, load
+from recovery.report.stored_session import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
 from torture.place import RUNS, TABLES, Place, digest
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")
@@ -25,7 +25,7 @@ _FOLDERS = ("runs", "logs", "stacks", "looks")
 
 
 def sessions(results: Path) -> list[Path]:
-    return sorted(path.parent for path in results.glob(f"*/{REPORT}") if path.parent.name != LATEST)
+    return sorted(path.parent for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)
 
 
 def ended_runs(results: Path) -> dict[str, str]:
@@ -49,7 +49,7 @@ def lost(results: Path, before: dict[str, str], told: frozenset[int]) -> Iterato
 
 def _unreadable(folder: Path, told: frozenset[int]) -> Iterator[str]:
     try:
-        session = load(folder)
+        session = load_session(folder)
     except RecoveryError as error:
         yield f"{folder.name} cannot be read: {error.message}"
         return
@@ -70,18 +70,18 @@ def unfinished(results: Path, *, went_on: bool) -> str | None:
     found = sessions(results)
     if len(found) != 1:
         return f"there are {len(found)} sessions, and it was one"
-    session = load(found[0])
+    session = load_session(found[0])
     if session.status != "finished":
         return f"the session is {session.status}: {'; '.join(session.notes)}"
     if [run.number for run in session.runs] != list(range(1, RUNS + 1)) or session.planned_runs != RUNS:
         return f"it has the runs {[run.number for run in session.runs]} of {session.planned_runs}"
-    stored = json.loads((found[0] / REPORT).read_text(encoding="utf-8"))
+    stored = json.loads((found[0] / REPORT_FILE).read_text(encoding="utf-8"))
     means = [one["count"] for one in stored.get("measures", stored["summaries"])]
     if sum(means) != RUNS:
         return f"its means are of {means} runs"
     if went_on and not any("it went on at" in note for note in session.notes):
         return "a reader is not told that it was not of one piece"
-    starts = () if is_work(session) else session.runs
+    starts = () if is_load_session(session) else session.runs
     return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong, starts))), None)
 
 
@@ -120,7 +120,7 @@ def _temporary(place: Place) -> Iterator[str]:
 
 def _locks(place: Place, results: Path) -> Iterator[str]:
     """Of sessions that have ended, and of data directories that are not there."""
-    yield from (f"lock {folder.name}/{LOCK}" for folder in sessions(results) if (folder / LOCK).exists())
+    yield from (f"lock {folder.name}/{LOCK_FILE}" for folder in sessions(results) if (folder / LOCK_FILE).exists())
     yield from (f"lock {path.name}" for path in place.data.glob("*.lock") if not (place.data / path.stem).is_dir())
 
 

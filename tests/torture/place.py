@@ -18,10 +18,10 @@ from pathlib import Path
 import psutil
 from bench.site import Site
 
-from recovery.builds.resolve import Sources, resolve
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError
 from recovery.linux import cgroups
-from recovery.linux.cgroups import needed
+from recovery.linux.cgroups import controller_settings
 from recovery.linux.files import cache_dir
 from recovery.linux.loop_device import unmount
 from recovery.linux.storage import IN_MEMORY, device_of
@@ -146,9 +146,9 @@ def torture_place(base: Path | None = None) -> Iterator[Place]:
         temporary.mkdir()
         before, tempfile.tempdir = tempfile.tempdir, str(temporary)  # the bystander's lie among those of the killed
         stack.callback(setattr, tempfile, "tempdir", before)
-        build = resolve(VERSION, Sources(), lambda _: None)
+        build = resolve_server(VERSION, Sources(), lambda _: None)
         can_limit = _can_limit(root)
-        group = stack.enter_context(cgroups.limited(HELD_TO, root)) if can_limit else None
+        group = stack.enter_context(cgroups.server_limits(HELD_TO, root)) if can_limit else None
         began_s = time.monotonic()
         site = Site(root)
         bystander = site.server(build, site.empty_datadir(build, "bystander"))
@@ -173,7 +173,7 @@ def _on_a_disk(base: Path | None) -> str:
 
 def _can_limit(folder: Path) -> bool:
     with suppress(HostUnfitError):
-        needed(HELD_TO, folder)
+        controller_settings(HELD_TO, folder)
         return True
     return False
 

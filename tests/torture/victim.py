@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.linux.loop_device import unmount
-from recovery.session.progress import Status, Whereabouts, from_json
+from recovery.session.progress import ProgressSnapshot, Status, from_json
 from torture.place import Place
 
 KILL, GROUP, REBOOT, TERMINATE, CTRL_C, TWICE, HANG_UP, TERMINAL = (
@@ -138,7 +138,7 @@ class Victim:
         return Ended(code, self._said.read_text(encoding="utf-8", errors="replace"), took_s)
 
 
-def stage_of(found: Whereabouts) -> str:
+def stage_of(found: ProgressSnapshot) -> str:
     if found.status is not Status.RUNNING:
         return "writing reports"
     if found.build is not None:

@@ -7,23 +7,23 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from recovery.analysis.growth import Curve, curves, predicted_at
+from recovery.analysis.growth import Curve, growth_curves, requested_prediction
 from recovery.analysis.statistics import Prediction
 from recovery.model import Session
-from recovery.report import format as fmt
-from recovery.report.format import Ruler, ruler
+from recovery.report import fmt
+from recovery.report.fmt import ChartAxis, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, Mark, Row, Rows, rows_chart
+from recovery.report.html.svg import BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
 
 KEY = "growth-chart"
 _LEFT, _RIGHT, _TOP, _HEIGHT = 9.0, 95.0, 26.0, 310.0
-_FARTHEST = 2.5
+_MAX_PREDICTION_FACTOR = 2.5
 """Farthest prediction in this chart, as a multiple of the largest measured number of tables. One farther ahead would
 press the measured points into a corner, and is only in the chart below."""
 
 
 def growth_charts(session: Session) -> tuple[Chart, ...]:
-    found = curves(session)
+    found = growth_curves(session)
     if not found:
         return ()
     predicted = _predicted(session, found)
@@ -32,44 +32,46 @@ def growth_charts(session: Session) -> tuple[Chart, ...]:
 
 def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     most = max(tables for curve in found for tables, _ in curve.points)
-    asked = predicted_at(session)
-    ahead = asked if asked is not None and asked <= _FARTHEST * most else None
-    across = ruler(max(most, ahead or 0), start=_LEFT, end=_RIGHT)
-    up = ruler(max(_highest(curve, ahead) for curve in found), start=_HEIGHT, end=_TOP)
+    asked = requested_prediction(session)
+    ahead = asked if asked is not None and asked <= _MAX_PREDICTION_FACTOR * most else None
+    across = rounded_axis(max(most, ahead or 0), start=_LEFT, end=_RIGHT)
+    up = rounded_axis(max(_largest_value(curve, ahead) for curve in found), start=_HEIGHT, end=_TOP)
     title = f"{session.title} against the number of tables"
-    legend = [Mark(f"marker s{number % 6}", f"{curve.version} {curve.variant}") for number, curve in enumerate(found)]
+    legend = [
+        LegendEntry(f"marker s{number % 6}", f"{curve.version} {curve.variant}") for number, curve in enumerate(found)
+    ]
     if ahead is not None:
-        legend.append(Mark("sign-whisker", _predicted_words(ahead)))
+        legend.append(LegendEntry("sign-whisker", _predicted_words(ahead)))
     signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, (across, up), ahead)]
     drawing = svg.picture(
         KEY,
         title=title,
-        told="; ".join(_told(curve) for curve in found) + ". The tables below have the figures.",
+        told="; ".join(_description(curve) for curve in found) + ". The tables below have the figures.",
         height=_HEIGHT + 42,
         parts=[*_axes(across, up), *signs],
     )
     return Chart(KEY, title, drawing, tuple(legend))
 
 
-def _highest(curve: Curve, ahead: int | None) -> float:
+def _largest_value(curve: Curve, ahead: int | None) -> float:
     """Returns the largest value that is drawn for a curve: its runs, its fitted line, and its prediction with the
     interval."""
     times = [run.startup_s or 0.0 for _, runs in curve.points for run in runs]
-    times += [seconds for _, seconds in _course(curve, ahead)]
-    if ahead is not None and (found := _used(curve, ahead)) is not None:
+    times += [seconds for _, seconds in _line_corners(curve, ahead)]
+    if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         times.append(found.high_s or found.seconds)
     return max(times)
 
 
-def _course(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:
+def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:
     """Returns the corners of the fitted line, up to the largest measured point or up to the prediction."""
     if curve.fit is None:
         return ()
     most = curve.points[-1][0]
-    return curve.fit.drawn(most if ahead is None or _used(curve, ahead) is None else max(most, ahead))
+    return curve.fit.drawn(most if ahead is None or _usable_prediction(curve, ahead) is None else max(most, ahead))
 
 
-def _axes(across: Ruler, up: Ruler) -> Iterator[Markup]:
+def _axes(across: ChartAxis, up: ChartAxis) -> Iterator[Markup]:
     for value in up.ticks():
         y = up.at(value)
         yield svg.line((_LEFT, y), (_RIGHT, y), class_="grid")
@@ -81,39 +83,39 @@ def _axes(across: Ruler, up: Ruler) -> Iterator[Markup]:
     yield svg.text(0, 9, "seconds", class_="tick")
 
 
-def _curve(curve: Curve, number: int, axes: tuple[Ruler, Ruler], ahead: int | None) -> Iterator[Markup]:
+def _curve(curve: Curve, number: int, axes: tuple[ChartAxis, ChartAxis], ahead: int | None) -> Iterator[Markup]:
     across, up = axes
     css = f"s{number % 6}"
-    for start, end in pairwise((across.at(tables), up.at(seconds)) for tables, seconds in _course(curve, ahead)):
+    for start, end in pairwise((across.at(tables), up.at(seconds)) for tables, seconds in _line_corners(curve, ahead)):
         yield svg.line(start, end, class_=f"series {css}")
-    if ahead is not None and (found := _used(curve, ahead)) is not None:
+    if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         if found.interval is not None:
             yield from _interval(across.at(ahead), up, *found.interval)
         told = f"{curve.version} {curve.variant}: {fmt.seconds(found.seconds)} s predicted for {ahead:,} tables"
-        yield svg.mark(across.at(ahead), up.at(found.seconds), number, told, class_=f"hollow {css}")
+        yield svg.marker(across.at(ahead), up.at(found.seconds), number, told, class_=f"hollow {css}")
     for tables, runs in curve.points:
         for run in runs:
             told = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
-            yield svg.mark(across.at(tables), up.at(run.startup_s or 0.0), number, told, class_=f"run {css}")
+            yield svg.marker(across.at(tables), up.at(run.startup_s or 0.0), number, told, class_=f"run {css}")
 
 
-def _interval(x: float, up: Ruler, low: float, high: float) -> Iterator[Markup]:
+def _interval(x: float, up: ChartAxis, low: float, high: float) -> Iterator[Markup]:
     yield svg.line((x, up.at(low)), (x, up.at(high)), class_="whisker")
     for value in (low, high):
         yield svg.line((x - 0.8, up.at(value)), (x + 0.8, up.at(value)), class_="whisker")
 
 
 def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
-    asked = predicted_at(session)
+    asked = requested_prediction(session)
     if asked is None:
         return None
-    about = Rows("predicted-chart", _predicted_words(asked), "s")
+    about = BarChartOptions("predicted-chart", _predicted_words(asked), "s")
     rows = []
     for curve in found:
-        if (one := _used(curve, asked)) is not None:
+        if (one := _usable_prediction(curve, asked)) is not None:
             name = f"{curve.version} {curve.variant}{_tested(curve)}"
-            rows.append(Row(name, one.seconds, f"{fmt.seconds(one.seconds)} s", "v0", one.low_s, one.high_s))
-    return rows_chart(about, rows)
+            rows.append(BarRow(name, one.seconds, f"{fmt.seconds(one.seconds)} s", "v0", one.low_s, one.high_s))
+    return bar_chart(about, rows)
 
 
 def _tested(curve: Curve) -> str:
@@ -127,12 +129,12 @@ def _predicted_words(tables: int) -> str:
     return f"Predicted for {tables:,} tables; with the 95 % interval of one more run where a straight line fits"
 
 
-def _used(curve: Curve, tables: int) -> Prediction | None:
+def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
     """Returns the prediction for this number of tables, or None if there is no fit or its test failed."""
     return None if curve.fit is None or curve.predicts is False else curve.fit.predict(tables)
 
 
-def _told(curve: Curve) -> str:
+def _description(curve: Curve) -> str:
     (fewest, _), (most, runs) = curve.points[0], curve.points[-1]
     slowest = max(run.startup_s or 0.0 for run in runs)
     return f"{curve.version} {curve.variant}: from {fewest:,} to {most:,} tables, up to {fmt.seconds(slowest)} s there"

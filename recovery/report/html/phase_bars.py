@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from recovery.analysis.phase_names import in_order
+from recovery.analysis.phase_names import sorted_phases
 from recovery.model import Session
-from recovery.report import format as fmt
-from recovery.report.format import Ruler, ruler
+from recovery.report import fmt
+from recovery.report.fmt import ChartAxis, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, colour_of, legend
+from recovery.report.html.svg import Chart, phase_colour, phase_legend
 from recovery.report.startup_tables import phase_means
 
 KEY = "phases-chart"
@@ -18,7 +18,7 @@ _LETTER, _EDGE = 7.0, 10
 """Width of a letter, and the margin that a name in a segment needs in addition, in pixels."""
 _NARROW, _ROOMY = 300, 850
 """Chart widths, in pixels, for which it is decided whether a name fits: a phone and a desktop screen."""
-_LEAST = 0.0005
+_MIN_SHARE = 0.0005
 """Segments shorter than this share of the axis are not drawn, because they cannot be seen."""
 
 
@@ -27,7 +27,7 @@ def phases_chart(session: Session) -> Chart | None:
     means = phase_means(session)
     if not means:
         return None
-    scale = ruler(max(sum(found.values()) for found in means.values()), start=svg.START, end=svg.END)
+    scale = rounded_axis(max(sum(found.values()) for found in means.values()), start=svg.START, end=svg.END)
     parts: list[Markup] = []
     y = 0.0
     for (version, variant), found in means.items():
@@ -38,37 +38,37 @@ def phases_chart(session: Session) -> Chart | None:
     drawing = svg.picture(
         KEY,
         title=title,
-        told=_told(means),
+        told=_description(means),
         height=y + 24,
-        parts=[svg.hatches(KEY, css=svg.DARK), *svg.grid(scale, y, "s"), *parts],
+        parts=[svg.hatch_pattern(KEY, css=svg.DARK_HATCH), *svg.grid(scale, y, "s"), *parts],
     )
-    names = in_order(name for found in means.values() for name in found)
-    return Chart(KEY, title, drawing, legend(names))
+    names = sorted_phases(name for found in means.values() for name in found)
+    return Chart(KEY, title, drawing, phase_legend(names))
 
 
-def _bar(scale: Ruler, y: float, found: dict[str, float]) -> list[Markup]:
+def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
     parts, at = [], 0.0
     for name, seconds in found.items():
         sides, rows = (scale.at(at), scale.at(at + seconds)), (y, y + _BAR)
-        if seconds > _LEAST * scale.most:
-            number, hatched = colour_of(name)
+        if seconds > _MIN_SHARE * scale.most:
+            number, hatched = phase_colour(name)
             told = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
-            parts.append(svg.box(sides, rows, told, class_=f"phase p{number}"))
+            parts.append(svg.rectangle(sides, rows, told, class_=f"phase p{number}"))
             if hatched:
-                parts.append(svg.box(sides, rows, told, fill=svg.hatched(KEY)))
-            parts += _named(name, sides, y, hatched=hatched)
+                parts.append(svg.rectangle(sides, rows, told, fill=svg.hatch_fill(KEY)))
+            parts += _segment_label(name, sides, y, hatched=hatched)
         at += seconds
     whole = f"{fmt.seconds(at)} s"
     return [*parts, svg.text(scale.at(at), y + _BAR / 2 + 4.5, whole, dx=9, class_="value")]
 
 
-def _named(name: str, sides: tuple[float, float], y: float, *, hatched: bool) -> list[Markup]:
+def _segment_label(name: str, sides: tuple[float, float], y: float, *, hatched: bool) -> list[Markup]:
     """Returns the name of a phase inside its segment, if it fits there on every screen or at least on a wide one. In a
     hatched segment it has a plain background."""
     share, needed = (sides[1] - sides[0]) / 100, len(name) * _LETTER + _EDGE
     if share * _ROOMY < needed:
         return []
-    number, _ = colour_of(name)
+    number, _ = phase_colour(name)
     always = "" if share * _NARROW >= needed else " roomy"
     said = svg.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=f"on-p{number}{always}")
     if not hatched:
@@ -78,7 +78,7 @@ def _named(name: str, sides: tuple[float, float], y: float, *, hatched: bool) ->
     return [behind, said]
 
 
-def _told(means: dict[tuple[str, str], dict[str, float]]) -> str:
+def _description(means: dict[tuple[str, str], dict[str, float]]) -> str:
     longest = (
         f"{version} {variant}: most in {max(found, key=lambda name: found[name])}"
         for (version, variant), found in means.items()

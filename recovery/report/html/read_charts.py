@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.analysis.summary import mean, measured_by
+from recovery.analysis.summary import mean, measured_runs_by_cell
 from recovery.model import Cache, Run, Session
-from recovery.report import format as fmt
-from recovery.report.html.svg import Chart, Mark, Row, Rows, rows_chart
-from recovery.report.startup_tables import Held, held, no_floor
+from recovery.report import fmt
+from recovery.report.html.svg import BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
+from recovery.report.startup_tables import FloorComparison, floor_comparisons, no_floor_notes
 
 _FLOOR_END = 55.0
 """End of the axis, in percent: right of it even a phone has room for `11.02 x 16 threads`."""
@@ -16,47 +16,47 @@ _FLOOR_END = 55.0
 
 def reads_chart(session: Session) -> Chart | None:
     """Returns the chart of read requests for each table, or None if no requests were counted."""
-    about = Rows("reads-chart", "Read requests for each table, and bytes", "requests")
-    return rows_chart(about, list(_reads(session)))
+    about = BarChartOptions("reads-chart", "Read requests for each table, and bytes", "requests")
+    return bar_chart(about, list(_read_rows(session)))
 
 
-def _reads(session: Session) -> Iterator[Row]:
-    for version, variant, runs in measured_by(session):
-        requests = mean(_each(run, run.read_requests) for run in runs)
-        size = mean(_each(run, run.read_bytes) for run in runs)
+def _read_rows(session: Session) -> Iterator[BarRow]:
+    for version, variant, runs in measured_runs_by_cell(session):
+        requests = mean(_per_table(run, run.read_requests) for run in runs)
+        size = mean(_per_table(run, run.read_bytes) for run in runs)
         if requests is not None:
             told = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
-            yield Row(f"{version} {variant}", requests, told, "v0" if Cache.COLD.begins(variant) else "v1")
+            yield BarRow(f"{version} {variant}", requests, told, "v0" if Cache.COLD.begins(variant) else "v1")
 
 
-def _each(run: Run, total: int | None) -> float | None:
+def _per_table(run: Run, total: int | None) -> float | None:
     return total / run.tables if total is not None and run.tables else None
 
 
 def floor_chart(session: Session) -> Chart | None:
     """Returns the chart of startups over the floor, or None if no floor was measured or it applies to no start."""
-    found = tuple(held(session))
+    found = tuple(floor_comparisons(session))
     many = max((floor.threads for floor in session.floors), default=0)
-    about = Rows(
+    about = BarChartOptions(
         "floor-chart",
         "Cold startups over the floor: 1 is what plain reads of the same files take",
         "times",
         line=1.0,
         legend=(
-            Mark("swatch v0", "over one thread's plain reads"),
-            Mark("swatch v2", f"over those of {many} threads"),
-            Mark("sign-line", "the floor itself"),
+            LegendEntry("swatch v0", "over one thread's plain reads"),
+            LegendEntry("swatch v2", f"over those of {many} threads"),
+            LegendEntry("sign-line", "the floor itself"),
         ),
-        notes=no_floor(found),
+        notes=no_floor_notes(found),
         end=_FLOOR_END,
     )
-    return rows_chart(about, [row for one in found if one.is_floor for row in _over(one)])
+    return bar_chart(about, [row for one in found if one.is_floor for row in _floor_rows(one)])
 
 
-def _over(one: Held) -> Iterator[Row]:
+def _floor_rows(one: FloorComparison) -> Iterator[BarRow]:
     name = f"{one.floor.version} {one.variant}"
     for threads, ratio, css in ((1, one.over_one, "v0"), (one.floor.threads, one.over_many, "v2")):
         if ratio is not None:
             told = f"{fmt.ratio(ratio)} \u00d7 {threads} thread{'s' if threads > 1 else ''}"
-            yield Row(name, ratio, told, css)
+            yield BarRow(name, ratio, told, css)
             name = ""

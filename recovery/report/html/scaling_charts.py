@@ -13,24 +13,24 @@ from markupsafe import Markup
 
 from recovery.analysis.summary import (
     Group,
-    figure_value,
+    is_self_explanatory,
     mean,
-    measured_by,
-    number,
-    says_itself,
-    scale_of,
-    value_of,
+    measured_runs_by_cell,
+    parse_number,
+    run_value,
+    scale_axis,
     value_words,
+    variant_figure_value,
 )
-from recovery.model import Axis, Quantity, Run, Session, quantity
-from recovery.report import format as fmt
-from recovery.report.format import Ruler, ruler, titled
+from recovery.model import Axis, Metric, Run, Session, metric
+from recovery.report import fmt
+from recovery.report.fmt import ChartAxis, group_title, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, Mark, Panels
+from recovery.report.html.svg import Chart, LegendEntry, Panels
 
 _LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 96.0, 26.0, 250.0
-_MOST_LINES = 6
-_NEAR = 6.0
+_MAX_LINES = 6
+_MIN_LABEL_DISTANCE = 6.0
 """Minimum distance of two labels below the axis, in percent of the width; nearer ones would overlap."""
 Key = tuple[str, ...]
 Point = tuple[float, tuple[Run, ...]]
@@ -46,7 +46,7 @@ class _Line:
 
 def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart | None:
     """Returns the charts of a group, or None if no axis has enough numeric values or nothing was measured."""
-    along = scale_of(group)
+    along = scale_axis(group)
     if along is None:
         return None
     split = _panel_axes(session, group, along)
@@ -55,17 +55,17 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart |
     if not panels:
         return None
     names = list(dict.fromkeys(line.name for line in lines))
-    about = quantity(group.figure)
+    about = metric(group.figure)
     charts = []
     for place, panel in enumerate(panels, 1):
         mine = [line for line in lines if line.panel == panel]
         alike = [line for line in lines if _scale_key(split, line.panel) == _scale_key(split, panel)]
         rulers = _rulers(session, lines, alike)
         title = ", ".join(value_words(one, value) for one, value in zip(split, panel, strict=True) if value)
-        charts.append(_chart(f"{key}-{place}", title or about.title, _Drawn(along, rulers, names, about), mine))
-    legend = tuple(Mark(f"marker s{place % _MOST_LINES}", name) for place, name in enumerate(names))
+        charts.append(_chart(f"{key}-{place}", title or about.title, _ChartContext(along, rulers, names, about), mine))
+    legend = tuple(LegendEntry(f"marker s{place % _MAX_LINES}", name) for place, name in enumerate(names))
     note = "Lines join the means; every run is a sign, and the upright from the smallest to the largest."
-    title = titled(f"{session.title}: {about.title} against {along.name}", group)
+    title = group_title(f"{session.title}: {about.title} against {along.name}", group)
     if len(charts) == 1:
         return replace(charts[0], title=title, legend=legend, notes=(note,))
     return Panels(f"{key}-panels", title, tuple(charts), legend, (note,))
@@ -77,8 +77,8 @@ def _panel_axes(session: Session, group: Group, along: Axis) -> tuple[Axis, ...]
     axes."""
     rest = [axis for axis in group.axes if axis.name != along.name]
     split: list[Axis] = []
-    while rest and _most_lines(session, group, rest, split) > _MOST_LINES:
-        split.append(next((axis for axis in rest if says_itself(axis)), rest[-1]))
+    while rest and _most_lines(session, group, rest, split) > _MAX_LINES:
+        split.append(next((axis for axis in rest if is_self_explanatory(axis)), rest[-1]))
         rest.remove(split[-1])
     return tuple(axis for axis in group.axes if axis in split)
 
@@ -98,45 +98,45 @@ def _key(session: Session, variant: str, axes: Sequence[Axis]) -> Key:
 def _lines(session: Session, group: Group, along: Axis, split: tuple[Axis, ...]) -> list[_Line]:
     rest = [axis for axis in group.axes if axis.name != along.name and axis not in split]
     found: dict[tuple[Key, str], list[Point]] = {}
-    for version, variant, runs in measured_by(session):
-        at = number(session.cells.get(variant, {}).get(along.name, ""))
-        counted = tuple(run for run in runs if figure_value(session, run) is not None)
+    for version, variant, runs in measured_runs_by_cell(session):
+        at = parse_number(session.cells.get(variant, {}).get(along.name, ""))
+        counted = tuple(run for run in runs if variant_figure_value(session, run) is not None)
         if variant not in group.variants or at is None or not counted:
             continue
         cell = session.cells[variant]
         told = [value_words(axis, cell[axis.name]) for axis in rest if axis.name in cell]
         name = ", ".join([version, *told])
         found.setdefault((_key(session, variant, split), name), []).append((at, counted))
-    return [_Line(panel, name, tuple(sorted(points, key=_at))) for (panel, name), points in found.items()]
+    return [_Line(panel, name, tuple(sorted(points, key=_position))) for (panel, name), points in found.items()]
 
 
-def _at(point: Point) -> float:
+def _position(point: Point) -> float:
     return point[0]
 
 
 def _scale_key(split: Sequence[Axis], panel: Key) -> Key:
     """Returns the key of a panel's scale. Panels of the same kind of work share a scale, so that they can be
     compared."""
-    return tuple(value for axis, value in zip(split, panel, strict=True) if says_itself(axis))
+    return tuple(value for axis, value in zip(split, panel, strict=True) if is_self_explanatory(axis))
 
 
-def _rulers(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> tuple[Ruler, Ruler]:
+def _rulers(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> tuple[ChartAxis, ChartAxis]:
     farthest = max(at for line in lines for at, _ in line.points)
-    values = [figure_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
-    across = Ruler(farthest * 1.02 or 1.0, _LEFT, _RIGHT)
-    return across, ruler(max(values) or 1.0, start=_HEIGHT, end=_TOP)
+    values = [variant_figure_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
+    across = ChartAxis(farthest * 1.02 or 1.0, _LEFT, _RIGHT)
+    return across, rounded_axis(max(values) or 1.0, start=_HEIGHT, end=_TOP)
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _ChartContext:
     along: Axis
-    rulers: tuple[Ruler, Ruler]
+    rulers: tuple[ChartAxis, ChartAxis]
     names: list[str]
-    about: Quantity
+    about: Metric
 
 
-def _chart(key: str, title: str, how: _Drawn, lines: Sequence[_Line]) -> Chart:
-    told = "; ".join(_told(how.about, line) for line in lines)
+def _chart(key: str, title: str, how: _ChartContext, lines: Sequence[_Line]) -> Chart:
+    told = "; ".join(_description(how.about, line) for line in lines)
     parts = [*_axes(how), *(part for line in lines for part in _line(how, line))]
     drawing = svg.picture(
         key, title=title, told=f"{told}. The tables below have the figures.", height=_HEIGHT + 42, parts=parts
@@ -144,24 +144,24 @@ def _chart(key: str, title: str, how: _Drawn, lines: Sequence[_Line]) -> Chart:
     return Chart(key, title, drawing)
 
 
-def _axes(how: _Drawn) -> Iterator[Markup]:
+def _axes(how: _ChartContext) -> Iterator[Markup]:
     across, up = how.rulers
     for value in up.ticks():
         y = up.at(value)
         yield svg.line((_LEFT, y), (_RIGHT, y), class_="grid")
-        yield svg.text(_LEFT, y + 4, short(value, up.most), dx=-6, text_anchor="end", class_="tick")
-    last = -_NEAR
+        yield svg.text(_LEFT, y + 4, tick_label(value, up.most), dx=-6, text_anchor="end", class_="tick")
+    last = -_MIN_LABEL_DISTANCE
     for said_value in how.along.values:
-        at = across.at(number(said_value) or 0.0)
+        at = across.at(parse_number(said_value) or 0.0)
         yield svg.line((at, _HEIGHT), (at, _HEIGHT + 5), class_="grid")
-        if at - last >= _NEAR:
+        if at - last >= _MIN_LABEL_DISTANCE:
             yield svg.text(at, _HEIGHT + 18, said_value, text_anchor="middle", class_="tick")
             last = at
     yield svg.text((_LEFT + _RIGHT) / 2, _HEIGHT + 36, how.along.name, text_anchor="middle", class_="tick")
     yield svg.text(0, 9, how.about.title, class_="tick")
 
 
-def short(value: float, most: float) -> str:
+def tick_label(value: float, most: float) -> str:
     """Formats a tick label, such as `250k`, because a phone has no room for `250,000` next to the axis."""
     for least, unit in ((1e6, "M"), (1e4, "k")):
         if most >= least:
@@ -169,28 +169,28 @@ def short(value: float, most: float) -> str:
     return f"{value:,.6g}"
 
 
-def _line(how: _Drawn, line: _Line) -> Iterator[Markup]:
+def _line(how: _ChartContext, line: _Line) -> Iterator[Markup]:
     across, up = how.rulers
     place = how.names.index(line.name)
-    css = f"s{place % _MOST_LINES}"
+    css = f"s{place % _MAX_LINES}"
     about, figure = how.about, how.about.name
     means = [(across.at(at), up.at(_mean(runs, figure))) for at, runs in line.points]
     yield from (svg.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for at, runs in line.points:
         x = across.at(at)
-        values = [(run, value_of(run, figure) or 0.0) for run in runs]
+        values = [(run, run_value(run, figure) or 0.0) for run in runs]
         low, high = (up.at(choose(value for _, value in values)) for choose in (min, max))
         yield svg.line((x, low), (x, high), class_=f"upright {css}")
         for run, value in values:
-            told = f"{line.name}, {how.along.name} {at:g}, run {run.number}: {fmt.worded(about, value)}"
-            yield svg.mark(x, up.at(value), place, told, class_=f"run {css}")
+            told = f"{line.name}, {how.along.name} {at:g}, run {run.number}: {fmt.with_unit(about, value)}"
+            yield svg.marker(x, up.at(value), place, told, class_=f"run {css}")
 
 
 def _mean(runs: Sequence[Run], figure: str) -> float:
-    return mean(value_of(run, figure) for run in runs) or 0.0
+    return mean(run_value(run, figure) for run in runs) or 0.0
 
 
-def _told(about: Quantity, line: _Line) -> str:
+def _description(about: Metric, line: _Line) -> str:
     (first, least), (last, most) = line.points[0], line.points[-1]
     return (
         f"{line.name}: {fmt.column(about, _mean(least, about.name))} at {first:g}, "

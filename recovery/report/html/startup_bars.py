@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from recovery.analysis.summary import mean, measured_by
+from recovery.analysis.summary import mean, measured_runs_by_cell
 from recovery.model import Cache, Run, Session
-from recovery.report import format as fmt
-from recovery.report.format import Ruler, ruler
+from recovery.report import fmt
+from recovery.report.fmt import ChartAxis, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, Mark
+from recovery.report.html.svg import Chart, LegendEntry
 
 # --- The bar of one cell: its mean, its range, and a dot for each run
 
-HIGH = 20
-END = 70.0
+BAR_HEIGHT = 20
+AXIS_END = 70.0
 """End of the axis, in percent: right of it even a phone has room for `mean 412.3 s`."""
-_SIDEWAYS = (0.0, -4.0, 4.0, -6.5, 6.5, -2.0, 2.0)
+_DOT_OFFSETS = (0.0, -4.0, 4.0, -6.5, 6.5, -2.0, 2.0)
 """Vertical offsets of the dots, in pixels, so that runs with the same result do not cover each other."""
 
 
 @dataclass(frozen=True)
-class Look:
+class BarStyle:
     css: str
     worded: Callable[[float], str]
     """Formats the figure at the end of the bar."""
@@ -32,21 +32,21 @@ class Look:
     """Key of the picture that defines the hatch pattern; None for a plain bar."""
 
 
-def run_bar(scale: Ruler, y: float, values: Sequence[tuple[int, float]], look: Look) -> list[Markup]:
+def cell_bar(scale: ChartAxis, y: float, values: Sequence[tuple[int, float]], look: BarStyle) -> list[Markup]:
     """Draws the bar of a cell. `values` are the number and the figure of each run; nothing is drawn if it is empty."""
     middle = mean(value for _, value in values)
     if middle is None:
         return []
     low, high = min(value for _, value in values), max(value for _, value in values)
-    sides, rows, centre = (scale.at(0), scale.at(middle)), (y, y + HIGH), y + HIGH / 2
-    parts = [svg.box(sides, rows, class_=f"bar {look.css}")]
+    sides, rows, centre = (scale.at(0), scale.at(middle)), (y, y + BAR_HEIGHT), y + BAR_HEIGHT / 2
+    parts = [svg.rectangle(sides, rows, class_=f"bar {look.css}")]
     if look.hatch is not None:
-        parts.append(svg.box(sides, rows, fill=svg.hatched(look.hatch)))
+        parts.append(svg.rectangle(sides, rows, fill=svg.hatch_fill(look.hatch)))
     if len(values) > 1:
         parts += svg.whisker(scale, centre, low, high)
     for place, (number, value) in enumerate(values):
         told = svg.element("title", f"run {number}: {look.worded(value)}")
-        x, up = svg.percent(scale.at(value)), centre + _SIDEWAYS[place % len(_SIDEWAYS)]
+        x, up = svg.percent(scale.at(value)), centre + _DOT_OFFSETS[place % len(_DOT_OFFSETS)]
         parts.append(svg.element("circle", told, cx=x, cy=up, r=3.2, class_="dot"))
     # The label includes the word `mean`, because at the end of the whisker it could be taken for the maximum.
     said = f"mean {look.worded(middle)}"
@@ -57,18 +57,18 @@ def run_bar(scale: Ruler, y: float, values: Sequence[tuple[int, float]], look: L
 
 KEY = "startup-chart"
 _GAP, _NAME, _BETWEEN = 5, 22, 12
-_MOST_PLAIN = 2
+_MAX_LEGEND_VARIANTS = 2
 """Most variants that are only named in the legend; if there are more, each bar has its variant's name."""
 
 
 def startup_chart(session: Session) -> Chart | None:
     """Returns the chart of startup times, or None if nothing was measured."""
-    cells = {(version, variant): runs for version, variant, runs in measured_by(session)}
+    cells = {(version, variant): runs for version, variant, runs in measured_runs_by_cell(session)}
     times = [run.startup_s for runs in cells.values() for run in runs if run.startup_s is not None]
     if not times:
         return None
-    scale = ruler(max(times), start=svg.START, end=END)
-    named = len(session.variants) > _MOST_PLAIN
+    scale = rounded_axis(max(times), start=svg.START, end=AXIS_END)
+    named = len(session.variants) > _MAX_LEGEND_VARIANTS
     parts: list[Markup] = []
     y = 0.0
     for version in session.versions:
@@ -82,36 +82,36 @@ def startup_chart(session: Session) -> Chart | None:
                 parts.append(svg.text(0, y + 12, name, class_="tick"))
                 y += _NAME - 5
             parts += _bar(scale, y, number, cells[version, name], warm=Cache.WARM.begins(name))
-            y += HIGH + _GAP
+            y += BAR_HEIGHT + _GAP
         y += _BETWEEN
     title = f"{session.title}: mean seconds until ready for connections"
     drawing = svg.picture(
         KEY,
         title=title,
-        told=_told(cells),
+        told=_description(cells),
         height=y + 24,
-        parts=[svg.hatches(KEY), *svg.grid(scale, y, "s"), *parts],
+        parts=[svg.hatch_pattern(KEY), *svg.grid(scale, y, "s"), *parts],
     )
     return Chart(KEY, title, drawing, tuple(_legend(session, named=named)))
 
 
-def _legend(session: Session, *, named: bool) -> Iterator[Mark]:
+def _legend(session: Session, *, named: bool) -> Iterator[LegendEntry]:
     if not named:
         for number, name in enumerate(session.variants):
-            yield Mark(
+            yield LegendEntry(
                 f"swatch v{number % svg.COLOURS}{' hatched' if Cache.WARM.begins(name) else ''}", f"{name}, mean"
             )
-    yield Mark("sign-dot", "one run")
-    yield Mark("sign-whisker", "from the fastest to the slowest")
+    yield LegendEntry("sign-dot", "one run")
+    yield LegendEntry("sign-whisker", "from the fastest to the slowest")
 
 
-def _bar(scale: Ruler, y: float, number: int, runs: tuple[Run, ...], *, warm: bool) -> list[Markup]:
+def _bar(scale: ChartAxis, y: float, number: int, runs: tuple[Run, ...], *, warm: bool) -> list[Markup]:
     times = [(run.number, run.startup_s) for run in runs if run.startup_s is not None]
     css = f"v{number % svg.COLOURS}"
-    return run_bar(scale, y, times, Look(css, lambda seconds: f"{fmt.seconds(seconds)} s", KEY if warm else None))
+    return cell_bar(scale, y, times, BarStyle(css, lambda seconds: f"{fmt.seconds(seconds)} s", KEY if warm else None))
 
 
-def _told(cells: dict[tuple[str, str], tuple[Run, ...]]) -> str:
+def _description(cells: dict[tuple[str, str], tuple[Run, ...]]) -> str:
     return (
         "; ".join(
             f"{version} {variant} {fmt.seconds(mean(run.startup_s for run in runs))} s, {len(runs)} runs"

@@ -16,29 +16,29 @@ from markupsafe import Markup
 
 from recovery.analysis import phase_names
 from recovery.analysis.growth import Curve
-from recovery.analysis.stacks import LEAST_SAMPLES, share
+from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.model import Table
-from recovery.report.format import Ruler, ruler
+from recovery.report.fmt import ChartAxis, rounded_axis
 
 # --- Growth chart as a standalone SVG file: a dot for each run, a line for each version
 
-CHART = "chart.svg"
+CHART_FILE = "chart.svg"
 """File name of the chart, in the folder of the reports."""
 WIDTH, HEIGHT = 860, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
 _COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
-_FILES_A_THREAD = 8000
+_FILES_PER_THREAD = 8000
 """MySQL 8.0.18 and later use one more scan thread for each further 8000 files."""
-_MOST_THREADS = 256
+_MAX_THREADS = 256
 """Most lines that a picture can show."""
 
 
-def chart(title: str, drawn: tuple[Curve, ...]) -> str:
+def growth_chart(title: str, drawn: tuple[Curve, ...]) -> str:
     """Returns the growth chart as SVG. Both axes start at zero, so that a line that looks steep is steep."""
     most_tables = max(tables for curve in drawn for tables, _ in curve.points)
     most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
     frame = _Frame(most_tables, most_s)
-    parts = [*_axes(frame), *_more_threads(frame, drawn)]
+    parts = [*_axes(frame), *_thread_steps(frame, drawn)]
     for number, curve in enumerate(drawn):
         parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
     return (
@@ -50,8 +50,8 @@ def chart(title: str, drawn: tuple[Curve, ...]) -> str:
 
 class _Frame:
     def __init__(self, most_tables: float, most_s: float) -> None:
-        self.tables = ruler(most_tables, start=_LEFT, end=WIDTH - _RIGHT)
-        self.seconds = ruler(most_s, start=HEIGHT - _BOTTOM, end=_TOP)
+        self.tables = rounded_axis(most_tables, start=_LEFT, end=WIDTH - _RIGHT)
+        self.seconds = rounded_axis(most_s, start=HEIGHT - _BOTTOM, end=_TOP)
         self.x = self.tables.at
         self.y = self.seconds.at
 
@@ -77,25 +77,25 @@ def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator
         for run in runs:
             x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
-    yield from _threads_told(frame, curve, colour)
+    yield from _thread_labels(frame, curve, colour)
     y = _TOP + 18 * number
     yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
     yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'
 
 
-def _more_threads(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
+def _thread_steps(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
     """Yields a vertical line at each number of tables where a server adds a scan thread, because the growth may change
     there. The lines end at the largest number of threads in the session."""
     seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
-    for number in range(1, min(_MOST_THREADS, max(seen, default=0))):
-        x = frame.x(number * _FILES_A_THREAD)
+    for number in range(1, min(_MAX_THREADS, max(seen, default=0))):
+        x = frame.x(number * _FILES_PER_THREAD)
         yield (
             f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{HEIGHT - _BOTTOM}" stroke="#d0d7de" '
             'stroke-dasharray="3 3"/>'
         )
 
 
-def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
+def _thread_labels(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
     """Yields a label at each point where the server used a different number of scan threads than at the point
     before."""
     before = None
@@ -113,7 +113,7 @@ def _threads_told(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
 _WIDTH, _ROW, _HEAD = 1200, 17, 34
 _LETTER = 6.2
 """Approximate width of a letter at this font size."""
-_LEAST_WIDTH = 0.4
+_MIN_WIDTH = 0.4
 """Narrower boxes cannot be seen and are not drawn."""
 _PHASES = ("#9ec5fe", "#c5b3f0", "#a3d9b1", "#f2c2d8", "#b8d8e8", "#d5d8a8")
 _FRAMES = ("#ffd8a8", "#ffc078", "#ffe3b3", "#fcd19c", "#f9c58d", "#ffdfb8")
@@ -130,14 +130,14 @@ class _Node:
         return 1 + max((one.depth for one in self.below.values()), default=0)
 
 
-def flame(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[str]) -> str:
+def flame_graph(title: str, folded: Mapping[tuple[str, ...], int], phases: Sequence[str]) -> str:
     """Returns the flame graph as SVG. From top to bottom it shows the phase, the thread, and the chain of calls. A
     tooltip has the full name, the count, and the share."""
     root = _tree(folded)
-    if root.count < LEAST_SAMPLES:
-        title += f" (no shares: they need {LEAST_SAMPLES} samples)"
+    if root.count < MIN_SAMPLES:
+        title += f" (no shares: they need {MIN_SAMPLES} samples)"
     height = _HEAD + root.depth * _ROW + 8
-    parts = "".join(_drawn(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
+    parts = "".join(_boxes(root, 0.0, _WIDTH / max(1, root.count), 0, root.count, phases))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         f'font-family="monospace" font-size="10.5" fill="#1f2328" role="img" aria-label="{escape(title)}">'
@@ -158,19 +158,19 @@ def _tree(folded: Mapping[tuple[str, ...], int]) -> _Node:
     return root
 
 
-def _drawn(node: _Node, x: float, unit: float, row: int, whole: int, phases: Sequence[str]) -> Iterator[str]:
+def _boxes(node: _Node, x: float, unit: float, row: int, whole: int, phases: Sequence[str]) -> Iterator[str]:
     width = node.count * unit
-    if width < _LEAST_WIDTH:
+    if width < _MIN_WIDTH:
         return
     y = _HEAD + row * _ROW
     counted = f"{node.count} of {whole}"
-    told = escape(f"{node.name}: {counted}{f', {share(node.count, whole)}' if whole >= LEAST_SAMPLES else ''}")
+    told = escape(f"{node.name}: {counted}{f', {share_text(node.count, whole)}' if whole >= MIN_SAMPLES else ''}")
     yield (
-        f'<g><title>{told}</title><rect x="{x:.1f}" y="{y}" width="{max(_LEAST_WIDTH, width - 0.5):.1f}" '
+        f'<g><title>{told}</title><rect x="{x:.1f}" y="{y}" width="{max(_MIN_WIDTH, width - 0.5):.1f}" '
         f'height="{_ROW - 1}" rx="1" fill="{_colour(node.name, row, phases)}"/>{_label(node.name, x, y, width)}</g>'
     )
-    for one in sorted(node.below.values(), key=lambda one: _place(one.name, row, phases)):
-        yield from _drawn(one, x, unit, row + 1, whole, phases)
+    for one in sorted(node.below.values(), key=lambda one: _sort_key(one.name, row, phases)):
+        yield from _boxes(one, x, unit, row + 1, whole, phases)
         x += one.count * unit
 
 
@@ -182,7 +182,7 @@ def _label(name: str, x: float, y: float, width: float) -> str:
     return f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(shown)}</text>'
 
 
-def _place(name: str, row: int, phases: Sequence[str]) -> tuple[int, str]:
+def _sort_key(name: str, row: int, phases: Sequence[str]) -> tuple[int, str]:
     """Returns the sort key of a box: phases in their order in time, everything inside them by name."""
     return (phases.index(name) if row == 0 and name in phases else len(phases), name)
 
@@ -201,7 +201,7 @@ def _colour(name: str, row: int, phases: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Mark:
+class LegendEntry:
     """One entry of a legend."""
 
     css: str
@@ -213,7 +213,7 @@ class Chart:
     key: str
     title: str
     svg: Markup
-    legend: tuple[Mark, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
     notes: tuple[str, ...] = ()
     wide: bool = False
     """Whether the chart keeps its width and scrolls inside a box, instead of growing with the window."""
@@ -221,7 +221,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Grid:
+class TablePart:
     key: str
     table: Table
     kind: str = field(default="table", init=False)
@@ -234,21 +234,21 @@ class Panels:
     key: str
     title: str
     charts: tuple[Chart, ...]
-    legend: tuple[Mark, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
     notes: tuple[str, ...] = ()
     kind: str = field(default="panels", init=False)
 
 
 @dataclass(frozen=True)
-class Fold:
+class FoldedParts:
     """Parts that are collapsed until the reader opens them."""
 
     summary: str
-    parts: tuple[Chart | Grid | Panels, ...]
+    parts: tuple[Chart | TablePart | Panels, ...]
     kind: str = field(default="fold", init=False)
 
 
-Part = Chart | Grid | Fold | Panels
+Part = Chart | TablePart | FoldedParts | Panels
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,9 @@ class Section:
     lead: str = ""
 
 
-def grids(key: str, *tables: Table | None) -> tuple[Grid, ...]:
+def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
     found = [table for table in tables if table is not None]
-    return tuple(Grid(f"{key}-table-{number}", table) for number, table in enumerate(found, 1))
+    return tuple(TablePart(f"{key}-table-{number}", table) for number, table in enumerate(found, 1))
 
 
 # --- SVG elements
@@ -278,24 +278,27 @@ _SHAPES = (
     "M0-5L4.6 3.4h-9.2Z",
     "M0-5.2L4.6 0L0 5.2L-4.6 0Z",
 )
-DARK = "hatch-line dark"
+DARK_HATCH = "hatch-line dark"
 """Class of hatches over colours that are the same in light and dark mode."""
-Said = str | int | float
+AttributeValue = str | int | float
 
 
-def element(name: str, *inner: str, **attributes: Said) -> Markup:
+def element(name: str, *inner: str, **attributes: AttributeValue) -> Markup:
     """Returns an SVG element. `class_` becomes `class` and `stroke_width` becomes `stroke-width`. Everything that is
     not `Markup` is escaped."""
-    told = (Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _said(attributes[key])) for key in attributes)
+    told = (
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _attribute_text(attributes[key]))
+        for key in attributes
+    )
     return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(told), Markup("").join(inner))
 
 
-def _said(value: Said) -> str:
+def _attribute_text(value: AttributeValue) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def percent(value: float) -> str:
-    return f"{_said(float(value))}%"
+    return f"{_attribute_text(float(value))}%"
 
 
 def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[Markup]) -> Markup:
@@ -314,33 +317,33 @@ def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[M
     )
 
 
-def text(x: float, y: float, said: str, **attributes: Said) -> Markup:
+def text(x: float, y: float, said: str, **attributes: AttributeValue) -> Markup:
     return element("text", said, x=percent(x), y=y, **attributes)
 
 
-def line(from_: tuple[float, float], to: tuple[float, float], **attributes: Said) -> Markup:
+def line(from_: tuple[float, float], to: tuple[float, float], **attributes: AttributeValue) -> Markup:
     return element("line", x1=percent(from_[0]), y1=from_[1], x2=percent(to[0]), y2=to[1], **attributes)
 
 
-def box(x: tuple[float, float], y: tuple[float, float], *inner: Markup, **attributes: Said) -> Markup:
+def rectangle(x: tuple[float, float], y: tuple[float, float], *inner: Markup, **attributes: AttributeValue) -> Markup:
     """Returns a rectangle from `x[0]` to `x[1]` and from `y[0]` to `y[1]`."""
     width, height = percent(max(0.0, x[1] - x[0])), max(0.0, y[1] - y[0])
     return element("rect", *inner, x=percent(x[0]), y=y[0], width=width, height=height, **attributes)
 
 
-def mark(x: float, y: float, shape: int, told: str, **attributes: Said) -> Markup:
+def marker(x: float, y: float, shape: int, told: str, **attributes: AttributeValue) -> Markup:
     """Returns a small marker with a tooltip, in one of four shapes."""
     sign = element("path", element("title", told), d=_SHAPES[shape % len(_SHAPES)], **attributes)
     return element("svg", sign, x=percent(x), y=y, overflow="visible")
 
 
-def whisker(axis: Ruler, y: float, low: float, high: float) -> list[Markup]:
+def whisker(axis: ChartAxis, y: float, low: float, high: float) -> list[Markup]:
     start, end = axis.at(low), axis.at(high)
     ends = [line((x, y - 5), (x, y + 5), class_="whisker") for x in (start, end)]
     return [line((start, y), (end, y), class_="whisker"), *ends]
 
 
-def grid(axis: Ruler, bottom: float, unit: str) -> list[Markup]:
+def grid(axis: ChartAxis, bottom: float, unit: str) -> list[Markup]:
     """Returns vertical grid lines from the top to the tick labels below. The unit is next to the last label."""
     drawn = []
     for value in axis.ticks():
@@ -351,9 +354,13 @@ def grid(axis: Ruler, bottom: float, unit: str) -> list[Markup]:
     return [*drawn, text(axis.at(axis.ticks()[-1]), bottom + 16, unit, dx=28, class_="tick")]
 
 
-def along(points: Sequence[tuple[float, float]], *, size: tuple[float, float], **attributes: Said) -> Markup:
+def stretched_path(
+    points: Sequence[tuple[float, float]], *, size: tuple[float, float], **attributes: AttributeValue
+) -> Markup:
     """Returns a path in a field of this size. The field is stretched to the picture's width, the stroke is not."""
-    d = "".join(f"{'L' if number else 'M'}{_said(x)} {_said(y)}" for number, (x, y) in enumerate(points))
+    d = "".join(
+        f"{'L' if number else 'M'}{_attribute_text(x)} {_attribute_text(y)}" for number, (x, y) in enumerate(points)
+    )
     return element("path", d=d, vector_effect="non-scaling-stroke", **attributes) if size[0] and points else Markup("")
 
 
@@ -365,7 +372,7 @@ def panel(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Ma
     )  # fmt: skip
 
 
-def frame(axis: Ruler, top: float, height: float, *, told: str) -> list[Markup]:
+def panel_frame(axis: ChartAxis, top: float, height: float, *, told: str) -> list[Markup]:
     """Returns the frame of a panel: a label with the value of the upper line, that line, and the base line."""
     return [
         text(START, top - 7, told, dx=2, class_="tick"),
@@ -374,7 +381,7 @@ def frame(axis: Ruler, top: float, height: float, *, told: str) -> list[Markup]:
     ]
 
 
-def hatches(key: str, *, css: str = "hatch-line") -> Markup:
+def hatch_pattern(key: str, *, css: str = "hatch-line") -> Markup:
     """Returns the definition of a hatch pattern. It marks warm starts, and kinds that have no colour left."""
     stripes = element("path", d="M0 0V6", class_=css)
     tile = element(
@@ -389,7 +396,7 @@ def hatches(key: str, *, css: str = "hatch-line") -> Markup:
     return element("defs", tile)
 
 
-def hatched(key: str) -> str:
+def hatch_fill(key: str) -> str:
     return f"url(#{key}-hatch)"
 
 
@@ -399,7 +406,7 @@ _NAME, _BAR, _BETWEEN = 19, 14, 8
 
 
 @dataclass(frozen=True)
-class Row:
+class BarRow:
     name: str
     """Label of the row; empty if it belongs to the row above."""
     value: float
@@ -411,31 +418,31 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class BarChartOptions:
     key: str
     title: str
     unit: str
     line: float | None = None
     """A value that all rows are compared with, drawn as a vertical line."""
-    legend: tuple[Mark, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
     notes: tuple[str, ...] = ()
     end: float = END
     """End of the axis, in percent; the rest of the width is for the figures at the ends of the bars."""
 
 
-def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
+def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
     """Returns the bar chart, or None if there are no rows."""
     if not rows:
         return None
     most = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
-    scale = ruler(most, start=START, end=about.end)
+    scale = rounded_axis(most, start=START, end=about.end)
     parts: list[Markup] = []
     y = 0.0
     for row in rows:
         if row.name:
             parts.append(text(0, y + 13, row.name, class_="row-name"))
             y += _NAME
-        parts.append(box((scale.at(0), scale.at(row.value)), (y, y + _BAR), class_=f"bar {row.css}"))
+        parts.append(rectangle((scale.at(0), scale.at(row.value)), (y, y + _BAR), class_=f"bar {row.css}"))
         if row.low is not None and row.high is not None:
             parts += whisker(scale, y + _BAR / 2, max(0.0, row.low), row.high)
         if about.line is not None:
@@ -454,26 +461,30 @@ def rows_chart(about: Rows, rows: Sequence[Row]) -> Chart | None:
 # --- Colours of phases: the same in every chart, hatched if another phase has the plain colour
 
 # Phases that take long come first, because the first colours differ most.
-_COLOURED = (
+_PHASE_COLOUR_ORDER = (
     phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
-    phase_names.DICTIONARY, phase_names.REST, phase_names.UNDO_AND_TEMP, phase_names.UNNAMED,
+    phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.UNNAMED,
     phase_names.BUFFER_POOL, phase_names.PROCESS_START, phase_names.SYSTEM_FILES, phase_names.UPGRADE,
     phase_names.BINLOG_RECOVERY, phase_names.FIRST_QUERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD,
 )  # fmt: skip
 
 
-def colour_of(phase: str) -> tuple[int, bool]:
+def phase_colour(phase: str) -> tuple[int, bool]:
     """Returns the number of a phase's colour, and whether it is hatched. Phases that no log line separates have the
     colour of the first one, with the hatching reversed."""
     first, joined, _ = phase.partition(phase_names.JOIN)
-    number = _COLOURED.index(first) if first in _COLOURED else _COLOURED.index(phase_names.UNNAMED)
+    number = (
+        _PHASE_COLOUR_ORDER.index(first)
+        if first in _PHASE_COLOUR_ORDER
+        else _PHASE_COLOUR_ORDER.index(phase_names.UNNAMED)
+    )
     return number % COLOURS, bool(joined) != (number >= COLOURS)
 
 
-def legend(names: Iterable[str]) -> tuple[Mark, ...]:
-    return tuple(Mark(_css(name), name) for name in names)
+def phase_legend(names: Iterable[str]) -> tuple[LegendEntry, ...]:
+    return tuple(LegendEntry(_css(name), name) for name in names)
 
 
 def _css(name: str) -> str:
-    number, hatched = colour_of(name)
+    number, hatched = phase_colour(name)
     return f"swatch p{number}{' hatched dark' if hatched else ''}"

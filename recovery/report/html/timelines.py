@@ -8,27 +8,27 @@ from statistics import median_low
 
 from markupsafe import Markup
 
-from recovery.analysis.phase_names import in_order
+from recovery.analysis.phase_names import sorted_phases
 from recovery.model import Run, Session, Timeline, Verdict
-from recovery.report import format as fmt
-from recovery.report.format import Ruler, exact_ruler, ruler
+from recovery.report import fmt
+from recovery.report.fmt import ChartAxis, exact_axis, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, Fold, Mark, Part, colour_of, legend
+from recovery.report.html.svg import Chart, FoldedParts, LegendEntry, Part, phase_colour, phase_legend
 
 _BAND, _PANEL, _HEAD = 9.0, 64.0, 24.0
 _FIELD = 1000.0
 """Horizontal units of a panel, which is stretched to the picture's width."""
-_MOST_STEPS = 160
+_MAX_STEPS = 160
 Rates = list[tuple[float, float, float]]
 """Start and end of each interval, and the rate per second within it."""
 
 
-def timelines(session: Session) -> tuple[Part, ...]:
+def startup_timelines(session: Session) -> tuple[Part, ...]:
     """Returns the timeline of the median run of each version and variant, then the other runs, folded."""
     told = [run for run in session.runs if run.timeline is not None and len(run.timeline.at_s) > 1]
     shown = {run.number for run in _medians(told)}
     others = tuple(timeline_chart(run) for run in told if run.number not in shown)
-    fold = (Fold(f"The other runs: {len(others)}", others),) if others else ()
+    fold = (FoldedParts(f"The other runs: {len(others)}", others),) if others else ()
     return (*(timeline_chart(run) for run in told if run.number in shown), *fold)
 
 
@@ -45,7 +45,7 @@ def timeline_chart(run: Run) -> Chart:
     key = f"timeline-{run.number}"
     looks = run.timeline or Timeline(())
     end = max(looks.at_s[-1], *(phase.end_s for phase in run.phases), 0.0) if looks.at_s else 0.0
-    across = exact_ruler(end or 1.0, start=svg.START, end=100 - svg.START)
+    across = exact_axis(end or 1.0, start=svg.START, end=100 - svg.START)
     parts, y = _phases(run, across, key), _BAND + 4
     reads = rates(looks.at_s, [value / 1e6 for value in looks.read_bytes])
     server, others = rates(looks.at_s, looks.cpu_s), rates(looks.at_s, looks.others_cpu_s)
@@ -63,25 +63,30 @@ def timeline_chart(run: Run) -> Chart:
         title=title,
         told=f"Timeline of the start: {most}.",
         height=y + 26,
-        parts=[svg.hatches(key, css=svg.DARK), *_shades(run, across, y), *svg.grid(across, y, "s"), *parts],
+        parts=[
+            svg.hatch_pattern(key, css=svg.DARK_HATCH),
+            *_phase_backgrounds(run, across, y),
+            *svg.grid(across, y, "s"),
+            *parts,
+        ],
     )
     return Chart(key, title, drawing, _legend(run, reads=bool(reads), server=bool(server), others=bool(others)))
 
 
-def _legend(run: Run, *, reads: bool, server: bool, others: bool) -> tuple[Mark, ...]:
+def _legend(run: Run, *, reads: bool, server: bool, others: bool) -> tuple[LegendEntry, ...]:
     told = [
-        (reads, Mark("stroke reads", "read for the server")),
-        (server, Mark("stroke server", "CPU of the server")),
-        (others, Mark("stroke others", "CPU of others")),
+        (reads, LegendEntry("stroke reads", "read for the server")),
+        (server, LegendEntry("stroke server", "CPU of the server")),
+        (others, LegendEntry("stroke others", "CPU of others")),
     ]
-    return (*(mark for there, mark in told if there), *legend(in_order(phase.name for phase in run.phases)))
+    return (*(mark for there, mark in told if there), *phase_legend(sorted_phases(phase.name for phase in run.phases)))
 
 
 def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
     """Returns the rates between samples. The first interval begins at exec, when all counters were zero. Intervals are
     merged if there are more than a picture can show."""
     looks = [(0.0, 0.0), *zip(at_s, counted, strict=False)] if counted else []
-    every = max(1, len(looks) // _MOST_STEPS)
+    every = max(1, len(looks) // _MAX_STEPS)
     kept = [*looks[:-1:every], *looks[-1:]]
     return [
         (before, after, max(0.0, (more - less) / (after - before)))
@@ -90,47 +95,47 @@ def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
     ]
 
 
-def _panel(across: Ruler, y: float, name: str, lines: Sequence[tuple[Rates, str]]) -> list[Markup]:
+def _panel(across: ChartAxis, y: float, name: str, lines: Sequence[tuple[Rates, str]]) -> list[Markup]:
     most = max((rate for found, _ in lines for *_, rate in found), default=0.0)
-    up = ruler(most or 1.0, start=_PANEL, end=0.0)
+    up = rounded_axis(most or 1.0, start=_PANEL, end=0.0)
     top = y + _HEAD
     x = _stretched(across)
-    inner = [_drawn(found, x, up, css) for found, css in lines if found]
+    inner = [_step_curve(found, x, up, css) for found, css in lines if found]
     told = f"{name}; the upper line is {up.most:,.6g}"
-    return [*svg.frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]
+    return [*svg.panel_frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]
 
 
-def _stretched(across: Ruler) -> Callable[[float], float]:
+def _stretched(across: ChartAxis) -> Callable[[float], float]:
     return lambda value: across.at(value) * _FIELD / 100
 
 
-def _drawn(found: Rates, x: Callable[[float], float], up: Ruler, css: str) -> Markup:
+def _step_curve(found: Rates, x: Callable[[float], float], up: ChartAxis, css: str) -> Markup:
     """Draws the rates as steps, because only the total between two samples is known."""
     points = [(x(at), up.at(rate)) for before, after, rate in found for at in (before, after)]
     if css.startswith("area"):
         points = [(points[0][0], up.at(0)), *points, (points[-1][0], up.at(0))]
-    return svg.along(points, size=(_FIELD, _PANEL), class_=css)
+    return svg.stretched_path(points, size=(_FIELD, _PANEL), class_=css)
 
 
-def _phases(run: Run, across: Ruler, key: str) -> list[Markup]:
+def _phases(run: Run, across: ChartAxis, key: str) -> list[Markup]:
     parts = []
     for phase in run.phases:
-        number, hatched = colour_of(phase.name)
+        number, hatched = phase_colour(phase.name)
         sides, rows = (across.at(phase.start_s), across.at(phase.end_s)), (0.0, _BAND)
         told = svg.element("title", f"{phase.name}: {fmt.seconds(phase.end_s - phase.start_s)} s")
-        parts.append(svg.box(sides, rows, told, class_=f"phase p{number}"))
+        parts.append(svg.rectangle(sides, rows, told, class_=f"phase p{number}"))
         if hatched:
-            parts.append(svg.box(sides, rows, fill=svg.hatched(key)))
+            parts.append(svg.rectangle(sides, rows, fill=svg.hatch_fill(key)))
     return parts
 
 
-def _shades(run: Run, across: Ruler, bottom: float) -> list[Markup]:
+def _phase_backgrounds(run: Run, across: ChartAxis, bottom: float) -> list[Markup]:
     """Returns the phases as faint areas in the background of the panels."""
     return [
-        svg.box(
+        svg.rectangle(
             (across.at(phase.start_s), across.at(phase.end_s)),
             (_BAND, bottom),
-            class_=f"shade p{colour_of(phase.name)[0]}",
+            class_=f"shade p{phase_colour(phase.name)[0]}",
         )
         for phase in run.phases
     ]

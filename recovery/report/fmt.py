@@ -10,10 +10,10 @@ import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.analysis.statistics import Compared, Effect, by_luck, stored_effect
-from recovery.analysis.summary import Group, are_told_apart, taken
-from recovery.errors import harmless
-from recovery.model import Quantity, Session, Table, quantity
+from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
+from recovery.analysis.summary import Group, are_distinguishable, figure_values
+from recovery.errors import escape_control
+from recovery.model import Metric, Session, Table, metric
 
 ABSENT = "-"
 
@@ -51,12 +51,12 @@ def yes_or_no(value: bool | None) -> str:
     return ABSENT if value is None else "yes" if value else "no"
 
 
-def of(found: int | None, expected: int | None) -> str:
+def found_of_expected(found: int | None, expected: int | None) -> str:
     """Formats how many items were found out of those that must exist, such as `100/100`."""
     return ABSENT if found is None and expected is None else f"{count(found)}/{count(expected)}"
 
 
-def fact(key: str, value: str | float | bool | None) -> tuple[str, str]:
+def fact_row(key: str, value: str | float | bool | None) -> tuple[str, str]:
     """Returns a named fact as a table row: its name in words and its value in a readable unit."""
     if key.endswith("_bytes") and isinstance(value, int):
         return words(key.removesuffix("_bytes")), size(value)
@@ -79,7 +79,7 @@ _SHARE = "_share"
 _BYTES = ("B", "B/s")
 
 
-def cell(about: Quantity, value: float | None) -> str:
+def cell(about: Metric, value: float | None) -> str:
     """Formats a value without its unit, which the column header has. Bytes keep their unit."""
     if value is None:
         return ABSENT
@@ -104,10 +104,10 @@ def number(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
-def worded(about: Quantity, value: float) -> str:
+def with_unit(about: Metric, value: float) -> str:
     """Formats a value with its unit, such as `46,320 queries/s`, `58.0 s` or `1.2 MB/s`."""
     if about.unit == "s":
-        return f"{timed(value)} s"
+        return f"{duration(value)} s"
     told = cell(about, value)
     if about.unit == "B/s":
         return f"{told}/s"
@@ -116,21 +116,21 @@ def worded(about: Quantity, value: float) -> str:
     return f"{told} {about.title if about.unit in ('/s', '') else about.unit}"
 
 
-def timed(value: float) -> str:
+def duration(value: float) -> str:
     """Formats seconds with enough digits even for values below one second."""
-    return seconds(value) if value >= 1 or value <= 0 else _digits(value, 3)
+    return seconds(value) if value >= 1 or value <= 0 else _significant_digits(value, 3)
 
 
-def column(about: Quantity, value: float | None) -> str:
+def column(about: Metric, value: float | None) -> str:
     """Formats a value for a table column, without its unit unless it is in bytes."""
-    return timed(value) if about.unit == "s" and value is not None else cell(about, value)
+    return duration(value) if about.unit == "s" and value is not None else cell(about, value)
 
 
-def effect(one: Compared | Effect | None) -> str:
+def effect(one: EffectFields | Effect | None) -> str:
     """Formats a ratio with its 95 % interval, such as `1.70 (1.65-1.75)`. If one of the means is zero it formats the
     difference instead, such as `+3.2 +- 0.4`."""
     if isinstance(one, Effect):
-        one = Compared(**stored_effect(one))
+        one = EffectFields(**effect_fields(one))
     if one is None or (one.ratio is None and one.difference is None):
         return ABSENT
     if one.difference is not None:
@@ -151,10 +151,10 @@ def times(ratio: float | None) -> str:
         return number(ratio)
     if ratio >= 0.1 or ratio <= 0:
         return f"{ratio:.2f}"
-    return _digits(ratio, 2)
+    return _significant_digits(ratio, 2)
 
 
-def _digits(value: float, many: int) -> str:
+def _significant_digits(value: float, many: int) -> str:
     """Formats a value with `many` significant digits and without an exponent."""
     return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"
 
@@ -163,13 +163,13 @@ def percent(share: float | None) -> str:
     return ABSENT if share is None else f"{100 * share + 0.0:.1f} %"
 
 
-def which_is_better(about: Quantity) -> str:
+def which_is_better(about: Metric) -> str:
     if about.more_is_better is None:
         return ""
     return "More is better" if about.more_is_better else "Less is better"
 
 
-def verdict(about: Quantity, one: Compared) -> str:
+def verdict(about: Metric, one: EffectFields) -> str:
     """Returns whether the effect is significant, and in which direction."""
     if one.differs is None:
         return ABSENT
@@ -181,74 +181,78 @@ def verdict(about: Quantity, one: Compared) -> str:
     return "yes, better" if more == about.more_is_better else "yes, worse"
 
 
-def of_so_many(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
+def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
     """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
     fewer than two comparisons with an interval."""
     known = [one for one in differ if one is not None]
     if len(known) < 2:
         return ()
-    would, found = by_luck(len(known)), sum(known)
-    return (f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {are(found)}.",)
+    would, found = false_positives_text(len(known)), sum(known)
+    return (
+        f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {is_or_are(found)}.",
+    )
 
 
-def are(count: int) -> str:
+def is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
 # --- Key columns of a table: the version, and the value on each axis that differs
 
 
-def headers(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[str, ...]:
+def key_headers(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the headers of the key columns. Axis names are in words so that a long one can be wrapped; the notes have
     the spelling of the server."""
-    own = () if are_told_apart(session, group) else ("variant",)
+    own = () if are_distinguishable(session, group) else ("variant",)
     return ("version", *(words(axis.name) for axis in group.axes if axis.name not in without), *own)
 
 
-def row(session: Session, group: Group, about: tuple[str, str], *, without: Collection[str] = ()) -> tuple[str, ...]:
+def key_cells(
+    session: Session, group: Group, about: tuple[str, str], *, without: Collection[str] = ()
+) -> tuple[str, ...]:
     """Returns the key cells of a row. `about` is a version and a variant."""
     version, variant = about
     cell = session.cells.get(variant, {})
-    own = () if are_told_apart(session, group) else (variant,)
+    own = () if are_distinguishable(session, group) else (variant,)
     values = (cell.get(axis.name, ABSENT) for axis in group.axes if axis.name not in without)
     return (version, *values, *own)
 
 
-def numeric(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[bool, ...]:
+def numeric_columns(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[bool, ...]:
     """Returns which key columns are right-aligned: those that contain only numbers."""
     axes = [axis for axis in group.axes if axis.name not in without]
-    own = () if are_told_apart(session, group) else (False,)
+    own = () if are_distinguishable(session, group) else (False,)
     return (False, *(all(value[:1].isdigit() and " " not in value for value in axis.values) for axis in axes), *own)
 
 
-def spelled(session: Session) -> tuple[str, ...]:
+def server_spelling_notes(session: Session) -> tuple[str, ...]:
     """Returns a note with the server's spelling of the axes that the headers show in words."""
     names = [axis.name for axis in session.differing_axes if "_" in axis.name]
     return (f"As the server spells them: {', '.join(names)}.",) if names else ()
 
 
-def titled(title: str, group: Group) -> str:
+def group_title(title: str, group: Group) -> str:
     return f"{title}, {group.name}" if group.name else title
 
 
 # --- Figures shown next to a session's main figure
 
-_BESIDE = {
+_RELATED_FIGURES = {
     "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
     "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
 }
 """Further figures that a reader wants to see, by the unit of the main figure."""
-_BESIDE_TRANSACTIONS = ("errors_per_transaction", "qps")
+_RELATED_TO_TRANSACTIONS = ("errors_per_transaction", "qps")
 
 
-def beside(session: Session, figure: str) -> tuple[Quantity, ...]:
+def related_figures(session: Session, figure: str) -> tuple[Metric, ...]:
     """Returns the further figures to show next to `figure`, if they were measured."""
-    first = _BESIDE_TRANSACTIONS if figure == "tps" else ()
-    wanted = (*first, *_BESIDE.get(quantity(figure).unit, ()))
-    return tuple(quantity(name) for name in wanted if taken(session.runs, name))
+    first = _RELATED_TO_TRANSACTIONS if figure == "tps" else ()
+    wanted = (*first, *_RELATED_FIGURES.get(metric(figure).unit, ()))
+    return tuple(metric(name) for name in wanted if figure_values(session.runs, name))
 
 
-def explained(told: Sequence[Quantity]) -> str:
+def explanations(told: Sequence[Metric]) -> str:
     """Returns a note such as `p95 ms: ...; read: ...` for the figures that need an explanation."""
     words = "; ".join(f"{one.title}: {one.told}" for one in told if one.told)
     return f"{words}." if words else ""
@@ -259,7 +263,7 @@ def explained(told: Sequence[Quantity]) -> str:
 # Long cells are wrapped, and a table with too many columns is split into several. Each part repeats the key columns,
 # which identify the row; they are wrapped too if they are too wide.
 
-MOST_UNBROKEN = 24
+MAX_UNBROKEN_WORD = 24
 """A longer word may be broken anywhere, so that two columns always fit a page 78 characters wide."""
 _KEYS_SHARE = 0.65
 """Share of the page width for the key columns. On a page of 78 characters the widest other column then fits as well."""
@@ -268,10 +272,10 @@ _KEYS_SHARE = 0.65
 def printable(text: str) -> str:
     """Returns the text as one line without control characters, which a terminal would obey. Line ends become spaces and
     other control characters become `?`."""
-    return harmless(" ".join(text.split()))
+    return escape_control(" ".join(text.split()))
 
 
-def cleaned(table: Table) -> Table:
+def printable_table(table: Table) -> Table:
     """Returns the table with all its texts made printable."""
     return replace(
         table,
@@ -285,15 +289,15 @@ def cleaned(table: Table) -> Table:
 def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
     """Returns the table unchanged if its narrowest form fits, else several tables that each repeat the key columns. If
     the keys take too much of the page, key columns with the same value in all rows are not repeated."""
-    narrowest = [_narrowest(table, column) for column in range(len(table.headers))]
+    narrowest = [_min_width(table, column) for column in range(len(table.headers))]
     keys = list(range(table.keys))
     differing = [column for column in keys if len({row[column] for row in table.rows}) > 1]
-    again = keys if _total(narrowest[: table.keys], gap) <= _KEYS_SHARE * width else differing or keys[:1]
+    again = keys if _total_width(narrowest[: table.keys], gap) <= _KEYS_SHARE * width else differing or keys[:1]
     groups = [keys]
     for column in range(table.keys, len(narrowest)):
         group = [*groups[-1], column]
         has_others = groups[-1][-1] >= table.keys
-        if has_others and _total([narrowest[taken] for taken in group], gap) > width:
+        if has_others and _total_width([narrowest[taken] for taken in group], gap) > width:
             groups.append([*again, column])
         else:
             groups[-1] = group
@@ -308,7 +312,7 @@ def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
     )
 
 
-def best_gap(table: Table, width: int) -> int:
+def column_gap(table: Table, width: int) -> int:
     """Returns the number of blanks between columns: two, or one if the table then splits into fewer parts."""
     return min((2, 1), key=lambda gap: len(split(table, width, gap=gap)))
 
@@ -316,30 +320,30 @@ def best_gap(table: Table, width: int) -> int:
 def widths(table: Table, width: int, *, gap: int) -> tuple[int, ...]:
     """Returns the width of each column: its narrowest one, with the remaining space given to columns that would
     wrap."""
-    found = _fitted([_narrowest(table, column) for column in range(len(table.headers))], table.keys, width, gap=gap)
-    spare = width - _total(found, gap)
+    found = _fit_widths([_min_width(table, column) for column in range(len(table.headers))], table.keys, width, gap=gap)
+    spare = width - _total_width(found, gap)
     for column, narrowest in enumerate(found):
-        more = max(0, min(spare, _widest(table, column) - narrowest))
+        more = max(0, min(spare, _max_width(table, column) - narrowest))
         found[column] += more
         spare -= more
     return tuple(found)
 
 
-def _fitted(narrowest: list[int], keys: int, width: int, *, gap: int) -> list[int]:
+def _fit_widths(narrowest: list[int], keys: int, width: int, *, gap: int) -> list[int]:
     """Returns the column widths, reduced where even the narrowest ones are too wide. The other columns leave the keys
     their share of the page, then the widest keys are narrowed."""
-    rest = width - gap - min(_total(narrowest[:keys], gap), int(_KEYS_SHARE * width))
+    rest = width - gap - min(_total_width(narrowest[:keys], gap), int(_KEYS_SHARE * width))
     found = narrowest[:keys] + [max(1, min(rest, wanted)) for wanted in narrowest[keys:]]
-    while _total(found, gap) > width and max(found[:keys]) > 1:
+    while _total_width(found, gap) > width and max(found[:keys]) > 1:
         found[found.index(max(found[:keys]))] -= 1
     return found
 
 
-def _total(columns: list[int], gap: int) -> int:
+def _total_width(columns: list[int], gap: int) -> int:
     return sum(columns) + gap * (len(columns) - 1)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
@@ -353,16 +357,16 @@ def _columns(table: Table, group: list[int]) -> Table:
     )
 
 
-def _narrowest(table: Table, column: int) -> int:
+def _min_width(table: Table, column: int) -> int:
     """Returns the width of the longest word in the column. In numeric columns a number and its unit stay on one
     line."""
     words = table.headers[column].split()
     for row in table.rows:
         words += [row[column]] if table.numeric[column] else row[column].split()
-    return max(1, min(MOST_UNBROKEN, max(map(len, words), default=1)))
+    return max(1, min(MAX_UNBROKEN_WORD, max(map(len, words), default=1)))
 
 
-def _widest(table: Table, column: int) -> int:
+def _max_width(table: Table, column: int) -> int:
     return max(map(len, (table.headers[column], *(row[column] for row in table.rows))))
 
 
@@ -373,7 +377,7 @@ _ROUND = (1, 2, 2.5, 5, 10)
 
 
 @dataclass(frozen=True)
-class Ruler:
+class ChartAxis:
     """A chart axis. It starts at zero, so that a line that looks steep is steep."""
 
     most: float
@@ -390,16 +394,16 @@ class Ruler:
         return tuple(self.step * number for number in range(int(self.most / self.step * (1 + 1e-9)) + 1))
 
 
-def ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
+def rounded_axis(most: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
     """Returns an axis that ends at a round number, with the number of steps that comes nearest to `most`."""
     ends = [(steps * round_step(most / steps), steps) for steps in _STEPS]
     round_most, steps = min(ends)
-    return Ruler(round_most, start, end, round_most / steps)
+    return ChartAxis(round_most, start, end, round_most / steps)
 
 
-def exact_ruler(most: float, *, start: float = 0.0, end: float = 100.0) -> Ruler:
+def exact_axis(most: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
     """Returns an axis that ends at the largest value and has round tick labels."""
-    return Ruler(most, start, end, round_step(most / _STEPS[-1]))
+    return ChartAxis(most, start, end, round_step(most / _STEPS[-1]))
 
 
 def round_step(least: float) -> float:
