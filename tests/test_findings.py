@@ -137,6 +137,7 @@ def test_memory_that_is_limited() -> None:
 
 def test_a_cold_start_that_found_files_in_the_cache() -> None:
     assert "Only 1000 MB were read in run 2" in one(session(changed(COLD, 1, read_bytes=GB)), "cold-was-not").text
+    assert "Only 0 MB were read in run 2" in one(session(changed(COLD, 1, read_bytes=0)), "cold-was-not").text
 
 
 def test_a_cache_below_this_machine() -> None:

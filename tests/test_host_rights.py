@@ -15,10 +15,11 @@ from recovery.cli.doctor import root_steps
 from recovery.errors import HostUnfitError
 from recovery.linux import file_opens, host_facts, orphans
 from recovery.linux.cgroups import controller_settings
+from recovery.linux.docker_engine import DockerCacheDropper
 from recovery.linux.file_opens import OpenTrace
 from recovery.linux.files import table_files
 from recovery.linux.loop_device import loop_disk, why_no_power_cut
-from recovery.linux.page_cache import CacheKind, DockerCacheDropper, direct_cache_dropper, make_cold
+from recovery.linux.page_cache import CacheKind, direct_cache_dropper, make_cold
 from recovery.linux.privileges import EVERY_STEP, RootStep, is_refused, refuse_steps
 from recovery.model import Limits, Schema
 

@@ -82,6 +82,15 @@ def test_a_big_log_is_read_once_and_in_pieces(tmp_path: Path) -> None:
         assert tail.bytes_read - before == 5
 
 
+def test_a_partial_line_is_shown_also_where_a_piece_ends_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * (1 << 18))
+    with LogTail(path) as tail:
+        (line,) = tail.read()
+        assert (len(line.text), line.complete) == (1 << 18, False)
+        assert tail.read() == []
+
+
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     log = tmp_path / "log"
     append(log, b"x" * (3 << 20))

@@ -132,7 +132,8 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
         if not is_cold(runs[0]) or len(runs) < 2:
             continue
         usual = statistics.median(_read_bytes(runs) or [0])
-        less = [run for run in runs if (run.read_bytes or usual) < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)]
+        read = [(run, run.read_bytes) for run in runs if run.read_bytes is not None]
+        less = [run for run, count in read if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)]
         if less:
             least = min(run.read_bytes or 0 for run in less)
             yield finding(

@@ -393,7 +393,7 @@ class SeparateDiskPart:
             raise HostUnfitError(
                 f"{self.name} needs a disk of its own, and none can be had here: {why}",
                 f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
-                "leave it out of QUESTION= without",
+                "without them leave it out of QUESTION=",
             )
         return tuple(one for one in found if one != self.name)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,14 @@ from urllib.parse import urlsplit
 import docker
 import requests
 from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
 
 from recovery.errors import HostUnfitError
 from recovery.linux.files import parse_json
-from recovery.linux.process_marks import is_owner_gone
+from recovery.linux.page_cache import DROP_CACHES, CacheKind
+from recovery.linux.privileges import RootStep, is_refused
+from recovery.linux.process_marks import is_owner_gone, process_id
+from recovery.linux.signals import defer_signals
 
 # --- Labels
 #
@@ -185,3 +189,58 @@ def remove_orphaned_containers(client: docker.DockerClient) -> tuple[str, ...]:
                     container.remove(v=True, force=True)
                 removed.append(str(container.name))
     return tuple(removed)
+
+
+# --- Dropping the caches through the Docker engine
+#
+# A user who is not root, but may use the engine, can drop the host's caches by a short-lived container.
+
+_DROP_TIMEOUT_S = 300
+_DROP_CACHES_INSIDE = "/drop_caches"
+_DROP_SCRIPT = 'echo "$1" > "$2"'
+# Root in a container may write to this one file if it is mounted. Where a host forbids even that, a privileged
+# container may be allowed to.
+_CONTAINER_OPTIONS: tuple[dict[str, Any], ...] = (
+    {
+        "volumes": {str(DROP_CACHES): {"bind": _DROP_CACHES_INSIDE, "mode": "rw"}},
+        "security_opt": ["apparmor=unconfined"],
+    },
+    {"privileged": True},
+)
+
+
+class DockerCacheDropper:
+    """Drops the caches by a container that runs for some tenths of a second, from an image that already exists
+    locally."""
+
+    means = "drop_caches (by a container)"
+
+    def __init__(self, client: docker.DockerClient, image: str) -> None:
+        self._client = client
+        self._image = image
+
+    def drop(self, caches: CacheKind) -> bool:
+        return not is_refused(RootStep.DROP_CACHES) and any(self._drop(caches, way) for way in _CONTAINER_OPTIONS)
+
+    def _drop(self, caches: CacheKind, way: dict[str, Any]) -> bool:
+        target = DROP_CACHES if "privileged" in way else _DROP_CACHES_INSIDE
+        with suppress(DockerException, requests.RequestException), ExitStack() as undo:
+            with defer_signals():  # an interrupt during the creation would leave the container behind
+                container = self._client.containers.create(
+                    self._image,
+                    entrypoint=["/bin/sh", "-c", _DROP_SCRIPT, "drop", caches.value, str(target)],
+                    command=[],
+                    user="0:0",
+                    network_mode="none",
+                    labels={PURPOSE: "drop", OWNER: process_id()},
+                    **way,
+                )
+                undo.callback(_remove_container, container)
+            container.start()
+            return int(container.wait(timeout=_DROP_TIMEOUT_S)["StatusCode"]) == 0
+        return False
+
+
+def _remove_container(container: Container) -> None:
+    with suppress(DockerException, requests.RequestException):
+        container.remove(v=True, force=True)

@@ -10,24 +10,15 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
-
-import docker
-import requests
-from docker.errors import DockerException
-from docker.models.containers import Container
+from typing import Protocol
 
 from recovery.errors import HostUnfitError, TrialVoidError
-from recovery.linux import docker_engine
 from recovery.linux import files as tree_files
 from recovery.linux.files import TableFiles
 from recovery.linux.privileges import RootStep, is_refused
-from recovery.linux.process_marks import process_id
-from recovery.linux.signals import defer_signals
 from recovery.linux.storage import _TEST_BYTES, IN_MEMORY, device_of
 from recovery.model import ColdProof
 
@@ -358,55 +349,3 @@ def cachestat_works(folder: Path) -> bool | None:
     except OSError:
         return None
     return resident == _TEST_BYTES if probe.means == "cachestat" else None
-
-
-# --- Dropping the caches through the Docker engine
-#
-# A user who is not root, but may use the engine, can drop the host's caches by a short-lived container.
-
-_LIMIT_S = 300
-_INSIDE = "/drop_caches"
-_SCRIPT = 'echo "$1" > "$2"'
-# Root in a container may write to this one file if it is mounted. Where a host forbids even that, a privileged
-# container may be allowed to.
-_CONTAINER_OPTIONS: tuple[dict[str, Any], ...] = (
-    {"volumes": {str(DROP_CACHES): {"bind": _INSIDE, "mode": "rw"}}, "security_opt": ["apparmor=unconfined"]},
-    {"privileged": True},
-)
-
-
-class DockerCacheDropper:
-    """Drops the caches by a container that runs for some tenths of a second, from an image that already exists
-    locally."""
-
-    means = "drop_caches (by a container)"
-
-    def __init__(self, client: docker.DockerClient, image: str) -> None:
-        self._client = client
-        self._image = image
-
-    def drop(self, caches: CacheKind) -> bool:
-        return not is_refused(RootStep.DROP_CACHES) and any(self._drop(caches, way) for way in _CONTAINER_OPTIONS)
-
-    def _drop(self, caches: CacheKind, way: dict[str, Any]) -> bool:
-        target = DROP_CACHES if "privileged" in way else _INSIDE
-        with suppress(DockerException, requests.RequestException), ExitStack() as undo:
-            with defer_signals():  # an interrupt during the creation would leave the container behind
-                container = self._client.containers.create(
-                    self._image,
-                    entrypoint=["/bin/sh", "-c", _SCRIPT, "drop", caches.value, str(target)],
-                    command=[],
-                    user="0:0",
-                    network_mode="none",
-                    labels={docker_engine.PURPOSE: "drop", docker_engine.OWNER: process_id()},
-                    **way,
-                )
-                undo.callback(_remove, container)
-            container.start()
-            return int(container.wait(timeout=_LIMIT_S)["StatusCode"]) == 0
-        return False
-
-
-def _remove(container: Container) -> None:
-    with suppress(DockerException, requests.RequestException):
-        container.remove(v=True, force=True)

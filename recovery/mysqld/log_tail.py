@@ -60,8 +60,9 @@ class LogTail:
         self._forget_announcements()
         lines: list[LogLine] = []
         self.behind = False
-        for _ in range(_MAX_CHUNKS):
-            if not (chunk := os.read(self._file, _CHUNK_BYTES)):
+        for number in range(_MAX_CHUNKS):
+            chunk = os.read(self._file, _CHUNK_BYTES)
+            if not chunk and number == 0:
                 return lines
             arrived_s, wall_s = time.monotonic(), time.time()
             self.bytes_read += len(chunk)

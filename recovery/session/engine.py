@@ -16,8 +16,8 @@ from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import remove_orphaned_containers
-from recovery.linux.page_cache import CacheDropper, DockerCacheDropper, direct_cache_dropper
+from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
+from recovery.linux.page_cache import CacheDropper, direct_cache_dropper
 from recovery.model import Build
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.launcher import Launcher

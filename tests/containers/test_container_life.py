@@ -23,8 +23,8 @@ from recovery.builds.image import resolve_image
 from recovery.builds.image_inspect import temporary_container
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import remove_orphaned_containers
-from recovery.linux.page_cache import CacheKind, DockerCacheDropper, cold_method, make_cold, measure_residency
+from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
+from recovery.linux.page_cache import CacheKind, cold_method, make_cold, measure_residency
 from recovery.linux.process_marks import process_id
 from recovery.linux.signals import ClockGuard
 from recovery.linux.storage import device_of
