@@ -1,4 +1,4 @@
-"""How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
+"""Measures how long a MySQL server takes to come back after a crash, on this storage, in this version, and why."""
 
 from __future__ import annotations
 

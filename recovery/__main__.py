@@ -1,4 +1,4 @@
-"""`python -m recovery` is the `recovery` command, and so is the script that an installation makes."""
+"""Starts the `recovery` command, for `python -m recovery` and for the script that an installation creates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """While the tool itself is being read, Ctrl-C finds nothing to clear up: it ends at once, without a traceback."""
+    """Runs the command line and ends the process.
+
+    Ctrl-C ends the process at once and without a traceback while the modules are being imported, since there is nothing
+    to clean up yet."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from recovery.cli.main import main as begin  # noqa: PLC0415 - not before

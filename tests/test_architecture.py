@@ -118,6 +118,8 @@ def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def test_every_folder_has_a_level() -> None:
+    folders = {path.parent for path in FILES}
+    assert [str(one) for one in folders if not (one / "__init__.py").is_file()] == [], "it would be in no installation"
     assert {folder(module(path)) for path in FILES} - {"recovery"} == LEVEL_OF.keys()
 
 

@@ -1,1 +1,1 @@
-"""The commands behind the command line: arguments in, calls, exit code out."""
+"""Contains the commands of the command line, which turn arguments into calls and return an exit code."""

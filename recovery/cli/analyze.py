@@ -1,4 +1,6 @@
-"""`recovery analyze`: where did the starts in anybody's error log spend their time? Nothing is run."""
+"""Contains `recovery analyze`, which shows where the starts in any server's error log spent their time.
+
+It starts no server."""
 
 from __future__ import annotations
 

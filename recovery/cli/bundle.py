@@ -1,4 +1,8 @@
-"""The command that hands a session to others: bundle."""
+"""The command `recovery bundle`, which turns a stored session into a bug report that contains nothing private.
+
+The result is a text for a bug tracker and a .tar.gz archive to attach. The session is masked first, and all reports in
+the archive are rendered from the masked session. No symbolic link of the session is followed, and the same session
+always gives the same archive."""
 
 from __future__ import annotations
 
@@ -41,14 +45,17 @@ from recovery.session.request import DEFAULT_INSERTS, MAX_COLUMNS, MAX_INSERTS, 
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import measure_by_rendering, script_size, script_statements
 
-# Which files of a session go on, and how do they become one archive? No link is followed; the same gives the same.
+# --- Copying the files of a session, and packing them into an archive
 
 MANIFEST = "MANIFEST"
 _FOLDERS = {"runs": (".json",), "logs": (".err", ".log", ".txt"), STACKS_FOLDER: (".folded",)}
+"""Folders of a session that are copied, with the suffixes of the copied files."""
 
 
 def stage(folder: Path, to: Path) -> None:
-    """A copy of what a session is made of: plain files that were kept in it, and nothing that they point at."""
+    """Copies the regular files of a session to the folder `to`, but not the targets of symbolic links.
+
+    Raises RecoveryError if the report file of the session is not a regular file."""
     report = _plain(folder / REPORT_FILE)
     if report is None:
         raise RecoveryError(f"{folder / REPORT_FILE} is no plain file", "name the folder of a session itself")
@@ -61,12 +68,12 @@ def stage(folder: Path, to: Path) -> None:
                 (to / name / path.name).write_bytes(content)
     lock = folder / LOCK_FILE
     if lock.is_file() and not lock.is_symlink() and locks.lock_holder(lock) is None:
-        # So that the copy is seen to have been killed, too.
+        # A lock file without a holder marks a session that was killed; the copy must show that as well.
         (to / LOCK_FILE).touch()
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Sorted; none of a folder that is a link."""
+    """Returns the sorted entries of a folder; none if it is missing or a symbolic link."""
     with suppress(OSError):
         if stat.S_ISDIR(folder.lstat().st_mode):
             return sorted(folder.iterdir())
@@ -74,7 +81,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _plain(path: Path) -> bytes | None:
-    """None for what is no plain file: a link, a pipe, a device."""
+    """Returns the content of a regular file, or None for anything else, such as a symbolic link or a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -86,13 +93,15 @@ def _plain(path: Path) -> bytes | None:
 
 
 def with_manifest(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """And the checksums of all, as `sha256sum -c MANIFEST` reads them."""
+    """Returns the files and a manifest of their checksums, in the format of `sha256sum -c MANIFEST`."""
     sums = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
     return {**files, MANIFEST: "".join(sums).encode()}
 
 
 def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
-    """One folder, `name`, with these files. Every time is that of the session, and nobody owns anything."""
+    """Returns a .tar.gz archive of one folder, `name`, that contains these files.
+
+    Every timestamp is the start of the session and no owner is stored, so the same files give the same archive."""
     when = _seconds(started_at)
     packed = io.BytesIO()
     with (
@@ -107,7 +116,7 @@ def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
 
 
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Logs and stacks, by their path in the session."""
+    """Yields the logs and the stack traces, each with its path in the session."""
     for name in ("logs", STACKS_FOLDER):
         for path in _inside(folder / name):
             if path.suffix in _FOLDERS[name]:
@@ -115,26 +124,27 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(started_at: str) -> int:
-    """Of the day's beginning where it cannot be read: 1970."""
+    """Returns the timestamp in seconds since 1970, or 0 if the text cannot be parsed."""
     try:
         return max(0, int(datetime.fromisoformat(started_at).timestamp()))
     except (ValueError, OverflowError, OSError):
         return 0
 
 
-# What was run against the servers? The rendered scripts, as far as a reader needs them, and the options file.
+# --- SQL scripts and options files
 
 MOST_BYTES = 1_000_000
-"""Of a script that is put in whole: some 13,000 tables."""
+"""Maximum size of a script that is included in full: about 13,000 tables."""
 MOST_STATEMENTS = 1_000_000
-"""Of a script that is rendered as a whole."""
+"""Maximum number of statements of a script that is rendered in full."""
 _SHOWN_INSERTS = 10_000
+"""Maximum number of inserts in inserts.sql."""
 _SHOWN = 100
-"""Statements of either end of a longer one."""
+"""Number of statements shown from each end of a longer script."""
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
-    """By the name of the file. What cannot be rendered any more is told in its place."""
+    """Returns the SQL scripts by file name. A script that can no longer be rendered is replaced by a comment."""
     found = {}
     try:
         for name, schema in _schemas(session).items():
@@ -146,13 +156,13 @@ def sql_scripts(session: Session) -> dict[str, str]:
         head = f"-- The first {_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _SHOWN_INSERTS else ""
         found["inserts.sql"] = head + "".join(f"{one};\n" for one in inserts(session))
     except RecoveryError:
-        # Its message quotes the file, which may be another by now.
+        # The message of the error quotes the template file, which may be a different file by now: it is not shown.
         found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
     return found
 
 
 def schema_of(session: Session) -> Schema:
-    """As the settings tell it; older tools did not write all of them."""
+    """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
     settings = session.settings
     template = settings.get("template")
     return Schema(
@@ -167,7 +177,7 @@ def schema_of(session: Session) -> Schema:
 
 
 def first_statements(session: Session, many: int = 3) -> tuple[str, ...]:
-    """Of the script that makes the tables; none where it cannot be rendered any more."""
+    """Returns the first statements of the script that creates the tables; none if it can no longer be rendered."""
     try:
         _check(schema := schema_of(session))
         return tuple(one for one, _ in zip(script_statements(schema), range(many), strict=False))
@@ -176,6 +186,9 @@ def first_statements(session: Session, many: int = 3) -> tuple[str, ...]:
 
 
 def inserts(session: Session) -> tuple[str, ...]:
+    """Returns the insert statements of the session, at most `_SHOWN_INSERTS`.
+
+    Raises RecoveryError if they can no longer be rendered."""
     template = session.settings.get("insert_template")
     return insert_statements(
         schema_of(session),
@@ -189,7 +202,9 @@ def _inserts_asked(session: Session) -> int:
 
 
 def options_file(name: str, options: str) -> str:
-    """As the server was given them. What the tool alone knew is not made up."""
+    """Returns an options file with the options that the server was started with.
+
+    Values that only the tool knew (RUNDIR, basedir and datadir) are not filled in."""
     lines = [
         f"# Options of the timed start of {name}, in the order of their names.",
         "# RUNDIR: a folder of this start's own. basedir and datadir are those of your server; they are not told here.",
@@ -203,7 +218,9 @@ def options_file(name: str, options: str) -> str:
 
 
 def _parted(options: str) -> Iterator[str]:
-    """A value may have blanks in it: a word that looks like no option goes on with the one before."""
+    """Yields the options of a text in which they are separated by blanks.
+
+    A value may contain blanks itself: a word that does not look like an option belongs to the option before it."""
     parts: list[str] = []
     for word in options.split():
         if not parts or re.match(r"[a-z][a-z0-9_.]*=", word) or re.fullmatch(r"[a-z0-9]+(?:_[a-z0-9]+)+", word):
@@ -214,7 +231,7 @@ def _parted(options: str) -> Iterator[str]:
 
 
 def _schemas(session: Session) -> dict[str, Schema]:
-    """The one that was asked for, and those of variants that lie otherwise."""
+    """Returns the schemas by name of their script: the requested one, and those of variants that use another one."""
     asked = schema_of(session)
     found = {"schema.sql": asked}
     for variant in parse_variants(tuple(words_of(session.settings.get("variants")))):
@@ -227,7 +244,10 @@ def _schemas(session: Session) -> dict[str, Schema]:
 
 
 def _check(schema: Schema) -> None:
-    """A session of somebody else's may name any file as its template: what is none stays out of the archive."""
+    """Raises UsageError if the template of the schema is missing or does not create the expected tables.
+
+    A session from somebody else may name any file as its template. Unless the file is a template, its content must not
+    get into the archive."""
     if schema.template is None:
         return
     if not schema.template.is_file():
@@ -243,6 +263,7 @@ def _check(schema: Schema) -> None:
 
 
 def _told(schema: Schema) -> str:
+    """Returns the script of a schema. Of a long one it contains the beginning, or the beginning and the end."""
     _check(schema)
     count = script_size(replace(schema, template=None)).statements
     if count * max(1, schema.columns) > MOST_STATEMENTS:
@@ -270,6 +291,7 @@ def _told(schema: Schema) -> str:
 
 
 def _command(schema: Schema) -> str:
+    """Returns the command that prints the whole script of a schema."""
     words = ["recovery", "schema", "--tables", str(schema.tables)]
     for option, value, usual in (
         ("--schemas", schema.databases, 1),
@@ -284,6 +306,7 @@ def _command(schema: Schema) -> str:
 
 
 def _number(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) -> int:
+    """Returns a setting as a number, or `usual` if it is not set. Raises UsageError if it is not from 0 to `most`."""
     value = session.settings.get(name, usual)
     if value is None or value == "":
         return usual
@@ -292,28 +315,30 @@ def _number(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) 
     return value
 
 
-# The text for a bug tracker: what was seen, and how anybody sees it too, with this tool or without. ASCII, pure.
+# --- The text for the bug tracker (ASCII)
 
 _CLEAN = "clean-start"
 _MADE_BY_SCRIPT = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
-"""Versions that make no data directory by themselves."""
+"""Versions that need a script (mysql_install_db) to create a data directory."""
 _WARM = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
 
 
 @dataclass(frozen=True)
 class Scripts:
-    """What lies in the archive to repeat it with."""
+    """The contents of the archive that the instructions for repeating the test refer to."""
 
     archive: str
+    """File name of the archive."""
     tables: tuple[str, ...]
-    """The first statements that make them."""
+    """The first statements that create the tables."""
     inserts: tuple[str, ...]
+    """The first insert statements."""
     options: dict[str, str]
-    """Names of options files, by server."""
+    """Names of the options files, by server."""
 
 
 def render(session: Session, scripts: Scripts) -> str:
-    """Under the headings of the tracker; ends with a line end."""
+    """Returns the text of the bug report under the headings of the tracker. It ends with a newline."""
     lines = [
         "Description:",
         *_description(session),
@@ -400,7 +425,7 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
         'Start the server again and take the time until "ready for connections" stands in its log (the figures above '
         "begin at the exec of the server):",
         [
-            # A line of the start before would end the wait at once.
+            # The ready line of the previous start would end the wait at once.
             "    rm -f start.err",
             f"    time sh -c 'mysqld --defaults-file={given} \\",
             "            --datadir=DATADIR 2> start.err &",
@@ -456,26 +481,32 @@ def _indented(text: str) -> Iterator[str]:
     yield from textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-# How does a stored session become an archive that can be handed to anybody? Masked first, and rendered from that.
+# --- Making a bundle: the session is masked, then rendered
 
 TEXT = "report.txt"
 _MOST_LITERALS = 1_000
+"""Maximum number of different names and secrets in a session."""
 _NAMES = "(names of files)"
+"""Shown in the list of masked texts instead of a file, for masked file names."""
 _PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Bundle:
+    """A bug report made from a session."""
+
     name: str
-    """Of the session, with nothing private in it."""
+    """Name of the session, masked."""
     text: bytes
-    """For pasting into a tracker."""
+    """The text to paste into a bug tracker."""
     archive: bytes
+    """The content of the .tar.gz archive."""
     masked: int
-    """How many different texts."""
+    """Number of different placeholders in the archive."""
 
 
 def make(folder: Path) -> Bundle:
+    """Makes a bundle of the session stored in the folder, which is not changed."""
     with files.temp_folder() as made:
         raw, clean = made / "raw", made / "clean"
         raw.mkdir()
@@ -484,14 +515,17 @@ def make(folder: Path) -> Bundle:
         try:
             session = load_session(raw)
         except RecoveryError as error:
-            # The copy is gone by the time that this is read.
+            # The error names the temporary copy, which no longer exists when the user reads the message.
             here, there = str(raw), str(folder)
             raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
         return _bundled(folder.name, session, raw=raw, clean=clean)
 
 
 def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
-    """The archive, and the text beside it: in a folder, or where a name that ends like an archive's says."""
+    """Writes the archive and the text next to it, and returns their paths.
+
+    `output` is a folder, or the path of the archive if it ends with .tar.gz or .tgz. Raises UsageError if the files
+    would be written into the folder of a session, and HostUnfitError if they cannot be written."""
     place = output or Path(f"{bundle.name}-bundle")
     if place.name.endswith((".tar.gz", ".tgz")):
         packed = place
@@ -536,7 +570,9 @@ def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
 
 
 def _literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
-    """A name that is seen once, in a path or in a log, is private wherever it stands."""
+    """Returns all texts to mask: names that occur once in a path or in a log are masked everywhere.
+
+    Raises RecoveryError if there are too many."""
     found = (*of_host(os.environ), *mask.of_session(session))
     kept = mask.kept((*found, *mask.of_names((*_strings(json.loads(to_json(session))), *texts))))
     if len(kept) > _MOST_LITERALS:
@@ -548,6 +584,7 @@ def _literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
 
 
 def _strings(value: Any) -> list[str]:
+    """Returns all strings of a JSON value, including the keys."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -555,7 +592,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _masked_session(session: Session, mask: Mask, clean: Path) -> Session:
-    """Summaries and findings are made anew from it, as they always are."""
+    """Returns the masked session, after writing it to `clean`. Its summaries and findings are computed again."""
     stored = json.loads(to_json(session))
     mask.file = REPORT_FILE
     masked = mask.value({key: value for key, value in stored.items() if key not in ("summaries", "fits", "findings")})
@@ -570,12 +607,13 @@ def _masked_session(session: Session, mask: Mask, clean: Path) -> Session:
 
 
 def _file(path: str, mask: Mask) -> str:
-    """Whatever a session calls its files, in the archive they lie in its own folders."""
+    """Returns the masked path of a log or stack file in the archive, which keeps only its name from the session."""
     folder = STACKS_FOLDER if path.startswith(f"{STACKS_FOLDER}/") else "logs"
     return f"{folder}/{mask.name(PurePath(path).name)}"
 
 
 def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
+    """Returns the files with masked names and masked contents."""
     found = {}
     for path, content in sorted(texts.items()):
         mask.file = _NAMES
@@ -587,7 +625,7 @@ def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
 
 
 def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
-    """The report in its formats and the pictures, made of what is masked; the runs one by one as well."""
+    """Returns the reports in all formats, the charts and a JSON file for each run, all made from the masked session."""
     (clean / STACKS_FOLDER).mkdir()
     for path, content in files.items():
         if path.startswith(f"{STACKS_FOLDER}/"):
@@ -601,7 +639,7 @@ def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _options(masked: Session) -> dict[str, str]:
-    """Names of options files by server: my.cnf where there is one."""
+    """Returns the names of the options files by server: my.cnf if there is only one server with known options."""
     known = [name for name, said in masked.servers.items() if said.get("options")]
     if len(known) == 1:
         return {known[0]: "my.cnf"}
@@ -609,6 +647,7 @@ def _options(masked: Session) -> dict[str, str]:
 
 
 def _text(masked: Session, session: Session, mask: Mask, scripts: Scripts) -> str:
+    """Returns the text for the bug tracker, with masked statements from the original session."""
     mask.file = TEXT
     first = tuple(map(mask.text, first_statements(session)))
     try:

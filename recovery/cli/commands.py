@@ -1,4 +1,4 @@
-"""The commands: which there are, and the group that imports a command's module when the command is used."""
+"""Lists the commands, and contains the click group that imports a command's module only when the command is used."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "schema": (MANAGE, "report:schema", "Print the SQL script that creates the tables."),
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }
-"""By name: the group in the help, module and attribute, and one line of help."""
+"""Commands by name: the group in the help, `module:attribute`, and one line of help."""
 MEASURING = (*EXPERIMENTS, "experiments")
 
 
 class MeasuringCommand(click.Command):
-    """A command that measures. Its options are rows of the table; its experiment is imported when it is needed."""
+    """Represents a command that measures. Its options are rows of the option table.
+
+    The experiment and the code that runs it are imported only when the command runs or its help is printed."""
 
     def __init__(self, name: str, *, environment: bool = True) -> None:
         self.options = options_of(EXPERIMENTS[name].options)
@@ -60,7 +62,7 @@ class MeasuringCommand(click.Command):
 
 
 class Commands(click.Group):
-    """The `recovery` command."""
+    """Represents the `recovery` command, which finds its subcommands in EXPERIMENTS and COMMANDS."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return [*EXPERIMENTS, *COMMANDS, *self.commands]

@@ -1,4 +1,6 @@
-"""`recovery compare A B`: is B slower than A, each one session or several? With a limit it guards a team's image."""
+"""Contains `recovery compare A B`, which shows whether B is slower than A. Each is one session or several.
+
+With a limit (--fail-over) a team can use it to check a new image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command that examines the host: what it is, whether it is fit, and what to do where it is not."""
+"""The command `recovery doctor`, which checks whether the host is suitable for measurements.
+
+Each check states a reason and, if something can be done, a hint. Limits on the server and steps that need root are
+looked up, not tried."""
 
 from __future__ import annotations
 
@@ -39,28 +42,31 @@ from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_spa
 from recovery.model import Flavor, Limits, Schema, Version
 from recovery.profiling.samplers import why_unusable
 
-# What has the doctor found: how is it, why does it matter, and what is to be done?
-
 
 @dataclass(frozen=True)
 class Check:
+    """The result of one check."""
+
     name: str
     ok: bool | None
-    """None is a note: good to know, but nothing is refused for it."""
+    """None is a note: worth knowing, but the host is not unsuitable because of it."""
     detail: str
+    """What was found."""
     why: str
-    """What it has to do with a start."""
+    """Why it matters for the startup of a server."""
     hint: str = ""
-    """What to do about it; empty where there is nothing to be done."""
+    """What to do about it; empty if there is nothing to do."""
 
 
 def told(value: object, unit: str = "") -> str:
+    """Returns a value with its unit as text, or "unknown" for None."""
     return "unknown" if value is None else f"{value}{unit}"
 
 
-# What may this user do here, and what does the kernel let him watch? The doctor's checks of rights and limits.
+# --- Checks of privileges and kernel limits
 
 _FEW_FILES = 5000
+"""Limit on open files below which a note is shown."""
 
 
 def privileges(data: Path) -> Iterator[Check]:
@@ -117,7 +123,7 @@ def _fanotify(data: Path) -> Check:
 
 
 def settable(data: Path) -> Iterator[Check]:
-    """Whether the measured server can be held to less than this host has: asked, not tried."""
+    """Yields whether limits can be set for the measured server. The limits are looked up, not set."""
     version = procfs.cgroup_version()
     yield Check(
         "control groups",
@@ -148,10 +154,10 @@ def settable(data: Path) -> Iterator[Check]:
             yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})", why)
 
 
-# What machine is this, how is it set up, and who else uses it? The doctor's checks of CPU, memory and neighbours.
+# --- Checks of CPU, memory, machine and other processes
 
 _BUSY = 0.5
-"""Processes that want a CPU, for each CPU."""
+"""Load average for each CPU from which the host counts as busy."""
 
 
 def cpu_and_memory() -> Iterator[Check]:
@@ -218,7 +224,7 @@ def other_load() -> Iterator[Check]:
     )
 
 
-# Which steps that need root would be taken here, when, and what would take their place? Asked, not tried.
+# --- Steps that need root (only looked up, not tried)
 
 _TAKEN = {
     RootStep.DROP_CACHES: (
@@ -241,7 +247,7 @@ _TAKEN = {
         "name a registry that has it (REGISTRY=)",
     ),
 }
-"""When, and what is done instead."""
+"""When each step is taken, and what is done without it."""
 
 
 def root_steps() -> Iterator[Check]:
@@ -255,10 +261,11 @@ def root_steps() -> Iterator[Check]:
             yield Check(step, None, "not this user's to take", when, instead)
 
 
-# Is there room for the tables, what are they on, and how fast is that? The doctor's checks of the disk.
+# --- Checks of disk space and storage
 
 _TABLES = 200_000
 _REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
+"""The disk must have room for this number of tables of this version."""
 
 
 def room(data: Path) -> Iterator[Check]:
@@ -334,6 +341,7 @@ def device_checks(data: Path) -> Iterator[Check]:
 
 
 def speed(tried: ReadProbe | None) -> Iterator[Check]:
+    """Yields the measured read speeds; nothing if `tried` is None."""
     if tried is None:
         return
     why = "a cold start is mostly small reads, and these are what one costs here: of a file just written, so at best"
@@ -356,8 +364,9 @@ def speed(tried: ReadProbe | None) -> Iterator[Check]:
         )
 
 
-# Is this host fit for the experiment, and if not, what is to be done?
+# --- All checks, and the command
 
+# What each program is used for, and what to do without it.
 _PROGRAMS = {
     "mvn": "fetches 5.7.22, 8.0.15, 8.0.31 and MariaDB; install maven, or give MYSQLD= or ARCHIVE=",
     "npm": "fetches 5.6.24; install npm, or give MYSQLD= or ARCHIVE=",
@@ -369,9 +378,10 @@ _PROGRAMS = {
 def examine(
     data: Path, *, stackers: Mapping[str, str | None] | None = None, tried: ReadProbe | None = None
 ) -> dict[str, tuple[Check, ...]]:
-    """By subject. Touches nothing but a small file in `data` (or above it, where that is not there yet), gone at once.
+    """Returns all checks by subject.
 
-    `stackers`: the programs that take stacks, with why each cannot. `tried`: how fast the storage was found to be."""
+    The only change is a small temporary file in `data`, or in its nearest existing parent. `stackers` are the programs
+    that take stack traces, each with the reason why it cannot. `tried` is the measured speed of the storage."""
     return {
         "Rights": tuple(privileges(data)),
         "Steps that need root": tuple(root_steps()),
@@ -395,7 +405,7 @@ def _programs() -> Iterator[Check]:
 
 
 def _engine() -> Check:
-    """None of them is needed: without one, servers run as local processes."""
+    """Checks for a container engine. None is needed: without one, servers run as local processes."""
     why = "with an engine, servers run in containers: releases that this host has no libraries for run there too"
     try:
         at = docker_engine.endpoint()
@@ -444,9 +454,9 @@ def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
 
 
 def page(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
-    """What is checked for one reason says it once.
+    """Yields the lines of the output. Consecutive checks with the same reason show it once.
 
-    Never wider than a small terminal, but for words that must not be broken: a folder's path can be pasted."""
+    Lines fit a terminal of 80 columns, except for words that must not be broken, so that paths can be copied."""
     for place, (subject, checks) in enumerate((subject, checks) for subject, checks in found.items() if checks):
         if place:
             yield ""

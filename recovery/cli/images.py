@@ -1,4 +1,4 @@
-"""The command that shows, makes and removes images: images."""
+"""Contains `recovery images`, which lists, builds and removes images of servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The command line: arguments to calls to an exit code. The one place that prints errors and ends the process."""
+"""Runs the `recovery` command line: checks the settings, calls the command and determines the exit code.
+
+This is the only place that prints errors and ends the process."""
 
 from __future__ import annotations
 
@@ -24,13 +26,15 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_co
 from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refuse_steps
 from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
-# Is somebody's name or password in an address? It would be in every report, and in a lock that all users read.
+# --- User names and passwords in addresses: they would appear in every report, and in a lock that all users can read
 
 _WITH_A_USER = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]*@", re.IGNORECASE)
 
 
 def refuse_credentials(environment: Mapping[str, str], arguments: Sequence[str], config: Mapping[str, object]) -> None:
-    """Before anything is told of what was asked. What was found is not repeated."""
+    """Raises UsageError if a variable, an argument or a setting contains an address with a user name.
+
+    The check comes before any of them is printed, and the error does not repeat the value."""
     for name, value in _given(environment, arguments, config):
         if _WITH_A_USER.search(value):
             raise UsageError(
@@ -54,11 +58,13 @@ def _given(
             yield f"'{name}' in {CONFIG}", str(one)
 
 
+# --- The entry point and its errors
+
 INTERRUPTED = 130
 _STANDARD_ERROR = 2
 LOG_LINES = 10
 _MOST_LETTERS = 2000
-"""Of a line of an error."""
+"""Maximum length of a line of an error message, in characters."""
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -74,14 +80,16 @@ def main() -> NoReturn:
     _keep_others_from_writing()
     try:
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # one more, while the first was being told
+    except KeyboardInterrupt:  # a second one, while the first was being reported
         code = INTERRUPTED
     ignore_signals()
     sys.exit(code)
 
 
 def _open_what_is_closed() -> None:
-    """By the caller (`>&-`): what is opened next would be taken for our output, by us and by every child."""
+    """Opens /dev/null in place of each standard stream that the caller has closed (`>&-`).
+
+    Otherwise the next file to be opened would get its number, and this process and its children would write to it."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         os.set_inheritable(number, True)
     os.close(number)
@@ -89,12 +97,16 @@ def _open_what_is_closed() -> None:
 
 
 def _keep_others_from_writing() -> None:
-    """What is stored is believed later, and may name the server that is run then. A group is the caller's to choose."""
+    """Sets the umask so that other users cannot write to new files.
+
+    Stored files are trusted later, and may name the server to run. The caller's umask decides about the group."""
     os.umask(os.umask(stat.S_IRWXG | stat.S_IRWXO) | stat.S_IWOTH)
 
 
 def run(arguments: list[str]) -> int:
-    """Every error a user can cause ends here, as one line of what and one of what to do."""
+    """Runs the command that the arguments name, and returns the exit code.
+
+    Every error that a user can cause is caught here, and printed as two lines: what is wrong, and what to do."""
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
@@ -115,7 +127,7 @@ def _named(arguments: list[str]) -> click.Command | None:
 
 
 def _refused_anyway(command: click.Command | None, config: Mapping[str, Any]) -> Steps:
-    """Returns the steps that environment or file refuse where the command has no such option itself."""
+    """Returns the root steps that the environment or recovery.toml refuses, if the command has no option for that."""
     if command is not None and any(one.name == "no_root_steps" for one in command.params):
         return NO_STEPS
     return parse_steps(os.environ.get(f"{PREFIX}NO_ROOT_STEPS") or config.get("no_root_steps"))
@@ -145,13 +157,17 @@ def _explain(error: BaseException) -> int:
 
 
 def _reader_has_gone() -> int:
-    """Of our output: nothing is wrong, and nothing more can be said there."""
+    """Redirects standard output to /dev/null after its reader has closed the pipe, and returns 0.
+
+    This is not an error, but nothing more can be written there."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _tell_caller_of_make(arguments: list[str]) -> None:
-    """A target shows the command that it runs. The measuring ones do it themselves, with every setting resolved."""
+    """Prints the command that a make target runs.
+
+    The measuring commands are left out: they print themselves, with every setting resolved."""
     if "MAKELEVEL" in os.environ and arguments and arguments[0] not in MEASURING:
         given = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if _is_setting(name)]
         tell("$ " + " ".join([*given, "recovery", shlex.join(arguments)]), err=True)
@@ -162,7 +178,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _defaults(command: click.Command | None, config: dict[str, Any]) -> dict[str, object]:
-    """Returns the values of recovery.toml as click takes them: for the command, and for each command of a group."""
+    """Returns the values of recovery.toml in the form of click's default_map, also for each command of a group."""
     if command is None:
         return {}
     return {str(command.name): config | dict.fromkeys(getattr(command, "commands", ()), config)}
@@ -174,8 +190,11 @@ def _line(text: str) -> str:
 
 
 def _complain(message: str, hint: str, *, log_tail: Sequence[str] = ()) -> None:
-    """A line each, whatever was typed or read: a line end in it, or a sign that a terminal obeys, is none of ours."""
-    with suppress(OSError):  # nobody reads it any more: the exit code is still ours
+    """Prints the error, the end of the server's log if there is one, and the hint.
+
+    Each text stays on its line: line ends and control characters in it, which come from what was typed or read, do not
+    reach the terminal."""
+    with suppress(OSError):  # if nobody reads standard error any more, the exit code still matters
         click.echo(f"error: {_line(message)}", err=True)
         for line in [line for line in log_tail if line.strip()][-LOG_LINES:]:
             click.echo(f"  log: {_line(line)}", err=True)

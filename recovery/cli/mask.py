@@ -1,4 +1,8 @@
-"""How is what is private replaced, the same by the same, so that a reader still sees what belongs together? Pure."""
+"""Masking: private texts of a session are replaced by placeholders, the same text always by the same placeholder.
+
+A reader of the masked session therefore still sees which parts belong together. Private texts are those that the
+session and this host reveal (names of users and hosts, paths, secrets), and those that have a private form (addresses,
+UUIDs, accounts). Everything is pure except `of_host`, which reads the users and the hosts file of this machine."""
 
 from __future__ import annotations
 
@@ -17,9 +21,11 @@ from typing import Any
 from recovery.analysis.phase_names import ORDER
 from recovery.model import Phase, Run, Session
 
-# Which texts are private by their form, whoever wrote them, on whatever machine? Pure.
+# --- Texts that are private because of their form
 
 PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "w3.org")
+"""Sites with names and addresses that are not private."""
+# Accounts that every server has.
 _SERVERS_OWN = frozenset({"root", "mysql", "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"})
 _SYSTEM = (
     r"/(?:bin|sbin|lib|lib32|lib64|proc|sys)",
@@ -30,24 +36,26 @@ _SYSTEM = (
     r"/var/(?:lib|log|run)/(?:mysql|mysqld|mariadb)",
     r"/(?:var/)?run/(?:docker\.sock|mysqld|recovery|test)",
     r"/tmp/recovery-\w+",  # noqa: S108 - a name that is looked for
-    # Where the tool's own images have their server.
+    # The server folder in the images of this tool.
     r"/opt/server",
 )
-# A folder itself tells nothing either.
+# These folders themselves reveal nothing either, unlike what is below them.
 _SYSTEM_ITSELF = r"/(?:usr|etc|var|var/lib|var/log|run|var/run|tmp|var/tmp|home|opt|mnt|usr/local|usr/sbin|etc/mysql)/?"
 _IS_SYSTEM = re.compile(rf"(?:{'|'.join(_SYSTEM)})(?![\w-])|{_SYSTEM_ITSELF}\Z")
 _SOURCE_FILE = re.compile(
     r".*?(/(?:storage|sql|mysys|extra|libmysqld|include|plugin|strings|vio)/[\w./+-]+\.(?:cc|cpp|c|ic|hh?|hpp))\Z"
 )
-"""A server names the line of its own source that complains, by the path that it had where it was built."""
+"""Servers log source files with the path that they had on the build machine."""
 
+# Matches names of options, settings and variables that hold secrets.
 SENSITIVE = (
     r"[\w-]*(?:passw(?:or)?d|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential"
     r"|authorization)s?[\w-]*|[\w-]*pwd"
 )
 _QUOTED = r"""'(?:[^'\n]|'')*'|"[^"\n]*\""""
 _MASKED_TEXT = r"\[[a-z]+(?:-\d+)?\]"
-"""What was masked before."""
+"""Matches a placeholder that is already there."""
+# Words after "password is" that describe the password and are not the password.
 _SAID_OF_ONE = r"(?:generated|deprecated|expired|empty|set|not|required|too|invalid|wrong|missing|stored)\b"
 _SECRET_VALUES = (
     rf"(?i)((?<![\w-])(?:{SENSITIVE})[\"'`]?\s*(?::=|=>|[=:])\s*(?:bearer\s+|basic\s+)?)"
@@ -77,19 +85,24 @@ _INNER = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amaz
 
 @dataclass(frozen=True)
 class Pattern:
+    """A form of private text."""
+
     kind: str
+    """Kind of the placeholder, such as `path`."""
     found: re.Pattern[str]
-    """The last group is what is private; without groups it is all of it."""
+    """The last group is the private text; without groups it is the whole match."""
     private: Callable[[str], bool] = bool
+    """Returns whether a matched text is really private."""
 
 
 def is_system(path: str) -> bool:
-    """Every machine has it."""
+    """Returns whether the path exists on every machine, and therefore is not private."""
     return ".." not in path and _IS_SYSTEM.match(re.sub(r"/+", "/", path)) is not None
 
 
 def source_file(path: str) -> str | None:
-    """`/storage/innobase/log/log0recv.cc`, of whatever folder it was built in."""
+    """Returns the part of a path that belongs to the source tree of a server, such as
+    `/storage/innobase/log/log0recv.cc`, without the folder in which it was built. None for other paths."""
     found = _SOURCE_FILE.fullmatch(path)
     return found and found[1]
 
@@ -99,7 +112,7 @@ def is_public(host: str) -> bool:
 
 
 def is_foreign_url(url: str) -> bool:
-    """One of a place that not everybody knows, or that bears more than an address."""
+    """Returns whether a URL is private: its site is not public, it has a query or a user, or it is a private path."""
     scheme, _, rest = url.partition("://")
     if scheme in ("unix", "file"):
         return not is_system(rest)
@@ -108,6 +121,7 @@ def is_foreign_url(url: str) -> bool:
 
 
 def is_address(text: str) -> bool:
+    """Returns whether a text is an IP address, other than loopback, unspecified and 255.255.255.255."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -116,7 +130,7 @@ def is_address(text: str) -> bool:
 
 
 def _is_account(text: str) -> bool:
-    """Not the server's own, nor a symbol and its version."""
+    """Returns whether a text is a private account: not one that every server has, and not a symbol with its version."""
     name, _, host = re.sub("['`]", "", text).partition("@")
     if host in ("localhost", "%", "") and name in _SERVERS_OWN:
         return False
@@ -132,7 +146,7 @@ def _is_path(path: str) -> bool:
 
 
 def _is_card(text: str) -> bool:
-    """By the check digit that all of them have (Luhn's)."""
+    """Returns whether the digits are a valid card number, by their check digit (Luhn algorithm)."""
     digits = [int(digit) for digit in reversed(re.sub(r"\D", "", text))]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[1::2]]
     return any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
@@ -142,6 +156,7 @@ def _compiled(kind: str, texts: tuple[str, ...], private: Callable[[str], bool] 
     return tuple(Pattern(kind, re.compile(text), private) for text in texts)
 
 
+# Applied in this order to every text of a session.
 PATTERNS: tuple[Pattern, ...] = (
     *_compiled("secret", (*_SECRETS_BY_FORM, *_SECRET_VALUES)),
     *_compiled("url", (r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"`<>\\)]+",), is_foreign_url),
@@ -156,18 +171,18 @@ PATTERNS: tuple[Pattern, ...] = (
         (r"(?<![\w/@.])'[^'\s@]+'@'[^'\s]+'", r"(?<![\w/@.+-])[A-Za-z][\w.+-]*@[A-Za-z][\w-]*(?:\.[\w-]+)*(?![\w@(])"),
         _is_account,
     ),
-    # In quotes a path may have blanks in it.
+    # A quoted path may contain blanks.
     *_compiled(
         "path", (r"(?<![\w\])])'(/[^'\n]+)'", r'(?<![\w\])])"(/[^"\n]+)"', r"(?<![\w\])])`(/[^`\n]+)`"), _is_path
     ),
     *_compiled("path", (rf"(?<!\])/(?:home|Users)/{_NAME}+",)),
-    # What follows a letter is no path (MB/s), unless the letter is a compiler's.
+    # A slash after a letter starts no path (MB/s), unless the letter is a compiler option (-I/usr/include).
     *_compiled("path", (rf"(?<![\w.\]/~*<>)])(?!(?<=:)//)({_PATH})", rf"(?<=\s-[ILB])({_PATH})"), _is_path),
     *_compiled("path", (rf"(?<![\w/\]])~[\w-]*/{_NAME}+",)),
     *_compiled("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
     *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")),
     *_compiled("host", (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP})(?![\w-]|\.\w)", _COUNTRY), _is_site),
-    # Of an image, what is between its registry and its own name.
+    # The part of an image name between the registry and the last component.
     *_compiled(
         "repository",
         (
@@ -202,12 +217,14 @@ OWN_WORDS: tuple[Pattern, ...] = (
     ),
     *_compiled("secret", (r"(?<![0-9.-])[0-9](?:[ .-]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
 )
-"""Private in the user's own words. In a server's log a number of 13 to 19 digits is a position of the redo log, and one
-in ten of them looks like a card's."""
+"""Forms that are private only in texts that the user wrote.
+
+Card numbers are among them: in a server log a number of 13 to 19 digits is a position in the redo log, and one in ten
+of those would pass as a card number."""
 
 ACCOUNTS = tuple(pattern for pattern in PATTERNS if pattern.kind == "account")
 
-# What names a user or a host somewhere, and is then private wherever else it stands.
+# Places where a user or a host is named. The names that are found there are private everywhere else as well.
 NAMES: tuple[Pattern, ...] = (
     *_compiled(
         "user",
@@ -227,24 +244,27 @@ NAMES: tuple[Pattern, ...] = (
 )
 
 
-# Which exact texts are private, as this session and this host tell? Found before anything is masked. Pure.
+# --- Exact texts that are private, collected from the session before anything is masked
 
 Literal = tuple[str, str]
-"""What it is, and how it is spelled."""
+"""The kind of a private text, and the text."""
 
 NAMING = frozenset({"user", "host"})
-"""Kinds that are words among words."""
+"""Kinds of texts that are ordinary words, and are matched only as whole words."""
 LEAST_LETTERS = 3
+"""Minimum length of a private text other than a secret."""
 LEAST_SECRET = 5
-"""A shorter value of a secret option is masked where it is said to be one, and nowhere else."""
+"""Minimum length of a secret. A shorter value is masked only as the value of its option, and nowhere else."""
 _SECRET_OPTION = re.compile(
     rf"(?i)@?(?:loose_)?(?:{SENSITIVE}|init_(?:connect|file|slave|replica)|report_\w+|keyring_\w+|\w*_keyring\w*)"
 )
+# Common values of options, which are never collected as private texts.
 _NO_SECRETS = frozenset({"false", "default", "system", "statement", "mixed"})
 _IDENTITY = re.compile(r"(?:device_)?serial|ebs_volume|.*(?:_serial|_uuid|_id|hostname|instance_id|account)")
 _KINDS = {"device_serial": "serial", "ebs_volume": "volume", "hostname": "host"}
 _NAMING_OPTIONS = {"report_host": "host", "report_user": "user"}
-"""Secret as an option's value; elsewhere they are names like others."""
+"""Options that are masked as secrets; outside of the option their values are masked as names."""
+# Settings and options that are paths.
 _PLACES = ("template", "insert_template", "mysqld", "results")
 _PLACE_WORDS = ("--template", "--insert-template", "--mysqld", "--results")
 _NO_PRIVATE_WORD = frozenset(
@@ -261,7 +281,7 @@ _NO_PRIVATE_WORD = frozenset(
     | {field.name for noun in (Session, Run, Phase) for field in fields(noun)}
     | {word for name in ORDER for word in name.split()}
 )
-"""Masking one of these would hide what the report is about; and it names nobody."""
+"""Words that are never masked as a name: they identify nobody, and masking them would make the report unreadable."""
 
 
 def is_secret_option(name: str) -> bool:
@@ -269,18 +289,19 @@ def is_secret_option(name: str) -> bool:
 
 
 def _kind_of_option(name: str) -> str:
+    """Returns the kind of the value of a secret option: `host` or `user` for a few options, otherwise `secret`."""
     bare = name.strip().lstrip("-@").replace("-", "_").lower().removeprefix("loose_")
     return _NAMING_OPTIONS.get(bare, "secret")
 
 
 def identity_kind(key: str) -> str | None:
-    """Of a fact that tells this machine from all others; None for other facts."""
+    """Returns the kind of a fact that identifies this machine, such as a serial number; None for other facts."""
     name = key.removeprefix("@")
     return _KINDS.get(name, "id") if _IDENTITY.fullmatch(name) else None
 
 
 def words_of(text: object) -> list[str]:
-    """As a shell would part them."""
+    """Splits a text into words like a shell, or at blanks if its quotes are not balanced."""
     try:
         return shlex.split(str(text or ""))
     except ValueError:
@@ -288,6 +309,7 @@ def words_of(text: object) -> list[str]:
 
 
 def of_session(session: Session) -> Iterator[Literal]:
+    """Yields the private texts in the settings, the command and the facts of a session."""
     settings = session.settings
     command = words_of(session.command)
     yield from (
@@ -297,7 +319,7 @@ def of_session(session: Session) -> Iterator[Literal]:
     yield from (("path", place) for place in places if _deep(place) and not is_system(place))
     for registry in (*_texts(settings, ("registry",)), *_after(command, ("--registry",))):
         if "/" in (place := re.sub(r"^(?:\w+://)?(?:[^/@]*@)?", "", registry).rstrip("/")):
-            # A folder of it: images lie below.
+            # A registry with a path: the images are below it.
             yield "registry", place
         yield from _host_of(registry)
     for image in (*_texts(settings, ("image",)), *_after(command, ("--image",))):
@@ -315,7 +337,7 @@ def of_session(session: Session) -> Iterator[Literal]:
 
 
 def of_names(texts: Iterable[str]) -> Iterator[Literal]:
-    """Names that any of these texts gives away."""
+    """Yields the names of users and hosts that occur in recognisable places of these texts."""
     for text in texts:
         for pattern in NAMES:
             for found in pattern.found.finditer(text):
@@ -330,7 +352,9 @@ def of_names(texts: Iterable[str]) -> Iterator[Literal]:
 
 
 def _of_account(account: str) -> Iterator[Literal]:
-    """`'repl'@'db8.acme.com'`: both are private elsewhere too, unless it is a public site's, or a unit of systemd's."""
+    """Yields the user and the host of an account such as `'repl'@'db8.acme.com'`.
+
+    Both are private elsewhere too, unless the host is a public site or the text is the name of a systemd unit."""
     user, _, host = account.replace("'", "").partition("@")
     if is_public(host) or host.endswith((".service", ".socket", ".target", ".slice")):
         return
@@ -342,7 +366,9 @@ def _of_account(account: str) -> Iterator[Literal]:
 
 
 def kept(literals: Iterable[Literal]) -> tuple[Literal, ...]:
-    """Each once, the longest first, so that none is cut by a part of it; without words that name nobody."""
+    """Returns each private text once, without those that are too short or identify nobody.
+
+    The longest come first, so that a text is not cut by one that is part of it."""
     found: dict[str, str] = {}
     for kind, text in literals:
         text = text.strip().rstrip("/") if kind in ("data", "path", "home") else text.strip()
@@ -357,14 +383,17 @@ def _names_nobody(text: str) -> bool:
 
 
 def _deep(place: str) -> bool:
+    """Returns whether a text is an absolute path other than the root folder."""
     return place.startswith("/") and len(PurePath(place).parts) > 1
 
 
 def _texts(facts: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+    """Yields the values of these names that are non-empty strings."""
     yield from (value for name in names if isinstance(value := facts.get(name), str) and value)
 
 
 def _after(command: list[str], names: Iterable[str]) -> Iterator[str]:
+    """Yields the values of these options in a command, given as `--name value` or `--name=value`."""
     for word, following in zip(command, [*command[1:], ""], strict=True):
         for name in names:
             if word == name:
@@ -374,12 +403,13 @@ def _after(command: list[str], names: Iterable[str]) -> Iterator[str]:
 
 
 def _of_variants(variants: object) -> Iterator[str]:
+    """Yields the settings of variants, such as `name=value` of `label:name=value`."""
     for variant in words_of(variants):
         yield from variant.partition(":")[2].split(",")
 
 
 def _host_of(place: str) -> Iterator[Literal]:
-    """The registry's host, and whom it knows."""
+    """Yields the host of a registry, and the account and password in its address."""
     bare = re.sub(r"^\w+://", "", place).split("/")[0]
     account, _, host = bare.rpartition("@")
     if account:
@@ -398,7 +428,7 @@ def _of_facts(facts: Mapping[str, object]) -> Iterator[Literal]:
                 yield kind, value
 
 
-# Who and what is this host, that none of it gets into an archive? Its names, its users', and what they keep secret.
+# --- Exact texts that are private, collected from this host
 
 _HOSTS = Path("/etc/hosts")
 _USERS = ("USER", "LOGNAME", "SUDO_USER")
@@ -406,6 +436,7 @@ _SECRET = re.compile(rf"(?i){SENSITIVE}")
 
 
 def of_host(environment: Mapping[str, str], hosts: Path = _HOSTS) -> Iterator[Literal]:
+    """Yields the names of this host and its user, their home folders, and secrets in the environment."""
     yield from (("host", name) for name in _host_names(environment, hosts))
     yield from (("user", environment.get(name, "")) for name in _USERS)
     yield "home", environment.get("HOME", "")
@@ -419,7 +450,7 @@ def of_host(environment: Mapping[str, str], hosts: Path = _HOSTS) -> Iterator[Li
 
 
 def _host_names(environment: Mapping[str, str], hosts: Path) -> Iterator[str]:
-    """Its own, and what else this address is called in its own list. No server is asked."""
+    """Yields the names of this host and its other names in the hosts file. No name server is queried."""
     own = {platform.node(), environment.get("HOSTNAME", "")} - {""}
     with suppress(OSError):
         for line in hosts.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -431,30 +462,35 @@ def _host_names(environment: Mapping[str, str], hosts: Path) -> Iterator[str]:
         yield name.partition(".")[0]
 
 
+# --- Replacing private texts by placeholders
+
 _NUMBERED = frozenset({"path", "url", "account", "address", "uuid"})
-"""Kinds of which there are often several: even the first has a number."""
+"""Kinds of which there are often several: even the first placeholder has a number."""
 _WITHOUT_NUMBER = frozenset({"secret", "build"})
-"""Not even that two of them are the same is told."""
+"""Kinds with one placeholder for all texts, which does not reveal whether two of them are equal."""
 _OPEN = frozenset({"environment", "settings", "servers"})
-"""Of these the keys are no names of ours."""
+"""Parts of a session with keys that do not all come from this tool, so the keys are masked, too."""
 _SHELL = frozenset({"command", "set", "variants"})
+"""Keys with values that are split into words like a shell command."""
 _MASKED = re.compile(r"\[[a-z]+(?:-\d+)?\]")
 _DOMAIN = (
     r"(?:\.(?!(?:err|log|pid|sock|cnf|ini|txt|json|md|csv|svg|html|folded|sql|sh|pem|index|tar|gz)(?![\w-]))[\w-]+)*"
 )
-"""What may follow a host's name and is private with it; the end of a file's name is not."""
+"""Matches the domain after the name of a host, which is private as well, but not the suffix of a file name."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
 
 
 @dataclass
 class Mask:
-    """Replaces texts, and remembers by what, how often and where; never what stood there."""
+    """Replaces private texts by placeholders, and counts the placeholders by file.
+
+    The counts contain no private text."""
 
     literals: tuple[Literal, ...]
     file: str = ""
-    """That is under way."""
+    """Name of the file that is being masked, for the counts."""
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """How often by file, by placeholder."""
+    """Number of replacements, by placeholder and then by file."""
     _given: dict[tuple[str, str], str] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
 
@@ -464,17 +500,20 @@ class Mask:
         self._names = _any_of([one for one in self.literals if one[0] in NAMING])
 
     def text(self, text: str) -> str:
-        """What is known, longest first; what has the form; then names, which may be parts of such."""
+        """Returns the masked text.
+
+        Exact texts are replaced first, the longest before the others, then private forms, and names of users and hosts
+        last, because they may be part of a form."""
         text = self._formed(PATTERNS, self._exact.sub(self._by_spelling, text))
         return self._names.sub(self._by_spelling, text)
 
     def value(self, value: Any, *keys: str) -> Any:
-        """Of JSON, below these keys."""
+        """Returns a masked JSON value. `keys` is the path to it from the root of the document."""
         if isinstance(value, dict):
             return {self._key(name, keys): self.value(one, *keys, name) for name, one in value.items()}
         if isinstance(value, list):
             return [self.value(one, *keys) for one in value]
-        # One of four words, or the session could not be read again.
+        # A verdict is one of four words; with any other the session could not be loaded again.
         return self._string(value, keys) if isinstance(value, str) and value and keys[-1:] != ("verdict",) else value
 
     def _string(self, value: str, keys: tuple[str, ...]) -> str:
@@ -489,7 +528,7 @@ class Mask:
         return self._options(value) if key == "options" else self.text(value)
 
     def name(self, name: str) -> str:
-        """Of a file: what is left can be part of any archive, and of a list of checksums."""
+        """Returns a masked file name that contains only characters safe for an archive and a list of checksums."""
         return re.sub(r"[^\w.+\[\]@-]", "_", self.text(name), flags=re.ASCII)
 
     def _key(self, name: str, keys: tuple[str, ...]) -> str:
@@ -497,7 +536,7 @@ class Mask:
         return name if ours else self.text(name)
 
     def _word(self, word: str) -> str:
-        """Of a command: `name=value`, or a variant's `label:name=value,name=value`."""
+        """Returns a masked word of a command, such as `name=value` or a variant `label:name=value,name=value`."""
         word = self._formed(OWN_WORDS, word)
         label, colon, pairs = word.partition(":")
         if colon and "=" in pairs and not pairs.startswith(" ") and "=" not in label and "/" not in label:
@@ -508,14 +547,14 @@ class Mask:
         return self.text(word)
 
     def _options(self, told: str) -> str:
-        """Names and values parted by blanks, though a value may have some itself."""
+        """Returns masked options of the form `name=value`, separated by blanks. A value may contain blanks itself."""
         parts = []
         for part in re.split(r"\s+(?=[a-z][a-z0-9_.]*=)", told):
             name, equals, value = part.partition("=")
             if equals and value and is_secret_option(name):
                 parts.append(f"{name}={self._put('secret', value)}")
                 if name.removeprefix("loose_").startswith("init_") and value not in self._kinds:
-                    # SQL: where it ends cannot be told.
+                    # The value is SQL and its end is unknown, so the rest of the text is dropped.
                     break
             else:
                 parts.append(self.text(part))
@@ -524,7 +563,7 @@ class Mask:
     def _by_spelling(self, found: re.Match[str]) -> str:
         text = known = found[0]
         while known and known not in self._kinds and known.lower() not in self._kinds:
-            # With the domain that it was followed by.
+            # The match may include a domain after the known name.
             known = known.rpartition(".")[0]
         return self._put(self._kinds.get(known) or self._kinds.get(known.lower(), "secret"), text)
 
@@ -570,7 +609,7 @@ class Mask:
 
 
 def masked_list(mask: Mask) -> str:
-    """The list of what was masked, without a word of it."""
+    """Returns a list of the placeholders with their meanings and counts, which contains no private text."""
     lines = [
         "What was masked in this archive: placeholder, how often, and in which files.",
         "The same text has the same placeholder everywhere. The originals are in no file here.",
@@ -607,21 +646,23 @@ _MEANINGS = {
 
 
 def _any_of(literals: list[Literal]) -> re.Pattern[str]:
-    # What can match nowhere, where there is none.
+    # Without literals the pattern must match nothing.
     return re.compile("|".join(_spelled(kind, text) for kind, text in literals) or r"(?!)")
 
 
 def _spelled(kind: str, text: str) -> str:
+    """Returns a pattern for a private text, with the boundaries that its kind needs."""
     exact = re.escape(text)
     if kind == "user":
         return rf"(?<![A-Za-z0-9_]){exact}(?![A-Za-z0-9_])"
     if kind in ("host", "registry"):
         return rf"(?i:(?<![A-Za-z0-9_]){exact}{_DOMAIN}(?![A-Za-z0-9_]))"
     if kind == "home":
-        # What is below is masked as a whole.
+        # A path below the home folder is masked as a whole, as a path.
         return rf"{exact}(?![\w/.-])"
     return rf"{exact}(?![\w-])" if kind in ("data", "path") else exact
 
 
 def _same(kind: str, text: str) -> str:
+    """Returns the text in the form by which equal texts are recognised: hosts are compared without case."""
     return text.lower() if kind in ("host", "registry") else text

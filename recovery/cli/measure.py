@@ -1,4 +1,4 @@
-"""The commands that measure: cold-recovery, warm-recovery, crash-recovery, clean-start, scale."""
+"""Runs the commands that measure, from their options to the exit code, and `recovery run --resume`."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ from recovery.session.resume import FINISHED, Unfinished, check_not_running, fin
 from recovery.session.run import run_session
 from recovery.workload.schema import check_template, disk_need
 
-# What would be run? Plan, disk, inodes and time, with nothing downloaded, built or started.
+# --- The plan that --dry-run prints
 
 _TOLD = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
 
 
 def tell_plan(request: Request, console: Console) -> None:
+    """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
+
+    Nothing is downloaded, built or started."""
     check_template(request.schema)
     controller_settings(request.limits, request.data)
     if request.stacks is not None:
@@ -84,7 +87,7 @@ def _plan(request: Request) -> Iterator[str]:
             parse_release(text)
     names = {one.like: one.text for one in wanted if one.release is None}
     versions = [one.like for one in wanted] or _asked(request.mysqld)
-    if not versions:  # told when it is there; until then it is taken for the default
+    if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
     variants = request.measured
@@ -141,7 +144,9 @@ def _tables(schema: Schema) -> str:
 
 
 def _asked(mysqld: str | None) -> list[Version]:
-    """A server of the user's own that lies here unpacked tells its version, unless libraries had to be fetched."""
+    """Returns the version of the user's own server (MYSQLD), or an empty list if it cannot be determined yet.
+
+    The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
     if mysqld is None or "://" in mysqld or not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
         return []
     try:
@@ -167,7 +172,7 @@ def help_of(scenario: Scenario) -> str:
 
 
 def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
-    """Returns the help of an option with the default that this experiment has."""
+    """Returns the help of an option with the default of this experiment."""
     experiment = scenario.experiment
     usual: Mapping[str, object]
     if experiment is None:
@@ -178,7 +183,7 @@ def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
             "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": experiment.runs,
             "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.usual,
         }  # fmt: skip
-        if experiment.template is not None:  # the tables of a load are of one schema and one layout
+        if experiment.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _COMPARED}.get(name, text)
     return f"{_DEFAULT.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
@@ -218,7 +223,7 @@ def exit_code(request: Request, session: Session) -> int:
 
 
 class SessionInterruptedError(RecoveryError):
-    """By Ctrl-C, SIGTERM or a closed terminal; there is something to go on with."""
+    """Signals that Ctrl-C, SIGTERM or a closed terminal ended a session that can be resumed."""
 
     exit_code = 130
 
@@ -226,7 +231,9 @@ class SessionInterruptedError(RecoveryError):
 def run_and_show(
     request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Unfinished | None = None
 ) -> Session:
-    """What was kept of one that ended early is shown, too, and how it goes on."""
+    """Runs the session, shows its results and returns it.
+
+    If it ends early, the stored results and the command that resumes it are shown, too."""
     narrator = _narrator(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
     try:
@@ -250,9 +257,11 @@ def run_and_show(
 
 
 def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
-    """How it goes on, in words; None where there is nothing to go on with."""
+    """Shows the stored results of a session that ended early, and returns in words how to resume it.
+
+    Returns None if nothing was stored or the session was complete."""
     kept = False
-    with suppress(RecoveryError, OSError):  # what ended it is what must be told
+    with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         kept = (folder / REPORT_FILE).is_file()
         if kept and _show(folder, json_to, say).status == FINISHED:
             return None
@@ -280,7 +289,7 @@ def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
 
 
 def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
-    """Renders what is stored: on standard output the table, or the report itself where it was asked for."""
+    """Writes the reports of the stored session, and prints its tables, or report.json with `--json -`."""
     session = load_session(folder)
     try:
         write_reports(folder)
@@ -305,15 +314,18 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-# What did a stored command ask for? Read as its own command reads it, and deaf to what this shell says.
+# --- Requests from stored commands
 
 _BESIDE = ("dry_run", "json_to", "quiet")
-"""Options that ask for no other session."""
+"""Options that do not change what is measured."""
 
 
 def request_of(name: str, words: Sequence[str]) -> Request:
-    """Of a command that measures, with these words behind it."""
-    command = MeasuringCommand(name, environment=False)  # what the environment says is not for this session
+    """Returns the request of the measuring command `name` with these arguments.
+
+    The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
+    session."""
+    command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     for beside in _BESIDE:
         given.pop(beside, None)
@@ -321,11 +333,13 @@ def request_of(name: str, words: Sequence[str]) -> Request:
 
 
 def request_again(left: Unfinished) -> Request:
-    """As it was asked, to be stored where it is."""
+    """Returns the request of an unfinished session, with the folder where the session is now as its results folder.
+
+    Raises UsageError if this version of the tool does not accept the stored command."""
     planned = left.plan()
     _, name, *words = shlex.split(planned.command)
     folder = Path(planned.folder)
-    with chdir(folder) if folder.is_dir() else nullcontext():  # what it names may be named from there
+    with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         try:
             asked = request_of(name, words)
         except (click.ClickException, KeyError) as error:
@@ -336,7 +350,7 @@ def request_again(left: Unfinished) -> Request:
     return replace(asked, results=left.folder.parent, command=planned.command)
 
 
-# `recovery run --resume`: goes on with a session that ended early, with the runs that it lacks.
+# --- recovery run --resume
 
 
 @click.command("run", short_help="Go on with a session that ended early.")
@@ -369,7 +383,9 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
 
 
 def _over(left: Unfinished) -> int:
-    """Where the tool was killed while it wrote the reports, they are written now."""
+    """Prints that the session has ended, and returns the exit code that its runs give.
+
+    The reports are written again, because the tool may have been killed while it wrote them."""
     write_reports(left.folder)
     lacking = incomplete_reason(left.session)
     told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking

@@ -1,8 +1,8 @@
-"""The option table: one row for each option of the commands that measure.
+"""Contains the option table, with one row for each option of the commands that measure.
 
-A row is the option of the command line, the variable of make and of the environment, the key of recovery.toml, and a
-word of the command that repeats a session. Nothing else lists options; the Makefile's two lists are compared with the
-table by a test.
+A row defines the option of the command line, the variable of make and of the environment, the key in recovery.toml, and
+the option in the command that repeats a session. No other place defines these options. The Makefile has two lists of
+their names, which a test compares with the table.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ DEFAULT_RESULTS = Path("results")
 DEFAULT_STALL_S = 300.0
 AUTO = "auto"
 FOLDER = click.Path(path_type=Path, readable=False)
-"""Folders are checked later, where the error can say what to do."""
+"""The type of path options. Paths are checked later, where the error message can say what to do."""
 
 
 class Kind(Enum):
-    """What a value is; recovery.toml accepts no other type."""
+    """The kind of an option's value. In recovery.toml the value must have a matching type."""
 
     TEXT = auto()
     SENTENCE = auto()
-    """One value in the environment, blanks included."""
+    """Text that is a single value in the environment even if it contains blanks."""
     WHOLE = auto()
     NUMBER = auto()
     SECONDS = auto()
@@ -42,25 +42,29 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Option:
+    """Describes one option: a row of the option table."""
+
     name: str
-    """As in recovery.toml; `--name` on the command line, `NAME` for make, `RECOVERY_NAME` in the environment."""
+    """Name in recovery.toml; it is `--name` on the command line, `NAME` for make and `RECOVERY_NAME` in the
+    environment."""
     help: str
     metavar: str | None = None
     kind: Kind = Kind.TEXT
     parameter: str = ""
-    """The name in the code where it is not `name`."""
+    """Name of click's parameter, if it differs from `name`."""
     several: bool = False
-    """May be repeated."""
+    """Whether the option may be repeated."""
     values: tuple[str, ...] = ()
+    """The allowed values. Empty: not restricted to a list."""
     alone: str | None = None
-    """The value that is meant where the option is given without one."""
+    """The value if the option is given without one. None: a value is required."""
     default: Any = None
     common: bool = True
-    """Every measuring command has it; an experiment's own options are listed with the experiment."""
+    """Whether every measuring command has the option. The other options are listed with each experiment."""
     line_only: bool = False
-    """Not a setting: there is no variable and no key for it."""
+    """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
     from_environment: bool = False
-    """make takes the variable from its environment too; the names of the others are too common there."""
+    """Whether make takes the variable also from its environment. The names of the others are too common there."""
 
     @property
     def key(self) -> str:
@@ -182,7 +186,7 @@ OPTIONS = (
     Option(
         "json", "Write report.json there as well; - is standard output.", "FILE", parameter="json_to", line_only=True
     ),
-    # Of single experiments.
+    # Options of single experiments.
     Option(
         "seconds", "Of each measured load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True
     ),
@@ -239,19 +243,19 @@ FROM_ENVIRONMENT = tuple(option.name.upper() for option in SETTINGS)
 
 
 def options_of(own: Iterable[str]) -> tuple[Option, ...]:
-    """Returns the common options and these, in the order of the table."""
+    """Returns the common options and those named in `own`, in the order of the table."""
     return tuple(option for option in OPTIONS if option.common or option.name in tuple(own))
 
 
 class _Sentence(click.types.StringParamType):
-    """Keeps a variable of the environment whole, where click would split it at blanks."""
+    """A text type that keeps the value of an environment variable whole; click would split it at blanks."""
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return (rv,)
 
 
 def click_option(option: Option, *, environment: bool = True, text: str | None = None) -> click.Option:
-    """Makes an option of the command line; `environment=False` makes one that ignores the variable."""
+    """Returns the click option for a row of the table. With `environment=False` it ignores its variable."""
     given: dict[str, Any] = {"help": text or option.help, "metavar": option.metavar, "multiple": option.several}
     if environment and not option.line_only:
         given["envvar"] = option.variable
@@ -261,7 +265,7 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
         given |= {"is_flag": False, "flag_value": option.alone}
     if option.values:
         given["type"] = click.Choice([*option.values, *(("1",) if option.alone else ())])
-        # STACKS=1, as one writes it for make.
+        # Users of make write STACKS=1.
         given["callback"] = lambda _, __, value: option.alone if value == "1" else value
     elif option.kind is Kind.PATH:
         given["type"] = FOLDER
@@ -278,7 +282,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def setting(name: str, text: str | None = None) -> Callable[[_Command], _Command]:
-    """Decorates a command with an option of the table, under a help text of its own where one is given."""
+    """Returns a decorator that adds an option of the table to a command, with `text` as its help if that is given."""
 
     def decorated(command: _Command) -> _Command:
         command.__dict__.setdefault("__click_params__", []).append(click_option(BY_NAME[name], text=text))
@@ -288,8 +292,8 @@ def setting(name: str, text: str | None = None) -> Callable[[_Command], _Command
 
 
 def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option]) -> str:
-    """Returns the command that asks for the same, from whatever layer each value came."""
-    words = ["recovery", name]
+    """Returns the command that repeats these values, regardless of the layer of settings that each came from."""
+    words = ["recovery", *name.split()]
     for one in options:
         value = given.get(one.key)
         if value in (None, False, ()) or value == one.default:

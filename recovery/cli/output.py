@@ -1,4 +1,4 @@
-"""Lines for a terminal whose text may come from outside."""
+"""Prints lines whose text may come from outside the tool."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from recovery.errors import escape_control
 
 
 def tell(line: str, *, err: bool = False) -> None:
-    """Prints one line, without control characters."""
+    """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)

@@ -1,4 +1,7 @@
-"""What do the options of a measuring command ask for, once every layer and the newest session have had their say?"""
+"""Checks the options of a measuring command and turns them into a `Request`.
+
+The options have been merged before: the command line takes precedence over the environment, and that over
+recovery.toml. A warm measurement that names no server takes its options from the newest session."""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ from recovery.session.request import (
 )
 from recovery.workload.schema import split_script
 
-# What is a server asked to do? The options of an experiment, checked, and the work that comes of them.
+# --- Options of the experiments that give a server work
 
 _NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
 _MOST_QUERY_BYTES = 1_000_000
@@ -69,8 +72,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each statement under the name in the comment right above it, or under its number. `taken` are the names of what
-    is asked anyway: two of one name would be told as one."""
+    """Yields the name and the text of each statement in a file of the user's own queries.
+
+    The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
+    of the experiment's own queries. Raises UsageError if a name occurs twice, in whatever case: two queries of one name
+    would be reported as one."""
     text = _text(path)
     found = list(split_script([text]))
     if not found:
@@ -106,7 +112,7 @@ def _text(path: Path) -> str:
     return text
 
 
-# Settings of the tool itself, which are no options of a command.
+# Settings of the tool itself, which are not options of a command.
 _OWN = ("CACHE", "CONFIG", "HOST_LOCK")
 
 
@@ -143,7 +149,7 @@ def asked_of(given: Mapping[str, Any], experiment: Experiment) -> ExperimentRequ
 
 
 def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: ExperimentRequest) -> Schema:
-    """The experiment's tables, as many as the user wants."""
+    """Returns the experiment's schema, with the numbers of tables, schemas and rows that the user gave."""
     usual = experiment.schema
     template = template_dir() / experiment.template if experiment.template else None
     tables = parse_count("TABLES", given.get("tables") or usual.tables, MAX_TABLES)
@@ -166,7 +172,7 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Experimen
 
 
 def host_for(limits: Limits) -> HostCapacity:
-    """As much of it as the server may use."""
+    """Returns the capacity of the host, reduced to the CPUs and the memory that the limits allow the server."""
     cpus = len(procfs.own_cpus())
     return HostCapacity(
         cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
@@ -177,7 +183,10 @@ def host_for(limits: Limits) -> HostCapacity:
 
 
 def instances_for(asked: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
-    """Of the table cache, in each of the servers. One that tells its release only when it is there may be any."""
+    """Returns the numbers of table cache instances that the servers may have, each number once.
+
+    If the release of a server is not known before the server is fetched, it counts with the numbers that the user
+    gave, or else with the default number."""
     given = dict(parse_settings(settings))
     named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
     numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
@@ -221,7 +230,7 @@ def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> f
 
 
 def _option(text: str) -> tuple[str, tuple[str, ...]]:
-    """`table_open_cache=400,4000`"""
+    """Returns the checked name and the values of a text such as `table_open_cache=400,4000`."""
     name, equals, values = text.partition("=")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
@@ -230,14 +239,14 @@ def _option(text: str) -> tuple[str, tuple[str, ...]]:
     return checked, found
 
 
-# Where did the newest session leave off? A warm measurement for which no server is named goes on there.
+# --- Options from the newest session, and the request
 
 Given = Mapping[str, Any]
-"""Options by the names of click's parameters; None or empty is one that nobody gave."""
+"""Values of the options, by the names of click's parameters. None or empty: the option was not given."""
 
 
 def newest(results: Path) -> Path | None:
-    """The newest session's folder, where there is one."""
+    """Returns the folder of the newest session, or None if there is none."""
     try:
         return find_session(results, None).resolve()
     except (RecoveryError, OSError):
@@ -245,8 +254,10 @@ def newest(results: Path) -> Path | None:
 
 
 def gone_on_with(given: Given) -> Given:
-    """A warm measurement for which no server is named goes on where the newest session left off: its servers over its
-    data directories, under its limits. What is given all the same wins."""
+    """Returns the options of a warm measurement, completed from the newest session if no server is named.
+
+    The warm measurement then has the servers, the data directories and the limits of that session. Options that are
+    given take precedence. Raises UsageError if the session cannot be read, or if another user can change its report."""
     folder = (
         None
         if given["versions"] or given["mysqld"] or given["image"]
@@ -254,7 +265,7 @@ def gone_on_with(given: Given) -> Given:
     )
     if folder is None:
         return given
-    # It names the server that is run next.
+    # The report names the server to run, so it must be trusted.
     if why := why_not_trusted(folder / REPORT_FILE):
         raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
     try:
@@ -274,8 +285,8 @@ def gone_on_with(given: Given) -> Given:
     }
     stored["memory"] = asked.get("memory_bytes")
     stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
-    # A server of the user's own is asked for its version again; others are taken as they were asked for: an image's tag
-    # may say more than the release that was found in it.
+    # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
+    # spelling as before, because the tag of an image may be more specific than the release that was found in it.
     again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
     stored["versions"] = split_versions(again)
     shape = datadir_settings(dict(parse_settings(_stored_words(asked, "set"))))
@@ -354,7 +365,7 @@ _NO_STARTS: Given = {
     **dict.fromkeys(("insert_template", "baseline", "fail_over", "template")),
     **dict.fromkeys(("as_published", "trace", "floor"), False),
 }
-"""What an experiment does not do."""
+"""Values for options of timed starts that the command of an experiment may not have."""
 
 
 def _versions(given: Given) -> tuple[str, ...]:
@@ -371,7 +382,7 @@ def _versions(given: Given) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Laid:
-    """What is built, and what is done with it."""
+    """Holds the schema to build and the works to measure with it."""
 
     schema: Schema
     works: tuple[VariantSpec, ...]
@@ -399,7 +410,7 @@ def _runs(scenario: Scenario) -> int:
 
 
 def _check_together(request: Request) -> None:
-    """What is fine by itself, but not with the rest."""
+    """Raises UsageError for options that are valid alone, but not in combination."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
     if request.fail_over is not None and request.runs < MIN_RUNS:
@@ -424,14 +435,16 @@ def _check_together(request: Request) -> None:
 
 
 def _check_names(request: Request) -> None:
-    """What has one name is told as one."""
+    """Raises UsageError if two variants have the same name, because they would be reported as one."""
     for name, times in Counter(variant.name for variant in request.measured).items():
         if times > 1:
             raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
 
 
 def _check_anything(request: Request) -> None:
-    """A server that tells its release only when it is there is judged then."""
+    """Raises UsageError if nothing can be measured with the versions, or if one ignores the given redo log options.
+
+    Versions whose release is not known before the server is fetched are checked after that."""
     releases = {text: parse_request_or_list(text).release for text in request.versions}
     known = {text: release for text, release in releases.items() if release is not None}
     if known and len(known) == len(releases):
@@ -454,7 +467,7 @@ def _engine(given: Given) -> str:
 
 
 def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
-    """Two spellings of one release are one server."""
+    """Returns the versions without repetitions, where two spellings of one release count as the same server."""
     found: dict[object, str] = {}
     for text in versions:
         wanted = parse_request_or_list(text)
@@ -475,7 +488,7 @@ def asked_schema(given: Given) -> Schema:
 
 
 def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
-    """As the version was named: two spellings of one release are one server."""
+    """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server."""
     if named is None:
         return None
     for version in _each_once(versions):
@@ -493,7 +506,7 @@ def _count(name: str, text: str | None, *, most: int) -> int:
 
 
 def _path(path: Path) -> Path:
-    """What is stored must mean the same from another folder."""
+    """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
     return expand_path(path).absolute()
 
 
@@ -502,7 +515,8 @@ def _place(place: str | None) -> str | None:
 
 
 def _repeat(request: Request, given: Given) -> str:
-    """Returns the command that asks for the same: what was given, and what a default could change."""
+    """Returns the command that repeats the session: with the given options, and with those that have a default which
+    may differ elsewhere."""
     schema, limits = request.schema, request.limits
     shown = {
         **given,

@@ -1,6 +1,7 @@
-"""What is going on? Every event of a session goes into one state, which is drawn or told, and left for who asks.
+"""Shows the progress of a session: as a live view on a terminal, as plain lines elsewhere, and as a status page.
 
-Whoever works only puts a reference there; a thread of this file's own looks at it a few times a second."""
+Each event of a session replaces one immutable state. The thread that measures only stores a reference to the new state.
+A thread of this module reads it a few times a second, displays it, and records it for `recovery status`."""
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ from recovery.session.progress import (
     to_json,
 )
 
-# How is it told where a session is? As the lines of a live view, as one line now and then, and as a page. Pure.
+# --- Text of the live view, of the plain lines and of the status page. These functions are pure.
 
 STRONG, FAINT = "strong", "faint"
 _LEAST_WIDTH = 12
 _BAR = 24
 _TIE = "\u00a0"
-"""A blank that no line ends at."""
+"""A no-break space: lines are not wrapped there."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def duration(value: float) -> str:
 
 
 def view(found: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
-    """No line is wider; of results there are as many as the height leaves room for, those of now among them."""
+    """Returns the lines of the live view, none wider than `width` (12 columns at least).
+
+    If the height does not allow all results, those around the current trial are shown."""
     width = max(_LEAST_WIDTH, width)
     lines = [Line(text, FAINT) for text in _folded(headline(found), width)]
     lines += [Line(text, STRONG) for text in _folded(current(found), width)]
@@ -78,7 +81,7 @@ def headline(found: ProgressSnapshot) -> str:
 
 
 def current(found: ProgressSnapshot) -> str:
-    """What is being done at this moment."""
+    """Returns in words what the session is doing now."""
     if found.build is not None:
         return _building(found.build)
     doing = _step(found)
@@ -90,7 +93,7 @@ def current(found: ProgressSnapshot) -> str:
 
 
 def page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
-    """For who asks from elsewhere."""
+    """Yields the lines of `recovery status` about the running session, or about the last one if none is running."""
     what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
     if running:
         yield f"{what}: pid {found.pid}, since {_moment(found.started_at)}"
@@ -142,7 +145,7 @@ def _step(found: ProgressSnapshot) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """No number stands alone: its unit is on the same line."""
+    """Wraps the text, and keeps each number on one line with its unit."""
     tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _TIE, text)
     lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
     return [line.replace(_TIE, " ") for line in lines]
@@ -162,7 +165,7 @@ def _fitting(found: ProgressSnapshot, width: int, room: int) -> list[str]:
 
 
 def _of_now(found: ProgressSnapshot) -> int:
-    """The place of the row that the trial of this moment belongs to."""
+    """Returns the index of the current trial's cell, or of the last cell if there is no such cell with results."""
     names = [(cell.version, cell.variant) for cell in found.cells]
     now = found.trial and (found.trial.version, found.trial.variant)
     return names.index(now) if now in names else len(names) - 1
@@ -191,7 +194,7 @@ def _odd(cell: CellSummary) -> str:
 
 
 def _rows(found: ProgressSnapshot) -> list[str]:
-    """In columns."""
+    """Returns one line for each cell, aligned in columns."""
     unit = _unit(found.figure)
     parts = [
         (
@@ -212,10 +215,10 @@ def _rows(found: ProgressSnapshot) -> list[str]:
     ]
 
 
-# Who holds standard error? Messages that scroll, and under them lines that are drawn over themselves on a terminal.
+# --- The screen
 #
-# Not rich's Live: it lays its lines out anew at every refresh, and leaves some behind where a terminal has become
-# narrower. Whoever stops reading (`2>&1 | head`, a closed terminal) must not end hours of measuring.
+# rich's Live is not used: it computes the layout again at every refresh, and leaves lines behind if the terminal has
+# become narrower. A reader that stops reading (`2>&1 | head`, a closed terminal) must not end hours of measuring.
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _STYLES = {STRONG: "1", FAINT: "2"}
@@ -223,20 +226,22 @@ _DEFAULT_SIZE = (80, 24)
 
 
 class Screen:
-    """May be written to by several threads."""
+    """Writes messages that scroll and, on a terminal, lines below them that are redrawn in place.
+
+    Several threads may use it at the same time."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._lock = threading.RLock()
         self._drawn: tuple[Line, ...] = ()
         self._hidden = False
-        """The cursor."""
+        """Whether the cursor is hidden."""
         self.live = _is_terminal(stream)
         self._colours = self.live and not os.environ.get("NO_COLOR")
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows, as they are now."""
+        """Returns the current number of columns and rows, or 80 and 24 if the stream is not a terminal."""
         with suppress(OSError, ValueError, AttributeError):
             found = os.get_terminal_size(self._stream.fileno())  # type: ignore[union-attr]
             if found.columns and found.lines:
@@ -244,13 +249,17 @@ class Screen:
         return _DEFAULT_SIZE
 
     def say(self, text: str, style: str = "") -> None:
-        """Above what is drawn. A terminal folds it itself, so that it can be copied as one line."""
+        """Writes a message above the drawn lines.
+
+        Long messages are left for the terminal to wrap, so that they can be copied as one line."""
         with self._lock:
             drawn = self._drawn
             self._write(self._erased() + self._styled(Line(escape_control(text), style)) + "\n" + self._lines(drawn))
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Instead of what was drawn before. Not while another program has the terminal: its lines are not ours."""
+        """Replaces the drawn lines.
+
+        Nothing is drawn or erased while another program is in the foreground of the terminal: the lines are its own."""
         with self._lock:
             if not self.live or tuple(lines) == self._drawn:
                 return
@@ -262,28 +271,30 @@ class Screen:
             self._write(erased + self._lines(tuple(lines)))
 
     def leave(self) -> None:
-        """Takes away what is drawn, and gives the cursor back."""
+        """Erases the drawn lines and shows the cursor."""
         with self._lock:
             if self._hidden:
                 self._hidden = False
                 self._write(self._erased() + _SHOW)
 
     def close(self) -> None:
-        """Nothing is drawn any more; messages still are written."""
+        """Erases the drawn lines and draws no others from now on. Messages are still written."""
         with self._lock:
             self.leave()
             self.live = False
 
     @contextmanager
     def given_back_when_suspended(self) -> Iterator[None]:
-        """Ctrl-Z must not leave a terminal without a cursor; the next drawing brings it all back."""
+        """Restores the terminal when Ctrl-Z suspends the process inside the block, since the cursor may be hidden.
+
+        The next call of `draw` draws the lines again."""
         main = threading.current_thread() is threading.main_thread()
         if not self.live or not main or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
             yield
             return
 
         def stop(number: int, _: FrameType | None) -> None:
-            with self._lock:  # until it goes on: nobody may draw between the leaving and the stop
+            with self._lock:  # held until the process continues: no thread may draw between `leave` and the stop
                 self.leave()
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
@@ -296,7 +307,9 @@ class Screen:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
     def _erased(self) -> str:
-        """Where the terminal has become narrower, a line lies in several rows by now."""
+        """Returns the control sequence that erases the drawn lines, which count as erased from now on.
+
+        If the terminal has become narrower, a line takes up several rows."""
         columns, _ = self.size
         rows = sum(max(1, -(-len(line.text) // columns)) for line in self._drawn)
         self._drawn = ()
@@ -313,7 +326,7 @@ class Screen:
     def _in_front(self) -> bool:
         try:
             return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()  # type: ignore[union-attr]
-        except OSError:  # a terminal, but not the one that controls us
+        except OSError:  # the stream is a terminal, but not the controlling terminal of this process
             return True
 
     def _write(self, text: str) -> None:
@@ -324,7 +337,7 @@ class Screen:
             self._stream.flush()
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
-                # What is still in its buffer goes there too, be it when the interpreter ends.
+                # The rest of the buffer goes to /dev/null, too, at the latest when the interpreter exits.
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self._stream.fileno())
                 os.close(nowhere)
@@ -334,9 +347,11 @@ class Screen:
 def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
-    except ValueError:  # closed
+    except ValueError:  # the stream is closed
         return False
 
+
+# --- The display and the record of a session
 
 LOOK_EVERY_S = 0.25
 RECORD_EVERY_S = 1.0
@@ -345,6 +360,8 @@ _INTERRUPTED = 130
 
 
 class SessionNarrator:
+    """Receives the events of a session, displays its progress on the screen and records it for `recovery status`."""
+
     def __init__(
         self,
         progress: Progress,
@@ -358,7 +375,7 @@ class SessionNarrator:
         self.screen = screen
         self._owner = owner
         self._record = record
-        """Keeps the state where `recovery status` looks for it."""
+        """Stores the snapshot, as JSON, where `recovery status` reads it."""
         self._quiet = quiet
         self._standing: Callable[[float], CurrentPhase] | None = None
         self._said_s = time.monotonic()
@@ -372,12 +389,14 @@ class SessionNarrator:
             self.screen.say(line, style)
 
     def warn(self, line: str) -> None:
-        """Told to the quiet, too."""
+        """Writes a message that also appears with --quiet."""
         self.screen.say(line)
 
     @contextmanager
     def on_stage(self) -> Iterator[None]:
-        """From here to the end the host is this session's, and so is the terminal."""
+        """Displays and records the progress inside the block, for which the session has the host and the terminal.
+
+        At the end it restores the terminal and records whether the session finished, was interrupted or aborted."""
         looking = threading.Thread(target=self._look, name="narrator", daemon=True)
         status = Status.ABORTED
         try:
@@ -392,7 +411,7 @@ class SessionNarrator:
             status = Status.INTERRUPTED if error.exit_code == _INTERRUPTED else status
             raise
         finally:
-            # The terminal first, and for good: whoever presses Ctrl-C again gets it back, too.
+            # The terminal is restored first, and nothing is drawn later: a second Ctrl-C must not leave it unusable.
             self.screen.close()
             self._over.set()
             if looking.ident is not None:
@@ -411,7 +430,7 @@ class SessionNarrator:
 
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        """Yields what is to be called with (done, total)."""
+        """Yields a function to call with the numbers of statements done and in total, while a datadir is built."""
         self._standing = None
         self.progress = self.progress.build_began(title, time.monotonic())
 
@@ -432,7 +451,7 @@ class SessionNarrator:
         self.progress = self.progress.doing(step, time.monotonic())
 
     def follow(self, standing: Callable[[float], CurrentPhase]) -> None:
-        """Called within a timed start."""
+        """Sets the function that returns the phase of the timed start under way at a time of the monotonic clock."""
         self._standing = standing
 
     def trial_ended(self, run: Run, planned: int) -> None:
@@ -463,7 +482,7 @@ class SessionNarrator:
     def _tell(self, found: ProgressSnapshot) -> None:
         if self.screen.live:
             columns, rows = self.screen.size
-            # The last column stays free: some terminals go on to the next row once it is written.
+            # The last column stays free: some terminals move to the next row as soon as it is written.
             self.screen.draw(view(found, columns - 1, rows - 1))
         elif time.monotonic() - self._said_s >= PLAIN_EVERY_S and (found.build or found.step):
             self.say(current(found))

@@ -1,4 +1,4 @@
-"""The commands that look: versions, datadirs, report, schema, completion."""
+"""Contains the commands versions, datadirs, report, schema and completion, which start no server."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 from recovery.workload.schema import check_template, render_script
 
-# How do the commands that look lay out what they have found?
+# --- Layout of printed tables, also used by other commands
 
 
 def cell(text: str) -> Text:
-    """Returns the text without its control characters, never taken for markup."""
+    """Returns the text with each control character replaced by `?`, as a rich text that is not parsed as markup."""
     return Text(escape_control(text))
 
 
@@ -43,12 +43,15 @@ def grid_of(*headers: str) -> Grid:
 
 
 def wide_console() -> Console:
-    """As wide as the terminal; whoever pipes it wants a line a row."""
+    """Returns a console as wide as the terminal. In a pipe it has 250 columns, so that each row is one line."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
 
 
 def size_text(count: int | None) -> str:
     return "-" if count is None else f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+# --- The commands
 
 
 @click.command()
@@ -140,7 +143,7 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
     if write:
         _write_anew(folder)
     if wanted:
-        # A name of a file that is no UTF-8 must not cost the page.
+        # A file name that is not valid UTF-8 must not prevent the output.
         sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
         if not (folder / PAGE).is_file():
@@ -152,8 +155,10 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
 
 
 def _write_anew(folder: Path) -> None:
-    """All that is made from the runs: the reports, and in report.json summaries, fits and findings, so that they agree.
-    What a killed tool has left stays as it is there: its session can go on."""
+    """Writes again what is derived from the runs: the reports, and the summaries, fits and findings in report.json.
+
+    All of them are written, so that they agree. The report.json of a session that a killed tool left behind does not
+    change, because the session can be resumed."""
     store = SessionStore.go_on(folder)
     if store.session.status == "running":
         store.let_go()

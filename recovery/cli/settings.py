@@ -1,4 +1,4 @@
-"""Settings from the environment and from recovery.toml, the layers below the command line."""
+"""Checks the settings in the environment and reads those in recovery.toml, the layers below the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recovery.errors import UsageError
 CONFIG = "recovery.toml"
 _MOST_BYTES = 65_536
 _OF_THE_TOOL = ("CACHE", "CONFIG", "HOST_LOCK")
-"""Variables of the tool itself, which no command has as an option."""
+"""Variables of the tool itself, which are not options of any command."""
 _TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.FLAG: (bool,),
     Kind.WHOLE: (int, str),
@@ -26,7 +26,9 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
 
 
 def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
-    """Raises UsageError for a variable that is empty, which is a mistake and never the default, or unknown."""
+    """Raises UsageError for a RECOVERY_* variable that is empty or unknown.
+
+    An empty variable is a mistake and never means the default."""
     for name, value in sorted(environment.items()):
         if not name.startswith(PREFIX):
             continue
@@ -38,7 +40,7 @@ def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
 
 
 def refuse_empty_words(arguments: Sequence[str]) -> None:
-    """Raises UsageError for an empty word on the command line: `--tables ""`."""
+    """Raises UsageError for an empty argument on the command line, such as `--tables ""`."""
     for option, word in pairwise(("", *arguments)):
         name, equals, value = word.partition("=")
         if name.startswith("--") and equals and not value.strip():
@@ -53,7 +55,10 @@ def _known(name: str, names: Sequence[str]) -> str:
 
 
 def load_config() -> dict[str, Any]:
-    """Reads recovery.toml of this folder, or the file in RECOVERY_CONFIG, by the names of click's parameters."""
+    """Returns the settings in the file that RECOVERY_CONFIG names, or else in recovery.toml of the working directory.
+
+    The keys of the result are the names of click's parameters. Raises UsageError if the file cannot be read, has
+    unknown or invalid settings, or is a recovery.toml that another user can change."""
     named = os.environ.get(PREFIX + "CONFIG")
     path = Path(named or CONFIG)
     if not path.is_file():
@@ -62,7 +67,7 @@ def load_config() -> dict[str, Any]:
         return {}
     from recovery.linux.files import read_limited, why_not_trusted  # noqa: PLC0415 - most folders have no such file
 
-    if not named and (why := why_not_trusted(path)):  # it may name a server
+    if not named and (why := why_not_trusted(path)):  # the file may name a server to run
         raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
     try:
         return _as_defaults(tomllib.loads(read_limited(path, _MOST_BYTES).decode("utf-8")), path)

@@ -1,4 +1,4 @@
-"""`recovery status`: where is the session that runs on this host, and where did the last one end?"""
+"""Contains `recovery status`, which shows the session that is running on this host, or how the last one ended."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ _EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class Seen:
+    """Describes the session that is running on this host, or else the last one."""
+
     session: ProgressSnapshot | None
-    """The one that runs, or else the last."""
+    """Snapshot of the running session, or else of the last one; None if no snapshot is found."""
     running: bool
     suspended: bool = False
     holder: str | None = None
-    """Who has the host for itself, in words."""
+    """Description of the process that holds the host lock; None if nobody holds it."""
 
 
 @click.command()
@@ -59,7 +61,10 @@ def status(*, as_json: bool, watch: bool) -> int:
 
 
 def look() -> Seen:
-    """The lock says whether one runs; what each session has left says where it is."""
+    """Returns the running session or the last one.
+
+    The host lock shows whether a session is running. The status files, which the sessions write, show the progress. If
+    the last session never recorded its end, it was killed."""
     holder = locks.lock_holder(lock_path())
     found = [one for text in progress.read_status_files(lock_path()) if (one := from_json(text)) is not None]
     found.sort(key=lambda one: one.written_at)

@@ -1,4 +1,4 @@
-"""`recovery experiments`: all five published experiments in a given time, and one report of what shows here."""
+"""The command `recovery experiments`, which repeats the five published experiments in a given time, with one report."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ from recovery.session.request import MAX_RUNS, MAX_TABLES, parse_count
 
 DEFAULT_BUDGET = "30m"
 _MOST_SECONDS = 86_400
+"""Upper limit of --seconds: a day."""
 _PASSED_ON = tuple(
     BY_NAME[name]
     for name in (
@@ -56,7 +57,7 @@ _PASSED_ON = tuple(
         "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus",
     )
 )  # fmt: skip
-"""Options that mean here what they mean to every session."""
+"""Options that are passed on unchanged to every session."""
 _OWN = (
     replace(BY_NAME["budget"], help=f"{BY_NAME['budget'].help} [default: {DEFAULT_BUDGET}]"),
     BY_NAME["version"],
@@ -111,7 +112,9 @@ def experiments(context: click.Context, /, **given: Any) -> int:
 
 
 def _refuse_foreign_file(context: click.Context) -> None:
-    """recovery.toml is for all commands, but what it says of measuring must hold for what is measured here, too."""
+    """Raises UsageError if recovery.toml has a setting that this command does not know.
+
+    The file applies to all commands, and a setting about measuring must not be ignored silently here."""
     known = {parameter.name for parameter in context.command.params}
     for name in context.default_map or {}:
         if name not in known:
@@ -148,6 +151,7 @@ def _cap(name: str, text: str | None, most: int) -> int | None:
 
 
 def _repeat(asked: Asked, given: dict[str, Any]) -> str:
+    """Returns the command that repeats the run, with all defaults that matter filled in."""
     shown = given | {
         "budget": given["budget"] or DEFAULT_BUDGET,
         "versions": " ".join(asked.versions),
@@ -162,6 +166,7 @@ def _repeat(asked: Asked, given: dict[str, Any]) -> str:
 
 
 def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:
+    """Prints the plan of a dry run."""
     known = {one.name: one for one in publications()}
     total = sum(one.expected_s or 0.0 for one in found)
     able = sum(one.request is not None for one in found)
@@ -184,6 +189,7 @@ def _tell(asked: Asked, found: Sequence[Chosen], console: Console) -> None:
 
 
 def _again(folder: Path) -> int:
+    """Writes the reports of a stored run again and prints its answers."""
     write(folder)
     _show(folder, ReportConsole())
     tell(f"written to {folder}; open its {SUITE_PAGE}", err=True)
@@ -191,7 +197,7 @@ def _again(folder: Path) -> int:
 
 
 def _show(folder: Path, console: Console) -> None:
-    """On standard output: what shows, question by question."""
+    """Prints the short answer to each question and the tables of answers to standard output."""
     found = pages(chapters(read(folder), folder))
     for page in found:
         console.print(cell(page.in_short))

@@ -1,4 +1,6 @@
-"""Which scale does each experiment get of a given time and disk? Pure."""
+"""The scales of each experiment, their cost in time and disk space, and their choice within a budget.
+
+Everything is pure. The estimated durations are rough: they use the rates of `recovery.session.estimate`."""
 
 from __future__ import annotations
 
@@ -12,24 +14,27 @@ from recovery.session.estimate import build_seconds, duration_text, version_seco
 from recovery.session.plan import datadir_specs, is_measured_over
 from recovery.session.request import Request
 
+# --- Choosing scales within the budget
+
 OF_THE_BUDGET = 0.9
-"""That is given away: times are rough."""
+"""Share of the budget that is planned; the rest is a reserve, because estimates are rough."""
 
 
 _LEAST_IN_MINUTES_S = 120
+"""Duration from which minutes are shown instead of seconds."""
 _FASTEST, _SLOWEST = 0.7, 20.0
-"""What a pace may be: who found everything built already is not as fast at what comes next."""
+"""Limits of the pace. An experiment that found all its data built already says little about the next ones."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Of one scale."""
+    """The estimated cost of a scale, or the time and space available."""
 
     seconds: float
     bytes: int = 0
     inodes: int = 0
     loads_s: float = 0.0
-    """Of the seconds those of loads, which are as long on every host."""
+    """Part of the seconds spent on loads, which take the same time on every host."""
 
     def __add__(self, other: Price) -> Price:
         return Price(
@@ -40,7 +45,7 @@ class Price:
         )
 
     def at(self, pace: float) -> Price:
-        """Where all but the loads takes so many times as long."""
+        """Returns the cost if everything except the loads takes `pace` times as long."""
         return replace(self, seconds=self.loads_s + pace * (self.seconds - self.loads_s))
 
     def within(self, whole: Price) -> bool:
@@ -51,12 +56,14 @@ class Price:
 
 
 def span_text(seconds: float) -> str:
-    """Of what may be shorter than a minute or two."""
+    """Formats a duration in seconds if it is shorter than two minutes, and otherwise like `duration_text`."""
     return f"{seconds:.0f} s" if seconds < _LEAST_IN_MINUTES_S else duration_text(seconds)
 
 
 def pace_of(ended: Iterable[tuple[Price, float]]) -> float:
-    """How many times as long as guessed did it take so far, apart from the loads? Of prices and the seconds taken."""
+    """Returns the ratio of the actual to the estimated duration, without the loads; 1 if nothing has ended.
+
+    `ended` contains the estimate and the actual seconds of each experiment that has ended."""
     guessed = taken = 0.0
     for price, seconds in ended:
         guessed += price.seconds - price.loads_s
@@ -65,10 +72,10 @@ def pace_of(ended: Iterable[tuple[Price, float]]) -> float:
 
 
 def allot(ladders: Sequence[Sequence[Price]], whole: Price) -> tuple[int | None, ...]:
-    """For each ladder of prices the step that it gets; None where even its first does not fit beside the others.
+    """Returns the step chosen on each ladder of prices; None if even its first step does not fit in addition to others.
 
-    First one step each, the cheapest first; then a second (with runs enough for an interval), again the cheapest first;
-    then whoever has the least so far gets the next, as long as one fits."""
+    Every ladder gets its first step, the cheapest first; then its second (with enough runs for an interval), again the
+    cheapest first. Then the ladder with the cheapest next step gets it, as long as one fits."""
     chosen: list[int | None] = [None] * len(ladders)
     while True:
         able = []
@@ -84,7 +91,7 @@ def allot(ladders: Sequence[Sequence[Price]], whole: Price) -> tuple[int | None,
 
 
 def held_by_disk(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None], whole: Price) -> tuple[bool, ...]:
-    """For each: there would be time for its next step, and there is no room on the disk."""
+    """Returns for each ladder whether its next step fits the time but not the disk."""
     found = []
     for place, (ladder, now) in enumerate(zip(ladders, chosen, strict=True)):
         following = 0 if now is None else now + 1
@@ -94,6 +101,7 @@ def held_by_disk(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None
 
 
 def _with(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None], one: tuple[int, int]) -> Price:
+    """Returns the total cost if one ladder, given by its index, is at another step."""
     place, step = one
     steps = [*chosen[:place], step, *chosen[place + 1 :]]
     found = Price(0.0)
@@ -103,16 +111,16 @@ def _with(ladders: Sequence[Sequence[Price]], chosen: Sequence[int | None], one:
     return found
 
 
-# How long may a session take, and how much disk? By the rates of `estimate.py`, which are rough. Pure.
+# --- Cost of a session
 
 _AROUND_SESSION_S = 12.0
-"""Getting the servers and trying the storage."""
+"""Time for getting the servers and measuring the storage."""
 _AROUND_PLACE_S = 10.0
-"""A data directory is initialised, and its server rehearsed, whatever it holds."""
+"""Time for initialising a data directory and for the trial start of its server, whatever its size."""
 
 
 def price(request: Request, versions: tuple[Version, ...]) -> Price:
-    """With all data directories beside each other, none of which is there yet."""
+    """Returns the estimated cost of a session that has to build all of its data directories and keeps them all."""
     variants = request.measured
     found = Price(_AROUND_SESSION_S)
     for place in datadir_specs(versions, variants):
@@ -127,7 +135,7 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
             settings=request.lasting_settings,
         )
         if schema.rows:
-            # Each table is filled by a statement of its own, beside the one that makes it.
+            # Each table is filled by a separate statement, in addition to the one that creates it.
             seconds += build_seconds(place.version, replace(schema, rows=0))
         loads = [variant.task for variant in here if isinstance(variant.task, Load)]
         loads_s = request.runs * sum(load.seconds + load.warmup_s for load in loads)
@@ -136,52 +144,54 @@ def price(request: Request, versions: tuple[Version, ...]) -> Price:
     return found
 
 
-# At which scales does an experiment make sense, from the smallest to its own? The words of its command. Pure.
+# --- Scales of each experiment, from the smallest to that of its own command
 
 _THREADS_FOR_EACH_CPU = 4
 _MOST_THREADS = 64
 _FLUSH = "innodb_flush_log_at_trx_commit=1"
 _INSTANCES = "table_open_cache_instances=1,16"
 _TABLES = 8
-"""Of those that InnoDB is measured with. What is about one to three of them uses the same data directory: one less is
-made."""
+"""Number of tables in the experiments about InnoDB. Parts about one to three tables use the same data directory, so
+one data directory fewer is built."""
 
 
 @dataclass(frozen=True)
 class Caps:
-    """What the user wants at most; None is as much as the budget allows."""
+    """Upper limits given by the user; None is as much as the budget allows."""
 
     tables: int | None = None
-    """In all schemas of one experiment, of those that are about many."""
+    """Tables in all schemas together, for experiments that are about many tables."""
     seconds: int | None = None
     runs: int | None = None
     smallest: bool = False
-    """Of each experiment the smallest scale, whatever else would fit."""
+    """Use the smallest scale of each experiment, even if a larger one fits."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One scale."""
+    """A scale of an experiment."""
 
     words: tuple[str, ...]
-    """Options of the experiment's command."""
+    """Command-line options of the experiment."""
     runs: int
     told: str
-    """In words, for the plan and the report."""
+    """Description for the plan and the report."""
 
 
 def rungs(name: str, host: HostCapacity, caps: Caps) -> tuple[Rung, ...]:
-    """Each takes longer than the one before; the second is the first with three runs."""
+    """Returns the scales of an experiment. Each takes longer than the one before it, and the second is the first with
+    three runs."""
     found = tuple(dict.fromkeys(_LADDERS[name](host, caps)))
     return found[:1] if caps.smallest else found
 
 
 def most_threads(host: HostCapacity) -> int:
-    """A power of two."""
+    """Returns the largest number of threads to measure with on this host, a power of two."""
     return 1 << (min(_MOST_THREADS, _THREADS_FOR_EACH_CPU * host.cpus).bit_length() - 1)
 
 
 def _least(value: int, cap: int | None) -> int:
+    """Returns the value limited to the cap, but at least 1."""
     return value if cap is None else max(1, min(value, cap))
 
 
@@ -221,14 +231,17 @@ def _metadata(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
 
 
 _FOREIGN_KEYS = 40
-"""Tables that hold those of the published experiment."""
+"""Minimum number of tables: enough for the foreign keys of the published experiment."""
 _LOADED = 500
-"""Tables at most: a table cache has an entry of each in every instance, and hosts allow some 20,000 open files."""
+"""Maximum number of tables under load: a table cache has an entry of each in every instance, and hosts allow about
+20,000 open files."""
 
 
 def _interference(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
-    """The load keeps to a tenth of the tables, as published, as far as a cache can hold it, as its published hits say;
-    at the end there is a cache that does not, beside it."""
+    """Yields the scales of the interference experiment.
+
+    The load uses a tenth of the tables, as published, but no more than a table cache can hold, because the published
+    hits show that it held them. The last scale also measures a cache that is too small."""
     steps = (
         (1000, 5, 2, 1), (2000, 10, 3, 3), (5000, 10, 3, 3), (10_000, 10, 5, 3), (10_000, 20, 5, 3),
         (10_000, 30, 10, 3), (10_000, 60, 10, 3),
@@ -246,7 +259,8 @@ def _interference(_: HostCapacity, caps: Caps) -> Iterator[Rung]:
 
 
 def _load(caps: Caps, times: tuple[int, int, int], told: str, **options: object) -> Rung:
-    """`times`: seconds of each load, of its warm-up, and runs."""
+    """Returns a scale of an experiment under load. `times` are the seconds of each load and of its warm-up, and the
+    number of runs."""
     seconds, warmup = _least(times[0], caps.seconds), _least(times[1], caps.seconds)
     return _rung(caps, times[2], told.format(seconds=seconds), **options, seconds=seconds, warmup=warmup)
 
@@ -268,7 +282,7 @@ def _table_cache(host: HostCapacity, caps: Caps) -> Iterator[Rung]:
 
 
 _SMALL = 2
-"""Scales, with one run and with three."""
+"""Number of scales that measure writing alone: the smallest, with one run and with three."""
 
 
 def _write_scaling(host: HostCapacity, caps: Caps) -> Iterator[Rung]:
@@ -281,7 +295,7 @@ def _write_scaling(host: HostCapacity, caps: Caps) -> Iterator[Rung]:
         ("scaling", both, 100_000, 20, 5, 3), (parts, both, 100_000, 30, 5, 3), (parts, both, 250_000, 60, 10, 3),
     )  # fmt: skip
     for number, (question, threads, rows, seconds, warmup, runs) in enumerate(steps):
-        # The smallest are about writing alone: most that was published is.
+        # The smallest scales measure writing alone, because most published results are about it.
         workloads = {"workload": "read-write update-nokey"} if number < _SMALL else {}
         what = f"{_listed(question)}{', writing alone' if workloads else ''}"
         told = f"{what}: {_TABLES} tables of {rows:,} rows, {_listed(threads)} clients, {{seconds}} s"

@@ -1,4 +1,7 @@
-"""What was published, by whom, on which host, and what of it can be held against a host of another size?"""
+"""The published experiments, and the comparison of each published claim with a session measured here.
+
+The publications are read from published.toml. A claim states an effect in a form that can be compared with a host of
+another size: mostly a ratio. Everything except the reading of that file is pure."""
 
 from __future__ import annotations
 
@@ -20,53 +23,62 @@ from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
 
 Selector = Mapping[str, str]
-"""A series of versions, a variant, or a value on each of some axes; `least` and `most` are those that were measured."""
+"""Selects cells by a series of versions, a variant, or values of axes. `least` and `most` stand for the smallest and
+the largest measured value of an axis."""
 
 
 DIRECTIONS = ("less", "more")
 EITHER = "either"
-"""It was compared, and what came out is not known here."""
+"""Direction of a claim that was compared in the publication with a result that is unknown to this tool."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the published table."""
+    """A row of a published table."""
 
     what: str
     values: tuple[str, ...]
-    """One for each published version, as printed."""
+    """One value for each published version, as printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What was published, in a form that another host can be asked for."""
+    """A published effect, in a form that can be compared with measurements on another host."""
 
     what: str
     one: Selector
+    """The cell of the numerator."""
     other: Selector = field(default_factory=dict)
-    """Like `one` but for what it names."""
+    """The cell of the denominator: the differences from `one`."""
     figure: str | None = None
-    """None: the session's own."""
+    """Name of the figure; None for the figure that the session measures."""
     of: float | None = None
+    """Published figure of `one`."""
     to: float | None = None
+    """Published figure of `other`."""
     ratio: float | None = None
+    """Published ratio, if the two figures were not published."""
     at_least: bool = False
+    """The published ratio is a lower bound."""
     up_to: float | None = None
+    """Upper end, if a range of ratios was published."""
     direction: str | None = None
-    """`less` or `more`, where nothing else was said; `either` where not even that was."""
+    """`less` or `more` if only the direction was published; `either` if not even that is known."""
     level: float | None = None
-    """A figure by itself, and no ratio."""
+    """A published figure that is compared by itself, not as a ratio."""
     within: float = 0.0
-    """So far from the level, as a share of it, is as published."""
+    """Largest distance from the level, as a share of it, that still counts as published."""
     each_table: bool = False
+    """The measured figure is divided by the number of tables."""
     unit: str = ""
     needs: Mapping[str, int] = field(default_factory=dict)
-    """Facts of the host and of the scale, and the least that it takes."""
+    """Minimum values of facts about the host and the scale, below which a missing effect refutes nothing."""
     why: str = ""
+    """Why the minimum values are needed."""
 
     @property
     def published(self) -> float | None:
-        """The ratio; None where only its direction is known."""
+        """The published ratio; None if only its direction or a level was published."""
         if self.of is not None and self.to:
             return self.of / self.to
         return self.ratio
@@ -74,18 +86,21 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Beyond:
-    """What a small host cannot show."""
+    """Something published that a small host cannot show."""
 
     text: str
     fact: str | None = None
+    """Fact of the host that decides; None if no host can show it any more."""
     least: int = 0
-    """From here on it could."""
+    """Value of the fact from which a host could show it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
+    """A published experiment."""
+
     name: str
-    """Of the scenario that repeats it."""
+    """Name of the scenario that repeats it."""
     label: str
     title: str
     question: str
@@ -101,7 +116,7 @@ class Publication:
 
 @cache
 def publications() -> tuple[Publication, ...]:
-    """All of them, in their order."""
+    """Returns all publications, in the order of the file."""
     text = resources.files(__package__).joinpath("published.toml").read_text(encoding="utf-8")
     return TypeAdapter(tuple[Publication, ...]).validate_python(tomllib.loads(text)["experiment"])
 
@@ -110,23 +125,25 @@ def publication_names() -> tuple[str, ...]:
     return tuple(one.name for one in publications())
 
 
-# Which cells of a session does a published claim speak of? Pure.
+# --- Cells of a session that a claim is about
 
 VERSION, VARIANT = "version", "variant"
 LEAST, MOST = "least", "most"
 Key = tuple[str, str]
-"""Version and variant."""
+"""Version and variant of a cell."""
 
 
 @dataclass(frozen=True)
 class Pair:
+    """Two cells to compare."""
+
     one: Key
     other: Key | None
-    """None where the claim is about a figure by itself."""
+    """None if the claim is about a level."""
 
 
 def pairs(session: Session, claim: Claim) -> Iterator[Pair]:
-    """In the order of the session; none where it has no such cells."""
+    """Yields the pairs of cells that a claim is about, in the order of the session."""
     for version in _versions(session, claim.one.get(VERSION)):
         for variant in session.variants:
             if not _is_of(session, variant, claim.one):
@@ -157,7 +174,7 @@ def _is_of(session: Session, variant: str, wanted: Selector) -> bool:
 
 
 def _alike(session: Session, variant: str, wanted: Selector) -> str | None:
-    """The variant that has these values, and else the same."""
+    """Returns the variant that has these values and otherwise the same as `variant`; None if there is none."""
     cell = {**session.cells.get(variant, {}), **_axes(session, wanted)}
     return next((one for one in session.variants if session.cells.get(one, {}) == cell), None)
 
@@ -175,34 +192,38 @@ def _value(session: Session, name: str, value: str) -> str:
     return (max if value == MOST else min)(there, key=lambda one: parse_number(one) or 0.0)
 
 
-# What does a figure say of what was published? A verdict and a sentence. Pure.
+# --- Verdict and sentence for a claim
 
 _NOTHING = 0.05
-"""A published ratio that is no further from 1 says that nothing changes; so does one of ours."""
+"""A ratio that is no further from 1, published or measured, means no change."""
 _COARSE = 0.1
-"""An interval as wide hides what would be worth telling."""
+"""Half the width of an interval above which a relevant effect could be hidden in it."""
 
 
 _SPELLED = {"cpus": "CPUs"}
 
 
 class Word(StrEnum):
+    """The verdict about a claim, in words of the report."""
+
     SHOWS = "shows"
     NOT = "does not show"
     OPPOSITE = "the opposite shows"
     UNTOLD = "cannot be told"
     COMPARED = "was compared"
-    """Without a figure that was published."""
+    """Compared without a published figure."""
 
 
 @dataclass(frozen=True)
 class Asked:
+    """A claim with the facts of the host and the scale that it is checked on."""
+
     claim: Claim
     facts: Mapping[str, float]
 
     @property
     def lacks(self) -> str:
-        """Why this host, or this scale, is no place to ask; empty where it is one."""
+        """Why this host or this scale is too small for the claim; empty if it is not."""
         missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
         if not missing:
             return ""
@@ -211,6 +232,7 @@ class Asked:
 
 
 def published(claim: Claim) -> str:
+    """Returns the published value of a claim as text."""
     if claim.level is not None:
         return figure_words(claim, claim.level)
     if claim.direction == EITHER:
@@ -224,12 +246,13 @@ def published(claim: Claim) -> str:
 
 
 def figure_words(claim: Claim, value: float) -> str:
-    """`31,000 bytes`, `100 % of all`."""
+    """Formats a level with the unit of the claim, such as `31,000 bytes` or `100 % of all`."""
     told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number_text(value)
     return f"{told} {claim.unit}".strip()
 
 
 def of_ratio(asked: Asked, ours: Effect | None, *, least: int) -> tuple[Word, str]:
+    """Returns the verdict and a sentence about a measured ratio. `least` is the number of runs of the smaller side."""
     theirs = f"published: {published(asked.claim)}"
     if ours is None:
         return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
@@ -253,6 +276,7 @@ def _is_nothing(claim: Claim) -> bool:
 
 
 def _nothing_claimed(ours: Effect) -> tuple[Word, str]:
+    """Returns the verdict and a sentence template for a claim that nothing changes."""
     assert ours.error is not None
     if ours.differs and abs(ours.value - 1) > _NOTHING:
         return Word.NOT, "Does not show here: {ours}, which is significant; {theirs}."
@@ -262,6 +286,7 @@ def _nothing_claimed(ours: Effect) -> tuple[Word, str]:
 
 
 def _effect_claimed(claim: Claim, ours: Effect) -> tuple[Word, str]:
+    """Returns the verdict and a sentence template for a claim that something changes."""
     assert ours.low is not None
     assert ours.high is not None
     low, high = ours.low, ours.high
@@ -293,7 +318,7 @@ def _times(ours: Effect) -> str:
 
 
 def interval_words(ours: Effect | None) -> str:
-    """`1.52-1.90`"""
+    """Formats the interval of an effect, such as `1.52-1.90`; empty without an interval."""
     if ours is None or ours.low is None or ours.high is None:
         return ""
     return f"{times(ours.low)}-{times(ours.high)}"
@@ -301,7 +326,7 @@ def interval_words(ours: Effect | None) -> str:
 
 @dataclass(frozen=True)
 class Levels:
-    """Both sides by themselves, where their ratio would say nothing."""
+    """The verdict from the two means themselves, for cases in which their ratio is meaningless."""
 
     word: Word
     text: str
@@ -311,8 +336,10 @@ class Levels:
 
 
 def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Levels | None:
-    """Over nothing there is no ratio, and over next to nothing it is all noise; where only a direction was published
-    the levels themselves tell it. None where a ratio is as good."""
+    """Returns the verdict from the means of both sides, for a claim with only a direction. None if a ratio is as good.
+
+    There is no ratio over a mean of zero, and over a mean near zero it is only noise. The means themselves are enough
+    to decide about a direction."""
     claim, about = asked.claim, metric(name)
     one, other = (fmean(side) for side in sides)
     told = f"{with_unit(about, one)} against {with_unit(about, other)}"
@@ -336,57 +363,63 @@ def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Leve
 
 
 def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
-    """They differ significantly; or one has none in any run, and the other some in each."""
+    """Returns whether two sides differ: significantly, or because one is zero in all runs and the other in none."""
     less, more = sorted((one, other), key=fmean)
     if not any(less):
         return min(more) > 0
     return compare_differences(more, less).differs is True
 
 
-# Does a published effect show here? A verdict and a sentence, made from figures. Pure.
+# --- Answers: each claim checked on the cells of a session
 
 
 @dataclass(frozen=True)
 class Answer:
+    """The answer to the question of whether a published effect shows on this host."""
+
     what: str
-    """As in the claim."""
+    """The effect, as in the claim."""
     word: Word
     text: str
-    """A sentence, with the figures that it is made from."""
+    """A sentence with the verdict and the figures that it is based on."""
     measured: str = ""
-    """Of which versions, and in which cell where there are several."""
+    """The measured versions, and the cell if there are several."""
     published: float | None = None
-    """The ratio, or the level; None where only its direction is known."""
+    """The published ratio or level; None if only the direction is known."""
     published_words: str = ""
+    """The published value as text."""
     ours: float | None = None
+    """The ratio or level measured here; None if there is none."""
     error: float | None = None
-    """Half the width of the 95 % interval; None under three runs."""
+    """Half the width of the 95 % interval; None with fewer than three runs."""
     ours_words: str = ""
+    """The measured value as text."""
     error_words: str = ""
+    """The 95 % interval as text."""
     is_ratio: bool = True
     levels: tuple[float, float] | None = None
-    """Of both sides, where the base is nothing, or so close to it that a ratio would be noise."""
+    """The means of both sides, if the base is zero or so close to it that a ratio would be noise."""
     interval: tuple[float, float] | None = None
     """The 95 % interval of a ratio."""
     few: bool = False
-    """It cannot be told for no other reason than that there are too few runs."""
+    """Too few runs are the only reason why there is no verdict."""
 
     @property
     def is_significant(self) -> bool:
-        """A ratio whose interval leaves out 1, or a level with an interval."""
+        """Whether it is a ratio with an interval that does not contain 1, or a level with an interval."""
         if self.is_ratio:
             return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
         return self.error is not None
 
 
 def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
-    """In the order of the claims; those about versions that nobody measured are left out."""
+    """Returns the answers in the order of the claims. Claims about versions that were not measured are left out."""
     facts = facts_of(session)
     return tuple(answer for claim in publication.claim for answer in _of(session, Asked(claim, facts)))
 
 
 def facts_of(session: Session) -> dict[str, float]:
-    """What claims are about, by name: of the host what the server was allowed."""
+    """Returns the facts that claims refer to, by name. CPUs and memory are those that the server was limited to."""
     settings, host, limits = session.settings, session.environment, limits_from_settings(session.settings)
     tables, schemas = (_whole(settings.get(name)) for name in ("tables", "schemas"))
     found = {
@@ -403,12 +436,13 @@ def _whole(value: object) -> int:
 
 
 def _least(there: int, allowed: float | None) -> float:
-    """Told as it was given: 2 and not 2.0."""
+    """Returns the smaller of what the host has and what is allowed, as an integer if possible: 2 and not 2.0."""
     found = min(there or allowed, allowed) if allowed else there
     return int(found) if found == int(found) else found
 
 
 def _of(session: Session, asked: Asked) -> Iterator[Answer]:
+    """Yields an answer for each pair of cells that the claim is about, or one answer that it was not measured."""
     claim = asked.claim
     wanted = (claim.one.get(VERSION), claim.other.get(VERSION))
     if not all(series_measured(session, series) for series in wanted if series):
@@ -452,7 +486,7 @@ def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str,
 
 
 def _measured(session: Session, claim: Claim, pair: Pair) -> str:
-    """Which versions, and in which of the cells that the claim does not tell apart."""
+    """Returns the measured versions, and the values of the cell on the axes that the claim does not name."""
     assert pair.other is not None
     versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
     named = {*claim.one, *claim.other}
@@ -490,6 +524,7 @@ def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> A
 
 
 def _figure(session: Session, claim: Claim, run: Run) -> float | None:
+    """Returns the figure of a run that a level is compared with; None if it was not measured."""
     name = claim.figure or session.figure_of(run.variant)
     value = run.measures.get(name, getattr(run, name, None))
     tables = run.tables or facts_of(session).get("tables")

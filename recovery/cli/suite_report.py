@@ -1,4 +1,7 @@
-"""How large is each published effect, there and here? Bars of ratios from 1, on a scale of factors. Pure."""
+"""The stored record of a run of `recovery experiments`, and its reports as text, markdown and HTML.
+
+The record is experiments.json. All reports are made from it and from the stored sessions in the folders next to it, so
+they can be written again at any time."""
 
 from __future__ import annotations
 
@@ -44,20 +47,24 @@ from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.report.stored_session import load_session, writing_results
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
+# --- Chart of published and measured ratios
+
 _NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
+"""Heights in the chart: a row name, a bar, the gap below a bar, and the gap between effects."""
 _END = 78.0
 _ROOM = 1.08
-"""Beyond the outermost figure."""
+"""Factor by which the axis extends beyond the smallest and the largest value."""
 _NARROW, _WIDE = 4.0, 50.0
-"""From the least to the most: what decides which round numbers stand below."""
+"""Ratio of the ends of the axis below which ticks are linear, and above which only powers of ten get one."""
 _FAR = 4.0
-"""Times as much as the largest of the others."""
+"""A ratio without a published one is not drawn if it is further from 1 than the others by more than this factor."""
 _PUBLISHED, _OURS = "v6", "v0"
+"""CSS classes of the bars."""
 
 
 @dataclass(frozen=True)
 class Factors:
-    """A logarithmic axis: twice as much and half as much are as far from 1."""
+    """A logarithmic axis of ratios, on which 2 and 0.5 are equally far from 1."""
 
     least: float
     most: float
@@ -81,7 +88,7 @@ class Factors:
 
 
 def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
-    """None where no published ratio has one of ours beside it."""
+    """Returns a bar chart that compares published ratios with those measured here. None if no ratio was measured."""
     every = [one for one in answers if one.is_ratio and one.ours]
     able = list(_alike(every))
     if not able:
@@ -115,7 +122,10 @@ def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
 
 
 def _alike(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Where no ratio was published, one of ours that is far from all others would leave no room to tell those apart."""
+    """Yields the answers that fit on one axis.
+
+    An answer with a published ratio is always included. One without is left out if its ratio is so far from the others
+    that they could no longer be distinguished."""
     pairs = [(one.published, one.ours) for one in answers if one.published and one.ours]
     spans = [abs(math.log(ratio)) for pair in pairs for ratio in pair]
     most = max(spans, default=math.inf) + math.log(_FAR)
@@ -177,7 +187,7 @@ def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:
         yield svg.text(x, bottom + 16, f"{value:,g}", text_anchor="start" if x < 3 else "middle", class_="tick")
 
 
-# What is kept of a run through the experiments: experiments.json, which the reports are made of.
+# --- The stored record (experiments.json)
 
 STORED = "experiments.json"
 _SUFFIX = "-experiments"
@@ -185,29 +195,31 @@ _SUFFIX = "-experiments"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One of the experiments."""
+    """The record of one experiment: its plan and its outcome."""
 
     name: str
-    """Of its scenario."""
+    """Name of its scenario."""
     command: str | None = None
-    """That repeats it; None where it was left out."""
+    """Command that repeats it; None if it was left out."""
     scale: str = ""
-    """In words."""
+    """Description of its scale."""
     planned: str = ""
-    """At first, where the time that was left made it another."""
+    """Scale that was planned first, if it was changed to fit the remaining time; empty otherwise."""
     expected_s: float | None = None
+    """Estimated duration; None if it was left out."""
     took_s: float | None = None
+    """Actual duration; None until it has ended."""
     session: str | None = None
-    """Its folder, beside this one."""
+    """Folder name of its session, next to the folder of this record."""
     left_out: str | None = None
-    """Why it was not even begun."""
+    """Why it was not started."""
     error: str | None = None
-    """How it ended early, or why not all of it counts."""
+    """Why it ended early, or why not all of its runs count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Journey:
-    """All of them."""
+    """The record of a whole run of `recovery experiments`."""
 
     command: str
     started_at: str
@@ -215,7 +227,7 @@ class Journey:
     versions: tuple[str, ...]
     steps: tuple[Step, ...]
     status: str = "running"
-    """running, finished, failed (one of them), interrupted or aborted."""
+    """One of running, finished, failed (an experiment failed, or none was measured), interrupted and aborted."""
     took_s: float | None = None
     tool_version: str = __version__
 
@@ -225,14 +237,14 @@ class Journey:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A question, what was published of it, and what was measured."""
+    """One experiment with its publication, its session and the answers."""
 
     publication: Publication
     step: Step
     session: Session | None
     answers: tuple[Answer, ...] = ()
     missing: str | None = None
-    """Why there is no session, though one was kept."""
+    """Why the stored session could not be read; None if it could, or if there is none."""
 
     @property
     def middles(self) -> tuple[FigureSummary, ...]:
@@ -245,6 +257,7 @@ _MIDDLES = TypeAdapter(tuple[FigureSummary, ...])
 
 
 def create(results: Path) -> Path:
+    """Creates the folder of a new run in `results`, named by the current time, and returns its path."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
     with writing_results(results):
         results.mkdir(parents=True, exist_ok=True)
@@ -254,7 +267,7 @@ def create(results: Path) -> Path:
 
 
 def chapters(journey: Journey, folder: Path) -> tuple[Chapter, ...]:
-    """With the sessions as they are stored beside it."""
+    """Returns the experiments of a run, with their sessions as stored in the folders next to `folder`."""
     steps = {step.name: step for step in journey.steps}
     return tuple(_chapter(one, steps[one.name], folder) for one in publications() if one.name in steps)
 
@@ -263,7 +276,7 @@ def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
     if step.session is None:
         return Chapter(publication, step, None)
     try:
-        # Whoever sent this folder may have written any path into it: a session lies beside it.
+        # The record may come from somebody else and contain any path, so only the last part of it is used.
         session = load_session(folder.parent / PurePath(step.session).name)
     except RecoveryError as error:
         return Chapter(publication, step, None, missing=error.message)
@@ -271,7 +284,9 @@ def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
 
 
 def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None = None) -> None:
-    """With what the sessions come to now; they need not be read again where they were just before."""
+    """Writes the record, with answers and summaries computed from the current sessions.
+
+    `read_before` are the chapters if the caller has just read them; otherwise the sessions are read."""
     found = {one.publication.name: one for one in read_before or chapters(journey, folder)}
     body = _JOURNEY.dump_python(journey, mode="json")
     steps = [{**step, **_figures(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
@@ -281,7 +296,7 @@ def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None
 
 
 def _figures(chapter: Chapter) -> dict[str, Any]:
-    """Made from the session whenever this is written."""
+    """Returns the derived part of a stored step, which is computed from the session at every write."""
     return {
         "published": TypeAdapter(Publication).dump_python(chapter.publication, mode="json"),
         "answers": _ANSWERS.dump_python(chapter.answers, mode="json"),
@@ -290,17 +305,19 @@ def _figures(chapter: Chapter) -> dict[str, Any]:
 
 
 def read(folder: Path) -> Journey:
+    """Reads the record of a folder. Raises UsageError if the folder has none."""
     path = folder / STORED
     if not path.is_file():
         raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}")
     return read_stored(path, _JOURNEY)
 
 
-# What stands on the page of each question? Paragraphs and tables, for all renderers alike. Pure.
+# --- Paragraphs and tables of each experiment, shared by all renderers
 
 _MOST_ROWS = 24
+"""Maximum number of rows of the table of measured figures."""
 _TOLD_IN_FULL = ("short-run", "few-runs")
-"""Doubts that come of the scale; the others are the session's own."""
+"""Kinds of warnings that are caused by the scale and quoted in full. The others are in the report of the session."""
 _ORDER = (Word.SHOWS, Word.NOT, Word.OPPOSITE, Word.UNTOLD)
 TITLE = "Published experiments, repeated here"
 QUESTION = "What was published, and does it show on this host?"
@@ -308,19 +325,21 @@ QUESTION = "What was published, and does it show on this host?"
 
 @dataclass(frozen=True)
 class Sentence:
+    """A sentence of the report, with the effect that it is about."""
+
     about: str
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOf:
-    """One question."""
+    """The content of the report about one experiment, independent of the output format."""
 
     key: str
     title: str
     question: str
     short: str
-    """Its answer, for the top of the report, behind the title."""
+    """Short answer, shown after the title at the top of the report."""
     published: tuple[str, ...]
     published_table: Table | None
     measured: tuple[str, ...]
@@ -328,10 +347,11 @@ class PageOf:
     answers: tuple[Answer, ...]
     answers_table: Table | None
     sentences: tuple[Sentence, ...]
-    """Of the answers; those that lack nothing but runs share one."""
+    """One for each answer; answers that only lack runs share one."""
     beyond: tuple[str, ...]
+    """What this host cannot show."""
     link: str | None
-    """To the session's own report, from this folder."""
+    """Relative link from this folder to the report of the session."""
     command: str | None
 
     @property
@@ -340,6 +360,9 @@ class PageOf:
 
 
 def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
+    """Returns the content of the report about each experiment.
+
+    CPUs and memory of the host are taken from the other sessions for an experiment that has no session."""
     host: dict[str, float] = {}
     for one in chapters:
         host |= {} if one.session is None else facts_of(one.session)
@@ -384,7 +407,7 @@ def _short(chapter: Chapter) -> str:
 
 
 def _headline(answer: Answer | None) -> str:
-    """The first that is significant."""
+    """Returns a sentence about an answer, or an empty text without one."""
     if answer is None:
         return ""
     what = f"{answer.what[0].upper()}{answer.what[1:]}"
@@ -453,7 +476,7 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
     if not measured_runs_by_cell(session):
         return None
     several = len(session.variants) > 1
-    # Each with its own name where cells are about different figures.
+    # If cells measure different figures, each value is shown with the unit of its own figure.
     names = measured_figures(session)
     told, mean = (column, f"mean {metric(names[0]).title}") if len(names) == 1 else (with_unit, "mean")
     beside = _beside(session, chapter.publication)
@@ -483,7 +506,9 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
 
 
 def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
-    """Means of other figures that something was published about, where they were taken."""
+    """Returns the means of figures that claims are about and that have no column yet.
+
+    The result maps the name of the figure to the means by version and variant. Figures without a mean are left out."""
     shown = (None, *measured_figures(session))
     names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in shown)
     found = {}
@@ -542,7 +567,7 @@ def _beyond(publication: Publication, facts: dict[str, float]) -> Iterator[str]:
 
 
 def state(journey: Journey) -> str:
-    """How far it came."""
+    """Returns a line with the status of the run, its duration, its budget and its versions."""
     took = "" if journey.took_s is None else f" after {span_text(journey.took_s)}"
     return (
         f"{journey.status}{took}, of a budget of {span_text(journey.budget_s)}; {', '.join(journey.versions)}; "
@@ -551,7 +576,7 @@ def state(journey: Journey) -> str:
 
 
 def host_words(chapters: Sequence[Chapter]) -> str:
-    """Of the host that measured, in a line; empty where nothing was measured."""
+    """Returns a line about the host that measured; empty if nothing was measured."""
     session = next((one.session for one in chapters if one.session is not None), None)
     if session is None:
         return ""
@@ -560,14 +585,14 @@ def host_words(chapters: Sequence[Chapter]) -> str:
     return "This host: " + "; ".join(f"{name} {value}" for name, value in told) + "."
 
 
-# Which of a session's own charts stand on the page of its question? Pure.
+# --- Charts taken from the sessions
 
 _SECOND_BY_SECOND = "interference"
-"""What was published of it was drawn over time."""
+"""Scenario that is also shown as a timeline, because its published results are timelines."""
 
 
 def pictures(session: Session) -> Iterator[Part]:
-    """Under keys that no other session's have, for all of them are in one page."""
+    """Yields the charts of a session. Their keys contain the scenario, because all sessions share one page."""
     if not is_load_session(session):
         starts = startup_chart(session)
         yield from () if starts is None else (starts,)
@@ -582,7 +607,7 @@ def pictures(session: Session) -> Iterator[Part]:
 
 
 def _over_time(session: Session) -> Iterator[Part]:
-    """One of each version; the rest where it is asked for."""
+    """Yields the first timeline of each version, and all others folded."""
     found = load_timelines(session)
     first = {
         next((number for number, part in enumerate(found) if isinstance(part, Chart) and _is_of(version, part)), None)
@@ -600,7 +625,7 @@ def _is_of(version: str, chart: Chart) -> bool:
     return f"{chart.title} ".startswith(f"{version} ")
 
 
-# The experiments as text, never wider than 78 columns, and as markdown, with every text from outside escaped. Pure.
+# --- Plain text (at most 78 columns) and markdown (every text from outside is escaped)
 
 _BULLET = "* "
 
@@ -652,7 +677,7 @@ def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]
         yield from paragraph(one)
     if table is not None:
         yield ""
-        # Below its title and a rule: the part has one of its own.
+        # The title and the rule of the table are dropped, because the part already has a heading.
         yield from render_table(replace(table, title="")).splitlines()[2:]
 
 
@@ -701,13 +726,14 @@ def _markdown(page: PageOf) -> Iterator[str]:
         yield from ("", f"[Its own report]({page.link})")
 
 
-# How do the experiments look in a browser? One page that fetches nothing, with a chart where there are ratios.
+# --- The HTML page, which loads nothing from elsewhere, and the writing of all reports
 
 SUITE_PAGE = "index.html"
 _BADGES = {Word.SHOWS: "good", Word.NOT: "bad", Word.OPPOSITE: "bad", Word.UNTOLD: "doubtful"}
 
 
 def render(journey: Journey, found: Sequence[Chapter]) -> str:
+    """Returns the HTML page."""
     every = pages(found)
     return template("experiments.html.j2").render(
         title=TITLE,
@@ -734,7 +760,7 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
 
 
 def write(folder: Path) -> tuple[Path, ...]:
-    """All reports, made from what is stored there and in the sessions beside it."""
+    """Writes all reports from the record and the sessions next to it, and returns their paths."""
     journey = read(folder)
     found = chapters(journey, folder)
     save(journey, folder, found)

@@ -1,4 +1,7 @@
-"""How do the experiments go, one after the other? Each a session of its own, in one process, within a given time."""
+"""Choice of the experiments that fit a given time on this host, and their run one after the other.
+
+Each experiment is a session in the same process, and is requested with the options of its own command. After each one
+the scales of the others are chosen again for the remaining time."""
 
 from __future__ import annotations
 
@@ -41,50 +44,55 @@ from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.prepare import check_options
 from recovery.session.request import Request, split_versions
 
-# Which sessions fit a given time on this host? Each is asked as its own command would ask for it.
+# --- Choosing experiments and scales for the budget
 
 VERSIONS = ("5.7.22", "8.0.31")
-"""One of each series that most of the publications hold against each other."""
+"""One version of each series that most of the publications compare."""
 _MOST_BUDGET_S = 30 * 86_400.0
 _BUDGET = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m(?:in)?)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Of all experiments together."""
+    """The request for a whole run of `recovery experiments`."""
 
     budget_s: float
     versions: tuple[str, ...]
     names: tuple[str, ...] = field(default_factory=publication_names)
     caps: Caps = field(default_factory=Caps)
     shared: tuple[str, ...] = ()
-    """Options that every session gets as they were given."""
+    """Options that are passed on unchanged to every session."""
     data: Path | None = None
     limits: Limits = NO_LIMITS
-    """Of every server; they are among the options, too."""
+    """Limits of every server; they are also part of `shared`."""
     left_s: float | None = None
-    """Of the budget, once some of it has gone."""
+    """Remaining part of the budget; None before the first experiment."""
     pace: float = 1.0
-    """So many times as long as guessed did it take so far."""
+    """Ratio of the actual to the estimated duration so far."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """One experiment at the scale that it gets."""
+    """An experiment with the scale chosen for it."""
 
     name: str
     request: Request | None
-    """None where it is left out."""
+    """None if it is left out."""
     scale: str
     price: Price
-    """At a guess, whatever was seen of this host; of the smallest scale where it is left out."""
+    """Estimate without the pace of this host; that of the smallest scale if it is left out."""
     expected_s: float | None
+    """Estimated duration with the pace of this host; None if it is left out."""
     left_out: str | None = None
+    """Why it is left out; None if it is not."""
     fits_disk: bool = True
+    """Whether its smallest scale fits the disk."""
 
 
 def parse_budget(text: str) -> float:
-    """`30m`, `2h`, `1h30m`, `90s`; a plain number is minutes."""
+    """Parses a duration such as `30m`, `2h`, `1h30m` or `90s`, and returns seconds. A plain number is minutes.
+
+    Raises UsageError if it is invalid, zero or longer than 30 days."""
     word = text.strip().lower().replace(" ", "")
     plain = re.fullmatch(r"\d+(?:\.\d+)?", word)
     match = _BUDGET.fullmatch(f"{word}m" if plain else word)
@@ -96,7 +104,7 @@ def parse_budget(text: str) -> float:
 
 
 def asked_versions(given: Sequence[str]) -> tuple[str, ...]:
-    """Those that were named, or of the two that are compared those that this host's CPU can run."""
+    """Returns the named versions, or those of `VERSIONS` that this host's CPU can run, or else the default version."""
     named = split_versions(tuple(given))
     at_hand = {str(row.version) for row in catalog.pinned_servers()}
     return named or tuple(version for version in VERSIONS if version in at_hand) or (catalog.DEFAULT_VERSION,)
@@ -104,18 +112,18 @@ def asked_versions(given: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Ladder:
-    """All scales of an experiment, from the smallest."""
+    """All scales of an experiment, the smallest first."""
 
     name: str
     rungs: tuple[Rung, ...]
     requests: tuple[Request, ...]
     prices: tuple[Price, ...]
     clash: OptionConflictError | None
-    """What keeps it from a larger scale."""
+    """Conflict with the user's options that prevents a larger scale."""
 
 
 def chosen(asked: Asked) -> tuple[Chosen, ...]:
-    """In the order of the publications."""
+    """Chooses the scale of each experiment, in the order of the publications."""
     releases = tuple(dict.fromkeys(parse_request_or_list(version).like for version in asked.versions))
     host = host_for(asked.limits)
     ladders = [_ladder(name, asked, rungs(name, host, asked.caps), releases=releases) for name in asked.names]
@@ -130,7 +138,10 @@ def chosen(asked: Asked) -> tuple[Chosen, ...]:
 
 
 def _ladder(name: str, asked: Asked, found: tuple[Rung, ...], *, releases: tuple[Version, ...]) -> _Ladder:
-    """Up to where the user's own settings are what an experiment varies by itself."""
+    """Returns the scales of an experiment, up to the first that conflicts with the user's options.
+
+    A scale conflicts if the user sets an option that the experiment varies itself. Raises OptionConflictError if even
+    the smallest scale does."""
     requests, clash = [], None
     for rung in found:
         try:
@@ -147,6 +158,7 @@ def _ladder(name: str, asked: Asked, found: tuple[Rung, ...], *, releases: tuple
 
 
 def _whole(asked: Asked) -> Price:
+    """Returns the time and the disk space that may be used in total."""
     room = free_space(asked.data or default_data_dir())
     seconds = asked.budget_s if asked.left_s is None else asked.left_s
     return Price(OF_THE_BUDGET * seconds, int(MAX_USED_SHARE * room.bytes), int(MAX_USED_SHARE * room.inodes))
@@ -176,7 +188,9 @@ def _left_out(ladder: _Ladder, asked: Asked, whole: Price) -> Chosen:
 
 
 def refuse_nothing(asked: Asked, found: Sequence[Chosen]) -> None:
-    """A budget in which nothing can be measured: which one would do?"""
+    """Raises an error if no experiment can be measured.
+
+    It is a HostUnfitError if no experiment fits the disk, and otherwise a UsageError with a sufficient budget."""
     if any(one.request for one in found):
         return
     able = [one.price.seconds for one in found if one.fits_disk]
@@ -195,15 +209,20 @@ def _request(name: str, asked: Asked, rung: Rung) -> Request:
     return request_of(name, words)
 
 
+# --- Running the experiments
+
 _INTERRUPTED = 130
+"""Exit code after an interrupt by the user."""
 _SLOW = 1.2
-"""Times the guess: from there on it is worth telling."""
+"""Pace above which the user is informed."""
 Say = Callable[[str], None]
 
 
 def fetch(found: Sequence[Chosen], say: Say) -> None:
-    """Servers and programs, before the clock starts. Without a server nothing can be measured; who lacks a program says
-    so when its turn comes."""
+    """Fetches servers and programs before the budget starts to count, and checks the options of all sessions.
+
+    A missing server is an error, because nothing can be measured. A missing program is ignored here: the experiment
+    that needs it reports it."""
     requests = [one.request for one in found if one.request is not None]
     programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
     with host_lock():
@@ -216,6 +235,7 @@ def fetch(found: Sequence[Chosen], say: Say) -> None:
 
 
 def begun(command: str, asked: Asked, found: Sequence[Chosen]) -> Journey:
+    """Returns the record of a run that starts now."""
     return Journey(
         command=command,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -231,7 +251,9 @@ def _as_planned(step: Step, one: Chosen) -> Step:
 
 
 class Travel:
-    """Through all of them. What has ended is on disk, and in the reports, however the rest goes."""
+    """Runs all experiments and keeps the record of the run up to date.
+
+    The record is written after each experiment and the reports are written even if the run ends early."""
 
     def __init__(self, journey: Journey, asked: Asked, results: Path, *, say: Say, quiet: bool) -> None:
         self.journey = journey
@@ -244,7 +266,7 @@ class Travel:
         self._ended: list[tuple[Price, float]] = []
 
     def run(self, found: Sequence[Chosen]) -> int:
-        """The exit code: 1 where one of them failed, or none was measured."""
+        """Runs the experiments and returns the exit code: 1 if one of them failed or none was measured, otherwise 0."""
         save(self.journey, self.folder)
         status = "aborted"
         try:
@@ -267,8 +289,9 @@ class Travel:
         return time.monotonic() - self._began_s
 
     def _all(self, found: Sequence[Chosen]) -> None:
-        """The first that can be measured, then the first of the others with the time that is left. One that was left
-        out may find room once others took less than was guessed."""
+        """Runs the first experiment that fits, then chooses again among the others for the remaining time.
+
+        An experiment that was left out may fit later, if others took less time than estimated."""
         rest = list(found)
         while able := [one for one in rest if one.request is not None]:
             self._keep(self._measured(able[0]))
@@ -278,6 +301,7 @@ class Travel:
             self._say(f"{self._which(one.name)}: left out: {one.left_out}")
 
     def _anew(self, names: tuple[str, ...]) -> tuple[Chosen, ...]:
+        """Chooses the scales of the remaining experiments again, and records changes of the plan."""
         left_s, pace = self._asked.budget_s - self._spent_s, pace_of(self._ended)
         found = chosen(replace(self._asked, names=names, left_s=max(0.0, left_s), pace=pace))
         for one in found:
@@ -301,6 +325,7 @@ class Travel:
         return f"experiment {names.index(name) + 1} of {len(names)}: {title}"
 
     def _measured(self, one: Chosen) -> Step:
+        """Runs one experiment and returns its record. An interrupt is recorded and raised again."""
         assert one.request is not None
         assert one.expected_s is not None
         step, which = self._step(one.name), self._which(one.name)
@@ -326,7 +351,7 @@ class Travel:
         return self._over(step, before, began_s, error=error)
 
     def _over(self, step: Step, before: Path | None, began_s: float, *, error: str | None) -> Step:
-        """With the session that was kept of it, whole or not."""
+        """Returns the record of an ended experiment, with its session if one was stored, even if it is incomplete."""
         left = newest(self._results)
         session = left.name if left is not None and left != before else None
         return replace(step, session=session, took_s=round(time.monotonic() - began_s, 1), error=error)

@@ -107,9 +107,7 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
     if needed <= most:
         return str(room.too_few(tables, threads)), str(min(most, int(_CACHE_HEADROOM * needed)))
     fit = most // room.needed(1, threads)
-    fewer = (
-        f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
-    )
+    fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
         f"table cache, and the files that a server may open here (ulimit -n) suffice for {most:,}",
