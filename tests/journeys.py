@@ -8,7 +8,7 @@ from pathlib import Path
 from at_work import interference, metadata, table_cache, write_scaling
 from everything import everything
 
-from recovery.cli.suite_report import Journey, Step, save, write
+from recovery.cli.suite_report import ExperimentRecord, SuiteRecord, save_suite, write_suite_reports
 from recovery.model import Session
 from recovery.report.stored_session import REPORT_FILE, to_json
 
@@ -22,8 +22,8 @@ SESSIONS: dict[str, Callable[[], Session]] = {
 LEFT_OUT = "its smallest scale takes about 9 minutes, for which the budget has no room beside the others"
 
 
-def journey(*steps: Step) -> Journey:
-    return Journey(
+def journey(*steps: ExperimentRecord) -> SuiteRecord:
+    return SuiteRecord(
         command="recovery experiments --budget 30m --version '5.7.22 8.0.31'",
         started_at="2026-11-21T20:00:00+00:00",
         budget_s=1800.0,
@@ -39,16 +39,18 @@ def stored(results: Path, *names: str, text: str = "") -> Path:
     steps = []
     for name, made in SESSIONS.items():
         if name not in names:
-            steps.append(Step(name=name, left_out=LEFT_OUT + text))
+            steps.append(ExperimentRecord(name=name, left_out=LEFT_OUT + text))
             continue
         session = made()
         folder = results / f"20261121T200000Z-{name}"
         folder.mkdir(parents=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
         command, scale = f"recovery {name} --runs 3{text}", f"1,000 tables{text}"
-        steps.append(Step(name=name, command=command, scale=scale, expected_s=300, took_s=280.5, session=folder.name))
+        steps.append(
+            ExperimentRecord(name=name, command=command, scale=scale, expected_s=300, took_s=280.5, session=folder.name)
+        )
     folder = results / "20261121T195900Z-experiments"
     folder.mkdir(parents=True)
-    save(journey(*steps), folder)
-    write(folder)
+    save_suite(journey(*steps), folder)
+    write_suite_reports(folder)
     return folder

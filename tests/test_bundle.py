@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from recovery.cli import bundle
-from recovery.cli.bundle import make
+from recovery.cli.bundle import make_bundle
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
 from recovery.model import Session
@@ -166,7 +166,7 @@ def members(packed: bytes) -> dict[str, bytes]:
 def test_nothing_that_was_planted_is_in_any_byte(folder: Path, secret: str) -> None:
     planted_there = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert secret.encode() in planted_there
-    made = make(folder)
+    made = make_bundle(folder)
     for where, content in {"name": made.name.encode(), "text": made.text, "all": gzip.decompress(made.archive)}.items():
         assert secret.lower().encode() not in content.lower(), where
     for part in secret.replace("/", " ").split():
@@ -174,7 +174,7 @@ def test_nothing_that_was_planted_is_in_any_byte(folder: Path, secret: str) -> N
 
 
 def test_the_same_has_the_same_placeholder_and_the_session_still_loads(folder: Path, tmp_path: Path) -> None:
-    files = members(make(folder).archive)
+    files = members(make_bundle(folder).archive)
     (tmp_path / "got").mkdir()
     (tmp_path / "got" / "report.json").write_bytes(files["report.json"])
     got = load_session(tmp_path / "got")
@@ -196,7 +196,7 @@ def test_the_same_has_the_same_placeholder_and_the_session_still_loads(folder: P
 
 
 def test_the_list_of_what_was_masked(folder: Path) -> None:
-    told = members(make(folder).archive)["masked.txt"].decode()
+    told = members(make_bundle(folder).archive)["masked.txt"].decode()
     for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[volume]", "[registry]", "[address-1]"):
         assert placeholder in told
     assert "in report.json" in told
@@ -206,8 +206,8 @@ def test_the_list_of_what_was_masked(folder: Path) -> None:
 @pytest.mark.parametrize("stored", SESSIONS, ids=lambda path: path.name)
 def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
     """The archive is whole, its text is fit for a tracker, and twice is the same."""
-    made = make(stored)
-    assert make(stored) == made
+    made = make_bundle(stored)
+    assert make_bundle(stored) == made
     packed = tmp_path / "b.tar.gz"
     packed.write_bytes(made.archive)
     subprocess.run(["tar", "xzf", packed], cwd=tmp_path, check=True)
@@ -236,7 +236,7 @@ def test_every_stored_session(stored: Path, tmp_path: Path) -> None:
 def test_a_long_script_is_told_by_its_ends(tmp_path: Path) -> None:
     session = load_session(STORED)
     big = replace(session, settings={**session.settings, "tables": 100_000, "template": None})
-    script = members(make(keep(big, tmp_path / "s")).archive)["schema.sql"].decode()
+    script = members(make_bundle(keep(big, tmp_path / "s")).archive)["schema.sql"].decode()
     assert len(script) < 50_000
     assert "recovery schema --tables 100000" in script
     assert "create table discovery.table_1 " in script
@@ -272,7 +272,7 @@ def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
     session = load_session(STORED)
     notes = tuple(f"--host=db{number}x" for number in range(1_100))
     with pytest.raises(RecoveryError, match="1,000 can be masked"):
-        make(keep(replace(session, notes=notes), tmp_path / "s"))
+        make_bundle(keep(replace(session, notes=notes), tmp_path / "s"))
 
 
 def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
     session = load_session(STORED)
     for setting, file in (("template", "schema.sql"), ("insert_template", "inserts.sql")):
         folder = keep(replace(session, settings={**session.settings, setting: str(mine)}), tmp_path / setting)
-        made = make(folder)
+        made = make_bundle(folder)
         assert b"my own private words" not in gzip.decompress(made.archive)
         assert b"not rendered" in members(made.archive)[file]
 
@@ -291,7 +291,7 @@ def test_a_template_that_is_none_stays_out(tmp_path: Path) -> None:
 def test_damaged_settings_cost_the_script_and_no_more(settings: dict[str, str | int], tmp_path: Path) -> None:
     session = load_session(STORED)
     folder = keep(replace(session, settings={**session.settings, **settings}), tmp_path / "s")
-    assert b"not rendered" in members(make(folder).archive)["schema.sql"]
+    assert b"not rendered" in members(make_bundle(folder).archive)["schema.sql"]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (folder / "stacks").symlink_to(outside)
     os.mkfifo(folder / "logs" / "003.err")
     (folder / "notes.txt").write_text("words from elsewhere")
-    packed = gzip.decompress(make(folder).archive)
+    packed = gzip.decompress(make_bundle(folder).archive)
     assert b"words from elsewhere" not in packed
     assert b"099.json" not in packed
 
@@ -317,14 +317,14 @@ def test_names_of_files_cannot_lead_elsewhere(tmp_path: Path) -> None:
     runs = (replace(session.runs[0], log="../../../etc/x y.err", stacks="stacks/../../z.folded"), *session.runs[1:])
     folder = keep(replace(session, runs=runs), tmp_path / "s")
     (folder / "logs" / "a\nb \\.err").write_text("x")
-    files = members(make(folder).archive)
+    files = members(make_bundle(folder).archive)
     assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
     assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
 
 
 def test_the_steps_name_files_that_are_there(tmp_path: Path) -> None:
     """And the server that makes the data directory has the same options as the one that uses it."""
-    text = " ".join(make(STORED).text.decode().split())
+    text = " ".join(make_bundle(STORED).text.decode().split())
     assert "mysqld --defaults-file=my-VERSION.cnf --initialize-insecure" in text
     assert "(MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" in text
     assert 'For "warm" leave dropping out, and repeat from step 3 until the start does not' in text
@@ -338,7 +338,7 @@ def test_the_steps_name_files_that_are_there(tmp_path: Path) -> None:
     ):
         runs = tuple(run for run in session.runs if run.version == version)
         one = replace(session, versions=(version,), servers={version: session.servers[version]}, runs=runs)
-        text = make(keep(one, tmp_path / version)).text.decode()
+        text = make_bundle(keep(one, tmp_path / version)).text.decode()
         assert f"    {maker} --defaults-file=my.cnf" in text
         assert "up to 5.6" not in text
         assert "VERSION" not in text
@@ -378,7 +378,7 @@ def test_a_session_that_cannot_be_read(
 def test_settings_that_make_no_sense_cost_only_the_script(tmp_path: Path) -> None:
     session = load_session(STORED)
     folder = keep(replace(session, settings={**session.settings, "tables": "many", "layout": "?"}), tmp_path / "s")
-    assert b"not rendered" in members(make(folder).archive)["schema.sql"]
+    assert b"not rendered" in members(make_bundle(folder).archive)["schema.sql"]
 
 
 def test_a_link_for_a_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

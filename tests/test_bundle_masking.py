@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli.mask import Mask, kept, masked_list, of_host, of_names
+from recovery.cli.mask import Masker, distinct_literals, host_literals, named_literals, placeholder_list
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 
 
 def masked(text: str, *literals: tuple[str, str]) -> str:
-    return Mask(kept(literals)).text(text)
+    return Masker(distinct_literals(literals)).text(text)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,17 @@ def test_by_its_form(private: str, expected: str) -> None:
     ],
 )
 def test_what_everybody_has_stays(kept_as_it_is: str) -> None:
-    assert masked(kept_as_it_is, *of_names([kept_as_it_is])) == kept_as_it_is
+    assert masked(kept_as_it_is, *named_literals([kept_as_it_is])) == kept_as_it_is
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda path: path.name)
 def test_a_servers_log_loses_only_what_is_private(log: Path) -> None:
     """The recorded logs have nothing of the kind: the masked ones are as they were."""
     text = log.read_text(encoding="utf-8", errors="replace")
-    literals = kept(of_names([text]))
-    changed = [(a, b) for a, b in zip(text.splitlines(), Mask(literals).text(text).splitlines(), strict=True) if a != b]
+    literals = distinct_literals(named_literals([text]))
+    changed = [
+        (a, b) for a, b in zip(text.splitlines(), Masker(literals).text(text).splitlines(), strict=True) if a != b
+    ]
     assert changed == []
 
 
@@ -122,9 +124,9 @@ def test_a_servers_log_loses_only_what_is_private(log: Path) -> None:
 )
 def test_what_a_user_writes_is_masked_more(private: str, expected: str) -> None:
     """In a note, and in the command that repeats it."""
-    literals = kept((("host", "dbhost7"),))
+    literals = distinct_literals((("host", "dbhost7"),))
     stored = {"settings": {"note": private}, "command": shlex.join(["recovery", "--note", private])}
-    masked = Mask(literals).value(stored)
+    masked = Masker(literals).value(stored)
     assert masked["settings"]["note"] == expected
     assert shlex.split(masked["command"]) == ["recovery", "--note", expected]
 
@@ -138,7 +140,7 @@ def test_what_a_user_writes_is_masked_more(private: str, expected: str) -> None:
     ],
 )
 def test_other_words_of_a_user_stay(words: str) -> None:
-    assert Mask(()).value({"settings": {"note": words}}) == {"settings": {"note": words}}
+    assert Masker(()).value({"settings": {"note": words}}) == {"settings": {"note": words}}
 
 
 def test_a_position_in_the_redo_log_is_no_card() -> None:
@@ -162,21 +164,21 @@ def test_words_that_name_nobody_stay() -> None:
 
 
 def test_a_name_that_a_path_gives_away_is_private_elsewhere() -> None:
-    literals = kept(
-        of_names(["/home/joe/x", "/srv/db7.pid", "--log-bin=db8-bin'", "--host=db9", "'db6' resolves to 'x'"])
+    literals = distinct_literals(
+        named_literals(["/home/joe/x", "/srv/db7.pid", "--log-bin=db8-bin'", "--host=db9", "'db6' resolves to 'x'"])
     )
     assert set(literals) == {("user", "joe"), *(("host", name) for name in ("db6", "db7", "db8", "db9"))}
 
 
 def test_what_is_masked_is_not_masked_again() -> None:
-    mask = Mask(kept((("data", "/srv/data"), ("secret", "hunter2"))))
+    mask = Masker(distinct_literals((("data", "/srv/data"), ("secret", "hunter2"))))
     once = mask.text("password=hunter2 in /srv/data/5.7/ibdata1 by 'joe'@'db1.acme.com' of https://x.acme.com/a")
     assert mask.text(once) == once
     assert "[data]/5.7/ibdata1" in once
 
 
 def test_options_are_parted_by_their_names() -> None:
-    mask = Mask(())
+    mask = Masker(())
     said = {"servers": {"5.7.22": {"options": "init_connect=set @p = 'x y' innodb_io_capacity=5 tmpdir=/srv/t"}}}
     (options,) = mask.value(said)["servers"]["5.7.22"].values()
     assert options == "init_connect=[secret]"
@@ -201,7 +203,7 @@ def test_a_hosts_domain_goes_with_its_name() -> None:
 @pytest.mark.parametrize("account", ["repl@prod-db-8.acme-bank.com", "'repl'@'prod-db-8.acme-bank.com'"])
 def test_an_accounts_names_are_private_elsewhere(account: str) -> None:
     text = f"{account} came; then prod-db-8 lost repl"
-    assert masked(text, *of_names([text])) == "[account-1] came; then [host] lost [user]"
+    assert masked(text, *named_literals([text])) == "[account-1] came; then [host] lost [user]"
 
 
 @pytest.mark.parametrize(
@@ -217,9 +219,9 @@ def test_an_accounts_names_are_private_elsewhere(account: str) -> None:
     ],
 )
 def test_common_words_of_accounts_stay(text: str) -> None:
-    literals = of_names([text])
+    literals = named_literals([text])
     rest = text.partition(" ")[2]
-    assert Mask(kept(literals)).text(rest).split()[-1] == rest.split()[-1]
+    assert Masker(distinct_literals(literals)).text(rest).split()[-1] == rest.split()[-1]
 
 
 def test_the_folder_of_an_image_is_private() -> None:
@@ -232,7 +234,7 @@ def test_this_host(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n10.0.0.9 box7.acme.com box7 # ours\n10.0.0.8 other\n")
     environment = {"USER": "joe", "HOSTNAME": "box7", "HOME": "/srv/joe", "GH_TOKEN": "abcdefgh", "PATH": "/bin"}
-    found = set(of_host(environment, hosts))
+    found = set(host_literals(environment, hosts))
     wanted = {
         ("host", "box7.acme.com"),
         ("host", "box7"),
@@ -245,10 +247,10 @@ def test_this_host(tmp_path: Path) -> None:
 
 
 def test_the_list_tells_where_and_how_often_but_not_what() -> None:
-    mask = Mask(kept((("user", "joe"),)), file="logs/a")
+    mask = Masker(distinct_literals((("user", "joe"),)), file="logs/a")
     mask.text("joe was here, joe")
     mask.file = "report.json"
     mask.text("joe")
-    text = masked_list(mask)
+    text = placeholder_list(mask)
     assert "[user]  a user's name, 3 times\n    2 in logs/a\n    1 in report.json" in text
     assert "joe" not in text

@@ -11,8 +11,8 @@ from at_work import OLD, interference, table_cache
 
 from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
 from recovery.analysis.summary import all_variant_ratios, variant_ratios
-from recovery.cli.suite_published import Claim, Publication, Word
-from recovery.cli.suite_published import answers as published_answers
+from recovery.cli.suite_published import Claim, ClaimVerdict, Publication
+from recovery.cli.suite_published import answer_claims as published_answers
 from recovery.model import Run, Session
 from recovery.report.load_tables import axis_tables, version_tables
 from recovery.report.summary_text import answers
@@ -127,7 +127,7 @@ def test_what_was_compared_without_a_published_figure_is_neither_shown_nor_refut
         name="x", label="E0", title="x", question="x?", source="x", host="x", versions=(), scale="x", claim=(claim,)
     )
     (answer,) = published_answers(one, interference())
-    assert answer.word is Word.COMPARED
+    assert answer.word is ClaimVerdict.COMPARED
     assert answer.text.startswith("No figure was published; here 0.83 (")
     assert answer.text.endswith(", significant.")
     assert (answer.published, answer.published_words) == (None, "no figure")

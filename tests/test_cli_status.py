@@ -23,7 +23,7 @@ from recovery.session.progress import Status, to_json
 # Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
 import sys, threading
-from recovery.cli.progress_view import Screen, SessionNarrator
+from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.process_marks import process_id
 from recovery.session.progress import from_json, status_path, write_status_file
@@ -34,7 +34,7 @@ def record(text):
     build = from_json(text).build
     if build is not None and build.done == 3:
         written.set()
-narrator = SessionNarrator(NEW, screen=Screen(None), owner=process_id(), record=record)
+narrator = ProgressDisplay(NEW, screen=Screen(None), owner=process_id(), record=record)
 with host_lock(), narrator.on_stage():
     with narrator.building("5.7.22: 9 tables") as progress:
         progress(3, 10)

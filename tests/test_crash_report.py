@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from recovery.analysis.warnings import findings
-from recovery.cli.measure import request_of
+from recovery.cli.measure import request_from_arguments
 from recovery.model import Verdict, parse_version
 from recovery.report.crash_tables import crash_tables
 from recovery.report.stored_session import load_session
@@ -23,7 +23,7 @@ def test_a_failed_kill_again() -> None:
     many = len({(run.variant.partition("-")[0], run.repeat) for run in failed})
     assert others[-1] == f"and {many - 3} more"
     name, *words = shlex.split(first)[1:]
-    request = request_of(name, words)
+    request = request_from_arguments(name, words)
     plan = request.plan([parse_version(failed[0].version)], request.measured, alternating=True)
     assert {trial.repeat for trial in plan.trials} == {failed[0].repeat}
     assert {failed[0].variant} <= {variant.name for variant in request.measured}

@@ -8,7 +8,7 @@ import pytest
 from at_work import write_scaling
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
-from recovery.cli.parse import instances_for
+from recovery.cli.parse import possible_cache_instances
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.bench import check_differs
@@ -149,11 +149,11 @@ def test_among_how_many_instances_the_entries_are_divided() -> None:
         (1,),
         (1,),
     ]
-    assert instances_for(ExperimentRequest(), ("5.6.24", "8.0.31"), ()) == (1, 16)
-    assert instances_for(ExperimentRequest(), (), ()) == (16,), "who knows what the user's own server does"
-    assert instances_for(ExperimentRequest(), ("5.7.22",), ("table_open_cache_instances=4",)) == (4,)
+    assert possible_cache_instances(ExperimentRequest(), ("5.6.24", "8.0.31"), ()) == (1, 16)
+    assert possible_cache_instances(ExperimentRequest(), (), ()) == (16,), "who knows what the user's own server does"
+    assert possible_cache_instances(ExperimentRequest(), ("5.7.22",), ("table_open_cache_instances=4",)) == (4,)
     varied = ExperimentRequest(options=(("table_open_cache_instances", ("1", "16")),))
-    assert instances_for(varied, ("5.7.22", "mariadb-10.11.5"), ()) == (1, 16)
+    assert possible_cache_instances(varied, ("5.7.22", "mariadb-10.11.5"), ()) == (1, 16)
 
 
 @pytest.mark.parametrize(

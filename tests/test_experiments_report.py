@@ -13,8 +13,16 @@ from journeys import SESSIONS, journey, stored
 from test_report_page import Read
 
 from recovery.cli.main import run
-from recovery.cli.suite_published import Answer, Word, publications
-from recovery.cli.suite_report import STORED, SUITE_PAGE, Factors, ratio_bars, read, save, write
+from recovery.cli.suite_published import Answer, ClaimVerdict, publications
+from recovery.cli.suite_report import (
+    RECORD_FILE,
+    SUITE_PAGE,
+    RatioAxis,
+    ratio_bars,
+    read_suite,
+    save_suite,
+    write_suite_reports,
+)
 from recovery.report.stored_session import REPORT_FILE
 
 
@@ -78,7 +86,7 @@ def test_text_is_narrow_and_plain(whole: Path) -> None:
 
 
 def test_all_of_it_is_in_json(whole: Path) -> None:
-    found = json.loads((whole / STORED).read_text())
+    found = json.loads((whole / RECORD_FILE).read_text())
     assert found["format"] == 1
     assert [step["name"] for step in found["steps"]] == list(SESSIONS)
     polled = next(step for step in found["steps"] if step["name"] == "interference")
@@ -88,7 +96,7 @@ def test_all_of_it_is_in_json(whole: Path) -> None:
     assert shown["published"] == pytest.approx(0.8306, abs=1e-4)
     assert shown["ours"] == pytest.approx(0.831, abs=1e-3)
     assert {one["version"] for one in polled["measures"]} == {"5.7.22", "8.0.31"}
-    assert read(whole) == journey(*read(whole).steps)
+    assert read_suite(whole) == journey(*read_suite(whole).steps)
 
 
 def test_what_was_left_out_is_said(tmp_path: Path) -> None:
@@ -115,10 +123,10 @@ def test_it_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.Cap
 def test_no_experiments_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["experiments", "--report", str(tmp_path)]) == 2
     assert "there are no experiments in" in capsys.readouterr().err
-    (tmp_path / STORED).write_text('{"format": 2}')
+    (tmp_path / RECORD_FILE).write_text('{"format": 2}')
     assert run(["experiments", "--report", str(tmp_path)]) == 1
     assert "newer version" in capsys.readouterr().err
-    (tmp_path / STORED).write_text('{"format": 1}')
+    (tmp_path / RECORD_FILE).write_text('{"format": 1}')
     assert run(["experiments", "--report", str(tmp_path)]) == 1
     assert "is damaged" in capsys.readouterr().err
 
@@ -127,9 +135,9 @@ def test_a_session_is_looked_for_beside_it_alone(tmp_path: Path) -> None:
     folder = stored(tmp_path / "results", "metadata")
     elsewhere = tmp_path / "elsewhere"
     (tmp_path / "results" / "20261121T200000Z-metadata").rename(elsewhere)
-    found = read(folder)
-    save(replace(found, steps=tuple(replace(one, session="../../elsewhere") for one in found.steps)), folder)
-    write(folder)
+    found = read_suite(folder)
+    save_suite(replace(found, steps=tuple(replace(one, session="../../elsewhere") for one in found.steps)), folder)
+    write_suite_reports(folder)
     assert "there is no session in" in (folder / "report.txt").read_text().replace("\n", " ")
 
 
@@ -143,16 +151,16 @@ def test_what_comes_from_outside_is_text(tmp_path: Path) -> None:
 
 def an_answer(published: float | None, ours: float | None, error: float | None = 0.01) -> Answer:
     interval = None if ours is None or error is None else (ours - error, ours + error)
-    return Answer("x", Word.SHOWS, "x", OLD, published, str(published), ours, error, interval=interval)
+    return Answer("x", ClaimVerdict.SHOWS, "x", OLD, published, str(published), ours, error, interval=interval)
 
 
 def test_half_and_twice_are_as_far_from_one() -> None:
-    axis = Factors(0.25, 4.0)
+    axis = RatioAxis(0.25, 4.0)
     assert axis.at(2) - axis.at(1) == pytest.approx(axis.at(1) - axis.at(0.5))
     assert axis.at(1000) == axis.at(4), "what lies outside ends at the edge"
-    assert Factors(0.7, 1.3).ticks() == (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
-    assert Factors(0.5, 300).ticks() == (1.0, 10.0, 100.0)
-    assert 1.0 in Factors(0.4, 9).ticks()
+    assert RatioAxis(0.7, 1.3).ticks() == (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
+    assert RatioAxis(0.5, 300).ticks() == (1.0, 10.0, 100.0)
+    assert 1.0 in RatioAxis(0.4, 9).ticks()
 
 
 def test_one_far_from_all_that_was_published_is_left_to_the_table() -> None:

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from recovery.cli import suite_run
 from recovery.cli.main import run
 from recovery.cli.suite_budget import (
-    OF_THE_BUDGET,
+    PLANNED_SHARE,
     Caps,
-    Price,
-    allot,
-    held_by_disk,
-    most_threads,
-    pace_of,
-    rungs,
-    span_text,
+    Cost,
+    allocate_scales,
+    experiment_scales,
+    limited_by_disk,
+    max_threads,
+    measured_pace,
+    short_duration_text,
 )
 from recovery.cli.suite_published import publication_names, publications
-from recovery.cli.suite_run import Asked, asked_versions, chosen, parse_budget, refuse_nothing
+from recovery.cli.suite_run import SuiteRequest, choose_scales, parse_budget, requested_versions, require_any_experiment
 from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.experiment import HostCapacity
@@ -37,8 +37,8 @@ VERSIONS = ("5.7.22", "8.0.31")
 every_one = pytest.mark.parametrize("name", publication_names())
 
 
-def prices(*seconds: float) -> tuple[Price, ...]:
-    return tuple(Price(one, bytes=int(one)) for one in seconds)
+def prices(*seconds: float) -> tuple[Cost, ...]:
+    return tuple(Cost(one, bytes=int(one)) for one in seconds)
 
 
 @pytest.mark.parametrize(
@@ -56,25 +56,25 @@ def test_no_budget(text: str) -> None:
 
 
 def test_first_one_step_each_then_an_interval_then_whoever_has_least() -> None:
-    whole = Price(1000, bytes=1000)
-    assert allot([prices(10, 30, 500), prices(20, 60, 200)], whole) == (2, 2)
-    assert allot([prices(10, 30, 500, 950), prices(20, 60, 600)], whole) == (2, 1), "500 before 600"
-    assert allot([prices(100, 950), prices(200, 300)], whole) == (0, 1), "who does not fit holds up nobody"
-    assert allot([prices(10), prices(2000), prices(30)], whole) == (0, None, 0)
-    assert allot([prices(990), prices(20)], whole) == (None, 0), "the cheapest first"
+    whole = Cost(1000, bytes=1000)
+    assert allocate_scales([prices(10, 30, 500), prices(20, 60, 200)], whole) == (2, 2)
+    assert allocate_scales([prices(10, 30, 500, 950), prices(20, 60, 600)], whole) == (2, 1), "500 before 600"
+    assert allocate_scales([prices(100, 950), prices(200, 300)], whole) == (0, 1), "who does not fit holds up nobody"
+    assert allocate_scales([prices(10), prices(2000), prices(30)], whole) == (0, None, 0)
+    assert allocate_scales([prices(990), prices(20)], whole) == (None, 0), "the cheapest first"
 
 
 def test_a_disk_that_is_too_small_is_told_from_a_time_that_is_too_short() -> None:
-    ladders = [(Price(10, bytes=10), Price(20, bytes=5000)), (Price(10, bytes=10), Price(2000, bytes=20))]
-    whole = Price(1000, bytes=1000, inodes=1)
-    assert (steps := allot(ladders, whole)) == (0, 0)
-    assert held_by_disk(ladders, steps, whole) == (True, False)
+    ladders = [(Cost(10, bytes=10), Cost(20, bytes=5000)), (Cost(10, bytes=10), Cost(2000, bytes=20))]
+    whole = Cost(1000, bytes=1000, inodes=1)
+    assert (steps := allocate_scales(ladders, whole)) == (0, 0)
+    assert limited_by_disk(ladders, steps, whole) == (True, False)
 
 
 @given(st.lists(st.lists(st.floats(1, 1e5), min_size=1, max_size=6), min_size=1, max_size=5), st.floats(1, 1e6))
 def test_it_is_never_more_than_there_is(seconds: list[list[float]], budget: float) -> None:
     ladders = [prices(*sorted(one)) for one in seconds]
-    steps = allot(ladders, Price(budget, bytes=10**9))
+    steps = allocate_scales(ladders, Cost(budget, bytes=10**9))
     taken = [ladder[step].seconds for ladder, step in zip(ladders, steps, strict=True) if step is not None]
     assert sum(taken) <= budget * (1 + 1e-9)
     if any(step is None for step in steps):
@@ -86,17 +86,17 @@ def test_it_is_never_more_than_there_is(seconds: list[list[float]], budget: floa
 @every_one
 @pytest.mark.parametrize("host", [SMALL, LARGE], ids=["small", "large"])
 def test_the_second_scale_has_runs_for_an_interval(name: str, host: HostCapacity) -> None:
-    first, second, *more = rungs(name, host, Caps())
+    first, second, *more = experiment_scales(name, host, Caps())
     assert first.runs == 1
     assert second.runs == 3
     assert more
     assert all(one.runs >= 3 for one in more)
-    assert more[-1] == rungs(name, host, Caps())[-1]
+    assert more[-1] == experiment_scales(name, host, Caps())[-1]
 
 
 @every_one
 def test_the_user_s_caps_hold_at_every_scale(name: str) -> None:
-    for one in rungs(name, SMALL, Caps(tables=400, seconds=4, runs=2)):
+    for one in experiment_scales(name, SMALL, Caps(tables=400, seconds=4, runs=2)):
         given = dict(pairwise(one.words))
         assert int(given["--runs"]) <= 2
         assert int(given.get("--seconds", "4")) <= 4
@@ -106,74 +106,74 @@ def test_the_user_s_caps_hold_at_every_scale(name: str) -> None:
 
 def test_the_smallest_is_the_smallest() -> None:
     for name in publication_names():
-        assert rungs(name, SMALL, Caps(smallest=True)) == rungs(name, SMALL, Caps())[:1]
+        assert experiment_scales(name, SMALL, Caps(smallest=True)) == experiment_scales(name, SMALL, Caps())[:1]
 
 
 def test_clients_follow_the_cpus_up_to_what_was_published() -> None:
-    assert [most_threads(HostCapacity(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
+    assert [max_threads(HostCapacity(cpus, 1 << 30)) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
 
 
-def asked(budget_s: float, tmp_path: Path, **more: object) -> Asked:
+def asked(budget_s: float, tmp_path: Path, **more: object) -> SuiteRequest:
     shared = ("--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"))
-    return replace(Asked(budget_s, VERSIONS, shared=shared, data=tmp_path / "data"), **more)  # type: ignore[arg-type]
+    return replace(SuiteRequest(budget_s, VERSIONS, shared=shared, data=tmp_path / "data"), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("budget_s", [600, 1800, 7200, 86_400])
 def test_the_plan_fits_its_budget(budget_s: float, tmp_path: Path) -> None:
-    found = chosen(asked(budget_s, tmp_path))
+    found = choose_scales(asked(budget_s, tmp_path))
     assert [one.name for one in found] == list(publication_names())
-    assert sum(one.expected_s or 0 for one in found) <= OF_THE_BUDGET * budget_s
+    assert sum(one.expected_s or 0 for one in found) <= PLANNED_SHARE * budget_s
     assert all(one.left_out or (one.request and one.scale) for one in found)
 
 
 def test_half_an_hour_is_enough_for_three_runs_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**12, 10**9))
-    found = chosen(asked(1800, tmp_path))
+    found = choose_scales(asked(1800, tmp_path))
     assert [one.request.runs >= 3 if one.request else None for one in found] == [True] * 5
 
 
 def test_ten_minutes_are_enough_for_a_first_look_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**12, 10**9))
-    assert all(one.request for one in chosen(asked(600, tmp_path)))
+    assert all(one.request for one in choose_scales(asked(600, tmp_path)))
 
 
 def test_the_pace_is_of_what_is_not_a_load() -> None:
-    assert pace_of(()) == 1
-    assert pace_of([(Price(100), 250.0)]) == 2.5
-    assert pace_of([(Price(100, loads_s=60), 160.0)]) == 2.5, "its 60 seconds are as long everywhere"
-    assert pace_of([(Price(100), 50.0), (Price(100), 150.0)]) == 1
-    assert 0.5 < pace_of([(Price(100), 1.0)]) < 1, "what was built already"
-    assert Price(100, loads_s=60).at(2.5) == Price(160, loads_s=60)
+    assert measured_pace(()) == 1
+    assert measured_pace([(Cost(100), 250.0)]) == 2.5
+    assert measured_pace([(Cost(100, loads_s=60), 160.0)]) == 2.5, "its 60 seconds are as long everywhere"
+    assert measured_pace([(Cost(100), 50.0), (Cost(100), 150.0)]) == 1
+    assert 0.5 < measured_pace([(Cost(100), 1.0)]) < 1, "what was built already"
+    assert Cost(100, loads_s=60).at(2.5) == Cost(160, loads_s=60)
 
 
 def test_who_is_slower_than_guessed_gets_smaller_scales(tmp_path: Path) -> None:
-    found, slow = chosen(asked(3600, tmp_path)), chosen(asked(3600, tmp_path, pace=3.0))
-    assert sum(one.expected_s or 0 for one in slow) <= OF_THE_BUDGET * 3600
+    found, slow = choose_scales(asked(3600, tmp_path)), choose_scales(asked(3600, tmp_path, pace=3.0))
+    assert sum(one.expected_s or 0 for one in slow) <= PLANNED_SHARE * 3600
     assert sum(one.price.seconds for one in slow) < 0.6 * sum(one.price.seconds for one in found)
     for one in slow:
         assert one.expected_s is None or one.expected_s == one.price.at(3.0).seconds
 
 
 def test_what_is_left_is_what_is_planned_with(tmp_path: Path) -> None:
-    found = chosen(asked(36_000, tmp_path, left_s=300.0))
-    assert 0 < sum(one.expected_s or 0 for one in found) <= OF_THE_BUDGET * 300
+    found = choose_scales(asked(36_000, tmp_path, left_s=300.0))
+    assert 0 < sum(one.expected_s or 0 for one in found) <= PLANNED_SHARE * 300
     assert any("had no room any more (5 minutes were left)" in str(one.left_out) for one in found)
 
 
 def test_a_budget_for_nothing_says_which_would_do(tmp_path: Path) -> None:
     wanted = asked(20, tmp_path)
     with pytest.raises(UsageError, match="in 20 s no experiment can be measured") as refused:
-        refuse_nothing(wanted, chosen(wanted))
+        require_any_experiment(wanted, choose_scales(wanted))
     least, every = (int(minutes) for minutes in re.findall(r"BUDGET=(\d+)m", refused.value.hint))
-    assert any(one.request for one in chosen(asked(60 * least, tmp_path)))
-    assert all(one.request for one in chosen(asked(60 * every, tmp_path)))
-    refuse_nothing(wanted, chosen(asked(60 * least, tmp_path)))
+    assert any(one.request for one in choose_scales(asked(60 * least, tmp_path)))
+    assert all(one.request for one in choose_scales(asked(60 * every, tmp_path)))
+    require_any_experiment(wanted, choose_scales(asked(60 * least, tmp_path)))
 
 
 def test_a_disk_for_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(10**6, 10))
     with pytest.raises(HostUnfitError, match="no experiment fits the disk") as refused:
-        refuse_nothing(asked(3600, tmp_path), chosen(asked(3600, tmp_path)))
+        require_any_experiment(asked(3600, tmp_path), choose_scales(asked(3600, tmp_path)))
     assert "DATA=" in refused.value.hint
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_begun_where_nothing_fits(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_instances_and_innodb_are_measured_over_one_directory(tmp_path: Path) -> None:
-    small = chosen(asked(36_000, tmp_path, caps=Caps(smallest=True), names=("table-cache", "write-scaling")))
+    small = choose_scales(asked(36_000, tmp_path, caps=Caps(smallest=True), names=("table-cache", "write-scaling")))
     one, other = (found.request.schema for found in small if found.request)
     assert one == other
 
@@ -223,7 +223,7 @@ def test_what_the_file_says_of_others_is_refused(
 
 
 def test_what_does_not_fit_says_so(tmp_path: Path) -> None:
-    found = chosen(asked(100, tmp_path))
+    found = choose_scales(asked(100, tmp_path))
     left = [one for one in found if one.left_out]
     assert left
     assert all("its smallest scale" in str(one.left_out) and one.request is None for one in left)
@@ -232,7 +232,7 @@ def test_what_does_not_fit_says_so(tmp_path: Path) -> None:
 def test_a_session_is_repeated_by_its_own_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOVERY_NOTE", "what the environment says is for the command that was called")
     monkeypatch.setenv("RECOVERY_SECONDS", "7")
-    requests = [one.request for one in chosen(asked(1800, tmp_path)) if one.request]
+    requests = [one.request for one in choose_scales(asked(1800, tmp_path)) if one.request]
     monkeypatch.delenv("RECOVERY_NOTE")
     monkeypatch.delenv("RECOVERY_SECONDS")
     for request in requests:
@@ -247,13 +247,13 @@ def test_a_session_is_repeated_by_its_own_command(tmp_path: Path, monkeypatch: p
 def test_every_scale_is_one_that_its_command_takes(name: str, tmp_path: Path) -> None:
     """From the smallest to all of it."""
     for budget_s in (60.0, 300.0, 1000.0, 3000.0, 10_000.0, 2_000_000.0):
-        (one,) = chosen(asked(budget_s, tmp_path, names=(name,)))
+        (one,) = choose_scales(asked(budget_s, tmp_path, names=(name,)))
         assert one.left_out or one.request
 
 
 def test_versions_are_those_at_hand_or_those_that_are_named() -> None:
-    assert asked_versions(("5.6.24 8.0.15", "mariadb-10.11.5")) == ("5.6.24", "8.0.15", "mariadb-10.11.5")
-    assert asked_versions(()) == VERSIONS
+    assert requested_versions(("5.6.24 8.0.15", "mariadb-10.11.5")) == ("5.6.24", "8.0.15", "mariadb-10.11.5")
+    assert requested_versions(()) == VERSIONS
 
 
 def test_what_was_published_is_of_scenarios_that_there_are() -> None:
@@ -267,4 +267,4 @@ def test_what_was_published_is_of_scenarios_that_there_are() -> None:
 
 
 def test_seconds_where_minutes_would_say_nothing() -> None:
-    assert [span_text(one) for one in (5, 119, 130, 7200)] == ["5 s", "119 s", "2 minutes", "2.0 hours"]
+    assert [short_duration_text(one) for one in (5, 119, 130, 7200)] == ["5 s", "119 s", "2 minutes", "2.0 hours"]

@@ -230,9 +230,9 @@ def test_hierarchies_of_a_host_without_any(tmp_path: Path) -> None:
 
 
 def test_the_doctor_tells_which_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {check.name: check for check in doctor.settable(tmp_path)}
+    told = {check.name: check for check in doctor.limit_checks(tmp_path)}
     assert {"control groups", "limit on reads", "limit on memory", "limit on CPUs"} <= set(told)
     lie_on(Device(filesystem="overlay"), monkeypatch)
-    check = next(check for check in doctor.settable(tmp_path) if check.name == "limit on reads")
+    check = next(check for check in doctor.limit_checks(tmp_path) if check.name == "limit on reads")
     assert check.ok is None
     assert "cannot be set" in check.detail

@@ -136,7 +136,7 @@ def test_tables_files_that_are_kept_are_read_rather_than_what_was_just_written(t
 
 def test_the_doctor_says_what_cold_means() -> None:
     found = ReadProbe(SHORT_EFFORT, {"4k_1": ReadSpeed(1, 2.0, 3.0)}, again=RereadTimes("x", 256, 0.47, 0.065, 7.2))
-    (check,) = [check for check in doctor.speed(found) if check.name == "just-read blocks"]
+    (check,) = [check for check in doctor.read_speed_checks(found) if check.name == "just-read blocks"]
     assert check.detail == (
         "Blocks that were just read answer 7.2 times as fast (0.47 ms, then 0.065 ms): something below this machine "
         "(hypervisor, disk controller, the disk itself) keeps what was read."
@@ -144,9 +144,9 @@ def test_the_doctor_says_what_cold_means() -> None:
     assert "cold to this machine only" in check.why
     for times, blocks in ((1.3, 256), (50.0, 99)):
         other = replace(found, again=RereadTimes("the file just written", blocks, 0.47, 0.065, times))
-        (check,) = [check for check in doctor.speed(other) if check.name == "just-read blocks"]
+        (check,) = [check for check in doctor.read_speed_checks(other) if check.name == "just-read blocks"]
         assert check.detail.startswith("not known: 0.47 ms, then 0.065")
-    assert [check.name for check in doctor.speed(NOT_PROBED)] == ["reads"]
+    assert [check.name for check in doctor.read_speed_checks(NOT_PROBED)] == ["reads"]
 
 
 def test_the_effort_is_that_of_the_session() -> None:

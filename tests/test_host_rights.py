@@ -11,7 +11,7 @@ import pytest
 
 from recovery.builds import image_build, packages
 from recovery.builds.image_build import DebianRecipe
-from recovery.cli.doctor import root_steps
+from recovery.cli.doctor import root_step_checks
 from recovery.errors import HostUnfitError
 from recovery.linux import file_opens, host_facts, orphans
 from recovery.linux.cgroups import controller_settings
@@ -149,9 +149,9 @@ def test_no_debootstrap(called: Path) -> None:
 
 
 def test_the_doctor_tells_each() -> None:
-    assert [check.name for check in root_steps()] == list(RootStep)
+    assert [check.name for check in root_step_checks()] == list(RootStep)
     taken = "would be taken" if os.geteuid() == 0 else "not this user's to take"
     with refuse_steps(only(RootStep.FANOTIFY)):
-        told = {check.name: check.detail for check in root_steps()}
+        told = {check.name: check.detail for check in root_step_checks()}
     assert told.pop(RootStep.FANOTIFY) == "refused by --no-root-steps (fanotify)"
     assert set(told.values()) == {taken}

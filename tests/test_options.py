@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from recovery.cli.commands import COMMANDS, Commands, MeasuringCommand
+from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
 from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, repeat_command
 from recovery.experiments import EXPERIMENTS
 
@@ -45,7 +45,7 @@ def test_every_option_is_somebodys() -> None:
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *COMMANDS])
 def test_every_command_can_be_imported_and_helps(name: str) -> None:
-    group = Commands("recovery")
+    group = RecoveryGroup("recovery")
     command = group.get_command(click.Context(group), name)
     assert command is not None
     assert command.name == name

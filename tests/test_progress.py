@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.cli.progress_view import view
+from recovery.cli.progress_view import live_view
 from recovery.model import Cache, Run, Trial, Variant, VariantSpec, Verdict, parse_version, startup_specs
 from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import build_variants, make_plan
@@ -121,7 +121,7 @@ def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
     assert [(cell.variant, cell.mean, cell.figure) for cell in progress.cells] == [
         ("usual", 2000.0, None), ("hot", 90.0, "tps"),
     ]  # fmt: skip
-    shown = "\n".join(line.text for line in view(at(progress, 10.0), 100, 30))
+    shown = "\n".join(line.text for line in live_view(at(progress, 10.0), 100, 30))
     assert "mean 2,000/s" in shown
     assert "90 transactions/s" in shown
 

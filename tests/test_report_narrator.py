@@ -12,7 +12,7 @@ from test_progress import NEW, PLANNED, run_of, trials
 from waiting import until
 
 from recovery.cli import progress_view as told_by
-from recovery.cli.progress_view import Screen, SessionNarrator
+from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import RecoveryError
 from recovery.model import Verdict
 from recovery.mysqld.phases import CurrentPhase
@@ -25,7 +25,7 @@ def records() -> list[ProgressSnapshot]:
     return []
 
 
-Make = Callable[..., tuple[SessionNarrator, io.StringIO]]
+Make = Callable[..., tuple[ProgressDisplay, io.StringIO]]
 
 
 @dataclass
@@ -63,14 +63,14 @@ def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.Monk
         assert found is not None
         records.append(found)
 
-    def made(progress: Progress = PLANNED, *, quiet: bool = False) -> tuple[SessionNarrator, io.StringIO]:
+    def made(progress: Progress = PLANNED, *, quiet: bool = False) -> tuple[ProgressDisplay, io.StringIO]:
         stream = io.StringIO()
-        return SessionNarrator(progress, screen=Screen(stream), owner="mark", record=keep, quiet=quiet), stream
+        return ProgressDisplay(progress, screen=Screen(stream), owner="mark", record=keep, quiet=quiet), stream
 
     return made
 
 
-def go_through_a_trial(narrator: SessionNarrator, clock: Clock, *pauses_s: float) -> None:
+def go_through_a_trial(narrator: ProgressDisplay, clock: Clock, *pauses_s: float) -> None:
     trial, began_s = trials()[0], clock.now_s
     narrator.trial_began(trial)
     narrator.doing("timed start")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from test_progress import PLANNED, after, at, trials
 
-from recovery.cli.progress_view import current, duration, page, view
+from recovery.cli.progress_view import current_activity, duration_words, live_view, status_page
 from recovery.errors import escape_control
 from recovery.mysqld.phases import CurrentPhase
 from recovery.session.progress import ProgressSnapshot, Status
@@ -19,7 +19,7 @@ def measuring(standing: CurrentPhase | None = None) -> ProgressSnapshot:
 
 
 def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[str]:
-    return [line.text for line in view(found, width, height)]
+    return [line.text for line in live_view(found, width, height)]
 
 
 def test_a_trial() -> None:
@@ -34,20 +34,20 @@ def test_a_trial() -> None:
 
 
 def test_phases_that_have_no_name_yet_and_those_that_tell_how_far_they_are() -> None:
-    assert current(measuring(CurrentPhase(None, 3010.0))).endswith("timed start 45 s, nothing in the log yet")
+    assert current_activity(measuring(CurrentPhase(None, 3010.0))).endswith("timed start 45 s, nothing in the log yet")
     told = CurrentPhase("discovery", 3011.0, "Checked 15615/20298")
-    assert current(measuring(told)).endswith("timed start 45 s, discovery 44 s (Checked 15615/20298)")
+    assert current_activity(measuring(told)).endswith("timed start 45 s, discovery 44 s (Checked 15615/20298)")
 
 
 def test_a_build() -> None:
     building = PLANNED.build_began("5.7.22: 9 tables", 1000.0)
-    assert current(at(building, 1004.0)) == "5.7.22: 9 tables: making the data directory, 4 s"
+    assert current_activity(at(building, 1004.0)) == "5.7.22: 9 tables: making the data directory, 4 s"
     building = building.built(0, 200_000, 1010.0).built(64_000, 200_000, 1074.0)
     assert texts(at(building, 1074.0))[1:] == [
         "5.7.22: 9 tables: 64,000 of 200,000, 1,000/s, 2 min left",
         "[#######-----------------]",
     ]
-    assert current(at(building.built(200_000, 200_000, 1200.0), 1201.0)).endswith("built, being checked")
+    assert current_activity(at(building.built(200_000, 200_000, 1200.0), 1201.0)).endswith("built, being checked")
 
 
 @pytest.mark.parametrize("width", [1, 12, 20, 39, 40, 79, 200])
@@ -92,11 +92,11 @@ def test_nothing_from_outside_steers_a_terminal() -> None:
 
 
 def test_the_page_for_who_asks() -> None:
-    told = list(page(measuring(), running=True))
+    told = list(status_page(measuring(), running=True))
     assert told[0] == "crash-recovery of 5.7.22 8.0.31: pid 7, since 2026-01-01 00:00:00 UTC"
     assert told[2] == "  measuring: [5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s"
     assert told[-1] == "  results go to /results"
-    last = list(page(replace(measuring(), status=Status.KILLED), running=False))
+    last = list(status_page(replace(measuring(), status=Status.KILLED), running=False))
     assert last[0] == "no run is going on"
     assert "killed after 34 min" in last[1]
     assert last[-1] == "  results are in /results"
@@ -104,4 +104,4 @@ def test_the_page_for_who_asks() -> None:
 
 @pytest.mark.parametrize(("seconds", "told"), [(0, "0 s"), (99, "99 s"), (100, "2 min"), (7199, "120 min"), (7200, "2.0 hours")])  # fmt: skip # noqa: E501
 def test_durations(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+    assert duration_words(seconds) == told

@@ -17,7 +17,7 @@ from otherusers import NOBODY, SOMEBODY, done_as, everybodys_folder, going_on_as
 from recovery.builds import install
 from recovery.builds.install import InstallJob, Origin, ensure_installed
 from recovery.builds.server_sources import find_own_server
-from recovery.cli.doctor import room
+from recovery.cli.doctor import space_checks
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import files, locks
@@ -180,9 +180,9 @@ def test_no_data_below_a_folder_that_others_can_change(shared: Path) -> None:
             with pytest.raises(HostUnfitError, match=r"belongs to nobody|everybody may write") as caught:
                 action()
             assert "give DATA=" in caught.value.hint
-        assert [check.ok for check in room(folder) if check.name == "who may write there"] == [False]
+        assert [check.ok for check in space_checks(folder) if check.name == "who may write there"] == [False]
     assert list(theirs.iterdir()) == list(open_to_all.iterdir()) == [], "nothing was made there"
-    assert not [check for check in room(shared) if check.name == "who may write there"], "as /tmp is"
+    assert not [check for check in space_checks(shared) if check.name == "who may write there"], "as /tmp is"
 
 
 def test_a_copy_beside_another_s_data_directory_is_left_alone(shared: Path) -> None:

@@ -30,7 +30,7 @@ def analyze(files: tuple[Path, ...], as_json: bool) -> int:
     """Where did the time of every start in these error logs go? FILE may be compressed; - is standard input."""
     if not files:
         raise UsageError("which error log?", "recovery analyze FILE..., or - for standard input")
-    found = [(str(file), list(_starts(file))) for file in files]
+    found = [(str(file), list(_read_starts(file))) for file in files]
     if not any(starts for _, starts in found):
         names = ", ".join(name for name, _ in found)
         hint = "give a server's error log that goes back to before its start"
@@ -39,7 +39,7 @@ def analyze(files: tuple[Path, ...], as_json: bool) -> int:
     return 0
 
 
-def _starts(file: Path) -> Iterator[LoggedStart]:
+def _read_starts(file: Path) -> Iterator[LoggedStart]:
     if str(file) == "-":
         yield from starts_in(sys.stdin.buffer, "standard input")
         return
@@ -50,12 +50,12 @@ def _starts(file: Path) -> Iterator[LoggedStart]:
 def to_json(found: Sequence[tuple[str, Sequence[LoggedStart]]]) -> str:
     body = {
         "format": FORMAT,
-        "logs": [{"log": name, "starts": [_stored(start) for start in starts]} for name, starts in found],
+        "logs": [{"log": name, "starts": [_start_to_dict(start) for start in starts]} for name, starts in found],
     }
     return json.dumps(body, indent=2) + "\n"
 
 
-def _stored(start: LoggedStart) -> dict[str, object]:
+def _start_to_dict(start: LoggedStart) -> dict[str, object]:
     seconds = {name: round(value, 6) for name, value in seconds_by_name(start.phases).items()}
     return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds}
 
@@ -63,17 +63,17 @@ def _stored(start: LoggedStart) -> dict[str, object]:
 def log_page(name: str, starts: Sequence[LoggedStart]) -> str:
     if not starts:
         return f"{escape_control(name)}: no start of a server\n"
-    tables = [_overview(name, starts), _where(starts), _counts(starts)]
+    tables = [_overview_table(name, starts), _phase_table(starts), _count_table(starts)]
     return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
 
 
-def _overview(name: str, starts: Sequence[LoggedStart]) -> Table:
+def _overview_table(name: str, starts: Sequence[LoggedStart]) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own stamps."]
     if any(start.kind == "not told" for start in starts):
         notes.append(
             "not told: the log does not say whether it was a crash; 8.0 and later say it at --log-error-verbosity=3."
         )
-    notes += _unfinished(starts)
+    notes += _unfinished_notes(starts)
     return Table(
         title=f"{name}: {len(starts)} start{'s' if len(starts) > 1 else ''}",
         headers=("#", "line", "at", "server", "start", "startup", "end"),
@@ -84,7 +84,7 @@ def _overview(name: str, starts: Sequence[LoggedStart]) -> Table:
                 start.at or fmt.ABSENT,
                 start.version or fmt.ABSENT,
                 start.kind,
-                _seconds(start),
+                _startup_text(start),
                 start.outcome,
             )
             for number, start in enumerate(starts, 1)
@@ -94,13 +94,13 @@ def _overview(name: str, starts: Sequence[LoggedStart]) -> Table:
     )
 
 
-def _seconds(start: LoggedStart) -> str:
+def _startup_text(start: LoggedStart) -> str:
     if start.startup_s is not None and start.whole_seconds:
         return f"{start.startup_s:.0f}"
     return fmt.seconds(start.startup_s)
 
 
-def _unfinished(starts: Sequence[LoggedStart]) -> Iterator[str]:
+def _unfinished_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         if start.outcome in {"cut", "failed"}:
             where = f", in {start.standing}" if start.standing else ""
@@ -108,7 +108,7 @@ def _unfinished(starts: Sequence[LoggedStart]) -> Iterator[str]:
             yield f"{number}: {what}{where}{f': {start.reason}' if start.reason else ''}."
 
 
-def _where(starts: Sequence[LoggedStart]) -> Table | None:
+def _phase_table(starts: Sequence[LoggedStart]) -> Table | None:
     rows = [
         ((str(number), start.version or fmt.ABSENT, start.kind), [start.phases])
         for number, start in enumerate(starts, 1)
@@ -116,19 +116,19 @@ def _where(starts: Sequence[LoggedStart]) -> Table | None:
     ]
     if not rows:
         return None
-    notes = list(_beside(starts))
+    notes = list(_background_notes(starts))
     if any(start.whole_seconds for start in starts):
         notes.append("Stamps in whole seconds: no phase of these starts is known better than that.")
     return grouped_phase_table("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
 
 
-def _beside(starts: Sequence[LoggedStart]) -> Iterator[str]:
+def _background_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         for phase in start.beside:
             yield f"{number}: beside these, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
 
 
-def _counts(starts: Sequence[LoggedStart]) -> Table | None:
+def _count_table(starts: Sequence[LoggedStart]) -> Table | None:
     rows = tuple(
         (str(number), fmt.words(name), fmt.count(count))
         for number, start in enumerate(starts, 1)

@@ -29,9 +29,9 @@ from typing import Any
 import click
 
 from recovery.cli import mask
-from recovery.cli.mask import Mask, masked_list, of_host, words_of
-from recovery.cli.options import FOLDER, setting
-from recovery.cli.output import tell
+from recovery.cli.mask import Masker, host_literals, placeholder_list, split_words
+from recovery.cli.options import PATH_TYPE, table_option
+from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks
 from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
@@ -52,18 +52,18 @@ _FOLDERS = {"runs": (".json",), "logs": (".err", ".log", ".txt"), STACKS_FOLDER:
 """Folders of a session that are copied, with the suffixes of the copied files."""
 
 
-def stage(folder: Path, to: Path) -> None:
+def copy_session_files(folder: Path, to: Path) -> None:
     """Copies the regular files of a session to the folder `to`, but not the targets of symbolic links.
 
     Raises RecoveryError if the report file of the session is not a regular file."""
-    report = _plain(folder / REPORT_FILE)
+    report = _read_regular_file(folder / REPORT_FILE)
     if report is None:
         raise RecoveryError(f"{folder / REPORT_FILE} is no plain file", "name the folder of a session itself")
     (to / REPORT_FILE).write_bytes(report)
     for name, endings in _FOLDERS.items():
         (to / name).mkdir()
-        for path in _inside(folder / name):
-            content = _plain(path) if path.suffix in endings else None
+        for path in _sorted_entries(folder / name):
+            content = _read_regular_file(path) if path.suffix in endings else None
             if content is not None:
                 (to / name / path.name).write_bytes(content)
     lock = folder / LOCK_FILE
@@ -72,7 +72,7 @@ def stage(folder: Path, to: Path) -> None:
         (to / LOCK_FILE).touch()
 
 
-def _inside(folder: Path) -> list[Path]:
+def _sorted_entries(folder: Path) -> list[Path]:
     """Returns the sorted entries of a folder; none if it is missing or a symbolic link."""
     with suppress(OSError):
         if stat.S_ISDIR(folder.lstat().st_mode):
@@ -80,7 +80,7 @@ def _inside(folder: Path) -> list[Path]:
     return []
 
 
-def _plain(path: Path) -> bytes | None:
+def _read_regular_file(path: Path) -> bytes | None:
     """Returns the content of a regular file, or None for anything else, such as a symbolic link or a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -92,17 +92,17 @@ def _plain(path: Path) -> bytes | None:
         return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
-def with_manifest(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def add_manifest(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns the files and a manifest of their checksums, in the format of `sha256sum -c MANIFEST`."""
     sums = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
     return {**files, MANIFEST: "".join(sums).encode()}
 
 
-def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
+def build_archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
     """Returns a .tar.gz archive of one folder, `name`, that contains these files.
 
     Every timestamp is the start of the session and no owner is stored, so the same files give the same archive."""
-    when = _seconds(started_at)
+    when = _epoch_seconds(started_at)
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=when) as zipped,
@@ -118,12 +118,12 @@ def archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Yields the logs and the stack traces, each with its path in the session."""
     for name in ("logs", STACKS_FOLDER):
-        for path in _inside(folder / name):
+        for path in _sorted_entries(folder / name):
             if path.suffix in _FOLDERS[name]:
                 yield f"{name}/{path.name}", path.read_text(encoding="utf-8", errors="replace")
 
 
-def _seconds(started_at: str) -> int:
+def _epoch_seconds(started_at: str) -> int:
     """Returns the timestamp in seconds since 1970, or 0 if the text cannot be parsed."""
     try:
         return max(0, int(datetime.fromisoformat(started_at).timestamp()))
@@ -133,13 +133,13 @@ def _seconds(started_at: str) -> int:
 
 # --- SQL scripts and options files
 
-MOST_BYTES = 1_000_000
+MAX_SCRIPT_BYTES = 1_000_000
 """Maximum size of a script that is included in full: about 13,000 tables."""
-MOST_STATEMENTS = 1_000_000
+MAX_SCRIPT_STATEMENTS = 1_000_000
 """Maximum number of statements of a script that is rendered in full."""
-_SHOWN_INSERTS = 10_000
+_MAX_SHOWN_INSERTS = 10_000
 """Maximum number of inserts in inserts.sql."""
-_SHOWN = 100
+_SHOWN_STATEMENTS = 100
 """Number of statements shown from each end of a longer script."""
 
 
@@ -147,29 +147,29 @@ def sql_scripts(session: Session) -> dict[str, str]:
     """Returns the SQL scripts by file name. A script that can no longer be rendered is replaced by a comment."""
     found = {}
     try:
-        for name, schema in _schemas(session).items():
-            found[name] = _told(schema)
+        for name, schema in _script_schemas(session).items():
+            found[name] = _script_text(schema)
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
     try:
-        asked = _inserts_asked(session)
-        head = f"-- The first {_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _SHOWN_INSERTS else ""
-        found["inserts.sql"] = head + "".join(f"{one};\n" for one in inserts(session))
+        asked = _requested_inserts(session)
+        head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _MAX_SHOWN_INSERTS else ""
+        found["inserts.sql"] = head + "".join(f"{one};\n" for one in session_inserts(session))
     except RecoveryError:
         # The message of the error quotes the template file, which may be a different file by now: it is not shown.
         found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
     return found
 
 
-def schema_of(session: Session) -> Schema:
+def session_schema(session: Session) -> Schema:
     """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
     settings = session.settings
     template = settings.get("template")
     return Schema(
-        tables=_number(session, "tables", 1),
-        databases=_number(session, "schemas", 1),
-        columns=_number(session, "columns", 0, most=MAX_COLUMNS),
-        rows=_number(session, "rows", 0),
+        tables=_int_setting(session, "tables", 1),
+        databases=_int_setting(session, "schemas", 1),
+        columns=_int_setting(session, "columns", 0, most=MAX_COLUMNS),
+        rows=_int_setting(session, "rows", 0),
         database=str(settings.get("database") or Schema.database),
         template=Path(str(template)) if template else None,
         layout=parse_layout(str(settings.get("layout") or Layout.FILES)),
@@ -179,26 +179,26 @@ def schema_of(session: Session) -> Schema:
 def first_statements(session: Session, many: int = 3) -> tuple[str, ...]:
     """Returns the first statements of the script that creates the tables; none if it can no longer be rendered."""
     try:
-        _check(schema := schema_of(session))
+        _check_template(schema := session_schema(session))
         return tuple(one for one, _ in zip(script_statements(schema), range(many), strict=False))
     except RecoveryError:
         return ()
 
 
-def inserts(session: Session) -> tuple[str, ...]:
+def session_inserts(session: Session) -> tuple[str, ...]:
     """Returns the insert statements of the session, at most `_SHOWN_INSERTS`.
 
     Raises RecoveryError if they can no longer be rendered."""
     template = session.settings.get("insert_template")
     return insert_statements(
-        schema_of(session),
-        count=min(_SHOWN_INSERTS, _inserts_asked(session)),
+        session_schema(session),
+        count=min(_MAX_SHOWN_INSERTS, _requested_inserts(session)),
         template=Path(str(template)) if template else None,
     )
 
 
-def _inserts_asked(session: Session) -> int:
-    return _number(session, "inserts", DEFAULT_INSERTS, most=MAX_INSERTS)
+def _requested_inserts(session: Session) -> int:
+    return _int_setting(session, "inserts", DEFAULT_INSERTS, most=MAX_INSERTS)
 
 
 def options_file(name: str, options: str) -> str:
@@ -210,14 +210,14 @@ def options_file(name: str, options: str) -> str:
         "# RUNDIR: a folder of this start's own. basedir and datadir are those of your server; they are not told here.",
         "[mysqld]",
     ]
-    for option in _parted(options):
+    for option in _split_options(options):
         option_name, equals, value = option.partition("=")
         quoted = f'"{value}"' if re.search(r"[\s#;]", value) and '"' not in value else value
         lines.append(f"{option_name} = {quoted}" if equals else option_name)
     return "\n".join(lines) + "\n"
 
 
-def _parted(options: str) -> Iterator[str]:
+def _split_options(options: str) -> Iterator[str]:
     """Yields the options of a text in which they are separated by blanks.
 
     A value may contain blanks itself: a word that does not look like an option belongs to the option before it."""
@@ -230,11 +230,11 @@ def _parted(options: str) -> Iterator[str]:
     yield from parts
 
 
-def _schemas(session: Session) -> dict[str, Schema]:
+def _script_schemas(session: Session) -> dict[str, Schema]:
     """Returns the schemas by name of their script: the requested one, and those of variants that use another one."""
-    asked = schema_of(session)
+    asked = session_schema(session)
     found = {"schema.sql": asked}
-    for variant in parse_variants(tuple(words_of(session.settings.get("variants")))):
+    for variant in parse_variants(tuple(split_words(session.settings.get("variants")))):
         schema = asked if variant.layout is None else replace(asked, layout=variant.layout)
         if variant.schemas:
             schema = schema.spread_over(variant.schemas)
@@ -243,7 +243,7 @@ def _schemas(session: Session) -> dict[str, Schema]:
     return found
 
 
-def _check(schema: Schema) -> None:
+def _check_template(schema: Schema) -> None:
     """Raises UsageError if the template of the schema is missing or does not create the expected tables.
 
     A session from somebody else may name any file as its template. Unless the file is a template, its content must not
@@ -252,8 +252,8 @@ def _check(schema: Schema) -> None:
         return
     if not schema.template.is_file():
         raise UsageError("the template is not here any more")
-    if schema.total_tables > MOST_STATEMENTS:
-        raise UsageError(f"the template makes more than {MOST_STATEMENTS:,} tables")
+    if schema.total_tables > MAX_SCRIPT_STATEMENTS:
+        raise UsageError(f"the template makes more than {MAX_SCRIPT_STATEMENTS:,} tables")
     try:
         made = measure_by_rendering(schema).tables
     except RecoveryError:
@@ -262,35 +262,39 @@ def _check(schema: Schema) -> None:
         raise UsageError("the template does not make these tables any more")
 
 
-def _told(schema: Schema) -> str:
+def _script_text(schema: Schema) -> str:
     """Returns the script of a schema. Of a long one it contains the beginning, or the beginning and the end."""
-    _check(schema)
+    _check_template(schema)
     count = script_size(replace(schema, template=None)).statements
-    if count * max(1, schema.columns) > MOST_STATEMENTS:
-        first = "".join(f"{one};\n" for one in islice(script_statements(schema), _SHOWN))
-        return f"-- About {count:,} statements. The first {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
+    if count * max(1, schema.columns) > MAX_SCRIPT_STATEMENTS:
+        first = "".join(f"{one};\n" for one in islice(script_statements(schema), _SHOWN_STATEMENTS))
+        return (
+            f"-- About {count:,} statements. The first {_SHOWN_STATEMENTS} are here. All of them: "
+            f"{_schema_command(schema)}\n{first}"
+        )
     head: list[str] = []
-    ends: deque[str] = deque(maxlen=_SHOWN)
+    ends: deque[str] = deque(maxlen=_SHOWN_STATEMENTS)
     size = count = 0
     for one in script_statements(schema):
         count += 1
         size += len(one) + 2
-        if size <= MOST_BYTES:
+        if size <= MAX_SCRIPT_BYTES:
             head.append(one)
         ends.append(one)
-    if size <= MOST_BYTES:
+    if size <= MAX_SCRIPT_BYTES:
         return "".join(f"{one};\n" for one in head)
-    first = "".join(f"{one};\n" for one in head[:_SHOWN])
+    first = "".join(f"{one};\n" for one in head[:_SHOWN_STATEMENTS])
     last = "".join(f"{one};\n" for one in ends)
-    left_out = count - 2 * _SHOWN
+    left_out = count - 2 * _SHOWN_STATEMENTS
     return (
-        f"-- {count:,} statements, {size:,} bytes: more than the {MOST_BYTES:,} that are put in whole. The first\n"
-        f"-- and the last {_SHOWN} are here. All of them: {_command(schema)}\n{first}"
+        f"-- {count:,} statements, {size:,} bytes: more than the {MAX_SCRIPT_BYTES:,} that are put in "
+        "whole. The first\n"
+        f"-- and the last {_SHOWN_STATEMENTS} are here. All of them: {_schema_command(schema)}\n{first}"
         f"-- … {left_out:,} statements are left out here …\n{last}"
     )
 
 
-def _command(schema: Schema) -> str:
+def _schema_command(schema: Schema) -> str:
     """Returns the command that prints the whole script of a schema."""
     words = ["recovery", "schema", "--tables", str(schema.tables)]
     for option, value, usual in (
@@ -305,7 +309,7 @@ def _command(schema: Schema) -> str:
     return shlex.join(words)
 
 
-def _number(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) -> int:
+def _int_setting(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) -> int:
     """Returns a setting as a number, or `usual` if it is not set. Raises UsageError if it is not from 0 to `most`."""
     value = session.settings.get(name, usual)
     if value is None or value == "":
@@ -317,14 +321,14 @@ def _number(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) 
 
 # --- The text for the bug tracker (ASCII)
 
-_CLEAN = "clean-start"
-_MADE_BY_SCRIPT = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
+_CLEAN_START_SCENARIO = "clean-start"
+_NEEDS_INSTALL_DB = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
 """Versions that need a script (mysql_install_db) to create a data directory."""
-_WARM = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
+_WARM_STEP = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
 
 
 @dataclass(frozen=True)
-class Scripts:
+class ArchiveContents:
     """The contents of the archive that the instructions for repeating the test refer to."""
 
     archive: str
@@ -337,14 +341,14 @@ class Scripts:
     """Names of the options files, by server."""
 
 
-def render(session: Session, scripts: Scripts) -> str:
+def render_bug_report(session: Session, scripts: ArchiveContents) -> str:
     """Returns the text of the bug report under the headings of the tracker. It ends with a newline."""
     lines = [
         "Description:",
         *_description(session),
         "",
         "How to repeat:",
-        *_repeat(session, scripts),
+        *_repeat_instructions(session, scripts),
         "",
         "Suggested fix:",
         "[yours to write, or to leave empty]",
@@ -360,7 +364,7 @@ def _description(session: Session) -> Iterator[str]:
         yield from render_table(table).splitlines()
 
 
-def _repeat(session: Session, scripts: Scripts) -> Iterator[str]:
+def _repeat_instructions(session: Session, scripts: ArchiveContents) -> Iterator[str]:
     yield "With the tool that measured this:"
     yield ""
     yield from command_lines(session.command)
@@ -371,7 +375,7 @@ def _repeat(session: Session, scripts: Scripts) -> Iterator[str]:
     )
     for number, (what, lines) in enumerate(_steps(session, scripts), start=1):
         yield ""
-        yield from _numbered(number, what)
+        yield from _numbered_lines(number, what)
         yield from lines
     yield ""
     yield "Options that the servers were given:"
@@ -381,12 +385,12 @@ def _repeat(session: Session, scripts: Scripts) -> Iterator[str]:
         yield from _indented(said.get("options") or "not known")
 
 
-def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]]:
+def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, list[str]]]:
     settings = session.settings
     several = len(scripts.options) > 1
     given = "my-VERSION.cnf" if several else next(iter(scripts.options.values()), "my.cnf")
     start = f"mysqld --defaults-file={given} --datadir=DATADIR 2> start.err &"
-    older = [version for version in session.versions if _MADE_BY_SCRIPT.search(version)]
+    older = [version for version in session.versions if _NEEDS_INSTALL_DB.search(version)]
     scripted = len(older) == len(session.versions)
     make = f"mysqld --defaults-file={given} --initialize-insecure"
     make = f"mysql_install_db --defaults-file={given}" if scripted else make
@@ -410,7 +414,7 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
     yield (
         f"Make {made} tables{spread}. schema.sql has the statements, or where they are too many the first and the last "
         "of them and the command that prints all. It begins so:",
-        [*_statements(scripts.tables), "    mysql --socket=RUNDIR/mysqld.sock -u root < schema.sql"],
+        [*_statement_lines(scripts.tables), "    mysql --socket=RUNDIR/mysqld.sock -u root < schema.sql"],
     )
     yield (
         "Shut the server down cleanly, start it again, and wait until it is ready:",
@@ -419,8 +423,8 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
             f"    {start}",
         ],
     )
-    yield from _ending(session, scripts)
-    yield from _emptied(session)
+    yield from _kill_steps(session, scripts)
+    yield from _cache_steps(session)
     yield (
         'Start the server again and take the time until "ready for connections" stands in its log (the figures above '
         "begin at the exec of the server):",
@@ -437,39 +441,39 @@ def _steps(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]
         yield f"Repeat from step 3. Here it was done {runs} times for each version and variant.", []
 
 
-def _ending(session: Session, scripts: Scripts) -> Iterator[tuple[str, list[str]]]:
-    if session.scenario == _CLEAN:
+def _kill_steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, list[str]]]:
+    if session.scenario == _CLEAN_START_SCENARIO:
         yield "Shut it down cleanly once more.", []
         return
     yield (
         "Fire the insert script, one statement and one commit after the other. inserts.sql begins so:",
         [
-            *_statements(scripts.inserts),
+            *_statement_lines(scripts.inserts),
             "    mysql --socket=RUNDIR/mysqld.sock -u root < inserts.sql",
         ],
     )
     yield "Right after the last one kill the server:", ["    kill -KILL $(cat RUNDIR/mysqld.pid)"]
 
 
-def _emptied(session: Session) -> Iterator[tuple[str, list[str]]]:
+def _cache_steps(session: Session) -> Iterator[tuple[str, list[str]]]:
     colds = [variant for variant in session.variants if Cache.COLD.begins(variant)]
     if not colds:
-        yield f"The caches stay as they are. {_WARM.capitalize()}.", []
+        yield f"The caches stay as they are. {_WARM_STEP.capitalize()}.", []
         return
     told = "Empty the page cache:"
     if len(colds) < len(session.variants):
-        told = f'For "cold" empty the page cache. For "warm" leave dropping out, and {_WARM}:'
+        told = f'For "cold" empty the page cache. For "warm" leave dropping out, and {_WARM_STEP}:'
     yield told, ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
 
 
-def _statements(statements: tuple[str, ...]) -> Iterator[str]:
+def _statement_lines(statements: tuple[str, ...]) -> Iterator[str]:
     for one in statements:
         yield from _indented(f"{one};")
     if statements:
         yield "    ..."
 
 
-def _numbered(number: int, told: str) -> Iterator[str]:
+def _numbered_lines(number: int, told: str) -> Iterator[str]:
     lead = f"{number}. "
     for line in textwrap.wrap(told, WIDTH - len(lead), break_on_hyphens=False):
         yield lead + line
@@ -483,10 +487,10 @@ def _indented(text: str) -> Iterator[str]:
 
 # --- Making a bundle: the session is masked, then rendered
 
-TEXT = "report.txt"
-_MOST_LITERALS = 1_000
+TEXT_FILE = "report.txt"
+_MAX_LITERALS = 1_000
 """Maximum number of different names and secrets in a session."""
-_NAMES = "(names of files)"
+_FILE_NAMES = "(names of files)"
 """Shown in the list of masked texts instead of a file, for masked file names."""
 _PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
 
@@ -505,23 +509,23 @@ class Bundle:
     """Number of different placeholders in the archive."""
 
 
-def make(folder: Path) -> Bundle:
+def make_bundle(folder: Path) -> Bundle:
     """Makes a bundle of the session stored in the folder, which is not changed."""
     with files.temp_folder() as made:
         raw, clean = made / "raw", made / "clean"
         raw.mkdir()
         clean.mkdir()
-        stage(folder, raw)
+        copy_session_files(folder, raw)
         try:
             session = load_session(raw)
         except RecoveryError as error:
             # The error names the temporary copy, which no longer exists when the user reads the message.
             here, there = str(raw), str(folder)
             raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
-        return _bundled(folder.name, session, raw=raw, clean=clean)
+        return _bundle_session(folder.name, session, raw=raw, clean=clean)
 
 
-def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
+def write_bundle(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
     """Writes the archive and the text next to it, and returns their paths.
 
     `output` is a folder, or the path of the archive if it ends with .tar.gz or .tgz. Raises UsageError if the files
@@ -531,7 +535,7 @@ def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
         packed = place
         text = place.with_name(f"{place.name.removesuffix('.tgz').removesuffix('.tar.gz')}.txt")
     else:
-        packed, text = place / f"{bundle.name}.tar.gz", place / TEXT
+        packed, text = place / f"{bundle.name}.tar.gz", place / TEXT_FILE
     if (packed.parent / REPORT_FILE).exists():
         raise UsageError(f"{packed.parent} is the folder of a session", "give --output another one")
     try:
@@ -545,78 +549,78 @@ def write(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
     return packed, text
 
 
-def _bundled(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
+def _bundle_session(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
     texts = dict(read_texts(raw))
     scripts = sql_scripts(session)
-    mask = Mask(_literals(session, [name, *texts, *texts.values(), *scripts.values()]))
+    mask = Masker(_private_literals(session, [name, *texts, *texts.values(), *scripts.values()]))
     masked = _masked_session(session, mask, clean)
-    mask.file = _NAMES
+    mask.file = _FILE_NAMES
     name = mask.name(name)
     name = name if _PLAIN_NAME.fullmatch(name) else "session"
     files = {path: content.encode() for path, content in _masked_texts({**texts, **scripts}, mask).items()}
-    files |= _rendered(clean, files)
-    options = _options(masked)
+    files |= _render_reports(clean, files)
+    options = _options_file_names(masked)
     files |= {
         file: options_file(server, masked.servers[server]["options"]).encode() for server, file in options.items()
     }
     files["host.txt"] = (
         "\n\n".join(map(render_table, all_tables(masked)[len(figure_tables(masked)) :])).encode() + b"\n"
     )
-    text = _text(masked, session, mask, Scripts(f"{name}.tar.gz", (), (), options)).encode()
-    files[TEXT] = text
-    files["masked.txt"] = masked_list(mask).encode()
-    packed = archive(name, with_manifest(files), started_at=session.started_at)
+    text = _bug_report_text(masked, session, mask, ArchiveContents(f"{name}.tar.gz", (), (), options)).encode()
+    files[TEXT_FILE] = text
+    files["masked.txt"] = placeholder_list(mask).encode()
+    packed = build_archive(name, add_manifest(files), started_at=session.started_at)
     return Bundle(name, text, packed, len(mask.counts))
 
 
-def _literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
+def _private_literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
     """Returns all texts to mask: names that occur once in a path or in a log are masked everywhere.
 
     Raises RecoveryError if there are too many."""
-    found = (*of_host(os.environ), *mask.of_session(session))
-    kept = mask.kept((*found, *mask.of_names((*_strings(json.loads(to_json(session))), *texts))))
-    if len(kept) > _MOST_LITERALS:
+    found = (*host_literals(os.environ), *mask.session_literals(session))
+    kept = mask.distinct_literals((*found, *mask.named_literals((*_all_strings(json.loads(to_json(session))), *texts))))
+    if len(kept) > _MAX_LITERALS:
         raise RecoveryError(
-            f"the session names {len(kept):,} users, hosts and secrets; {_MOST_LITERALS:,} can be masked",
+            f"the session names {len(kept):,} users, hosts and secrets; {_MAX_LITERALS:,} can be masked",
             "that is not normal: look into its logs",
         )
     return kept
 
 
-def _strings(value: Any) -> list[str]:
+def _all_strings(value: Any) -> list[str]:
     """Returns all strings of a JSON value, including the keys."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in inner for text in _strings(one)] + (list(value) if isinstance(value, dict) else [])
+    return [text for one in inner for text in _all_strings(one)] + (list(value) if isinstance(value, dict) else [])
 
 
-def _masked_session(session: Session, mask: Mask, clean: Path) -> Session:
+def _masked_session(session: Session, mask: Masker, clean: Path) -> Session:
     """Returns the masked session, after writing it to `clean`. Its summaries and findings are computed again."""
     stored = json.loads(to_json(session))
     mask.file = REPORT_FILE
     masked = mask.value({key: value for key, value in stored.items() if key not in ("summaries", "fits", "findings")})
-    mask.file = _NAMES
+    mask.file = _FILE_NAMES
     for run in masked["runs"]:
-        run["log"] = run["log"] and _file(run["log"], mask)
-        run["stacks"] = run["stacks"] and _file(run["stacks"], mask)
+        run["log"] = run["log"] and _masked_path(run["log"], mask)
+        run["stacks"] = run["stacks"] and _masked_path(run["stacks"], mask)
     (clean / REPORT_FILE).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
     made = load_session(clean)
     (clean / REPORT_FILE).write_bytes(to_json(made))
     return made
 
 
-def _file(path: str, mask: Mask) -> str:
+def _masked_path(path: str, mask: Masker) -> str:
     """Returns the masked path of a log or stack file in the archive, which keeps only its name from the session."""
     folder = STACKS_FOLDER if path.startswith(f"{STACKS_FOLDER}/") else "logs"
     return f"{folder}/{mask.name(PurePath(path).name)}"
 
 
-def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
+def _masked_texts(texts: dict[str, str], mask: Masker) -> dict[str, str]:
     """Returns the files with masked names and masked contents."""
     found = {}
     for path, content in sorted(texts.items()):
-        mask.file = _NAMES
+        mask.file = _FILE_NAMES
         folder, slash, name = path.rpartition("/")
         put = f"{folder}{slash}{mask.name(name)}"
         mask.file = put
@@ -624,7 +628,7 @@ def _masked_texts(texts: dict[str, str], mask: Mask) -> dict[str, str]:
     return found
 
 
-def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
+def _render_reports(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
     """Returns the reports in all formats, the charts and a JSON file for each run, all made from the masked session."""
     (clean / STACKS_FOLDER).mkdir()
     for path, content in files.items():
@@ -638,7 +642,7 @@ def _rendered(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
     return made
 
 
-def _options(masked: Session) -> dict[str, str]:
+def _options_file_names(masked: Session) -> dict[str, str]:
     """Returns the names of the options files by server: my.cnf if there is only one server with known options."""
     known = [name for name, said in masked.servers.items() if said.get("options")]
     if len(known) == 1:
@@ -646,32 +650,32 @@ def _options(masked: Session) -> dict[str, str]:
     return {name: re.sub(r"[^\w.+\[\]@-]", "_", f"my-{name}.cnf", flags=re.ASCII) for name in known}
 
 
-def _text(masked: Session, session: Session, mask: Mask, scripts: Scripts) -> str:
+def _bug_report_text(masked: Session, session: Session, mask: Masker, scripts: ArchiveContents) -> str:
     """Returns the text for the bug tracker, with masked statements from the original session."""
-    mask.file = TEXT
+    mask.file = TEXT_FILE
     first = tuple(map(mask.text, first_statements(session)))
     try:
-        fired = tuple(map(mask.text, inserts(session)[:2]))
+        fired = tuple(map(mask.text, session_inserts(session)[:2]))
     except RecoveryError:
         fired = ()
-    return render(masked, replace(scripts, tables=first, inserts=fired))
+    return render_bug_report(masked, replace(scripts, tables=first, inserts=fired))
 
 
 @click.command()
 @click.argument("session", required=False)
-@setting("results")
+@table_option("results")
 @click.option(
     "--output",
-    type=FOLDER,
+    type=PATH_TYPE,
     metavar="FOLDER|FILE",
     help="Where it goes: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
 )
 def bundle(session: str | None, results: Path, output: Path | None) -> int:
     """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
     folder = find_session(expand_path(results), session)
-    made = make(folder)
-    packed, text = write(made, output and expand_path(output))
-    tell(f"archive  {packed}")
-    tell(f"text     {text}")
-    tell(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
+    made = make_bundle(folder)
+    packed, text = write_bundle(made, output and expand_path(output))
+    print_line(f"archive  {packed}")
+    print_line(f"text     {text}")
+    print_line(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
     return 0

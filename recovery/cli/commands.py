@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
-MEASURING = (*EXPERIMENTS, "experiments")
+MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
 
 
 class MeasuringCommand(click.Command):
@@ -61,7 +61,7 @@ class MeasuringCommand(click.Command):
                 parameter.help = measure.option_help(find_scenario(str(self.name)), str(parameter.name), parameter.help)
 
 
-class Commands(click.Group):
+class RecoveryGroup(click.Group):
     """Represents the `recovery` command, which finds its subcommands in EXPERIMENTS and COMMANDS."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's

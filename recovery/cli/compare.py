@@ -14,7 +14,7 @@ import click
 
 from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
 from recovery.analysis.statistics import MIN_RUNS
-from recovery.cli.options import setting
+from recovery.cli.options import table_option
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
 from recovery.model import STARTUP_FIGURE, Session, Verdict, is_second_start, metric
@@ -29,26 +29,26 @@ FORMAT = 2
 @click.command("compare")
 @click.argument("first")
 @click.argument("second")
-@setting("results")
-@setting("fail_over", "Exit with 4 where the second is slower by more than that, and significantly.")
+@table_option("results")
+@table_option("fail_over", "Exit with 4 where the second is slower by more than that, and significantly.")
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
     commas."""
     allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
-    folders = [_folders(expand_path(results), names) for names in (first, second)]
+    folders = [_session_folders(expand_path(results), names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
     for session in (*one, *other):
         if session.figure != one[0].figure:
             raise UsageError(
-                f"{first} measured {_figure(one[0])}, {second} {_figure(session)}: they cannot be compared",
+                f"{first} measured {_figure_title(one[0])}, {second} {_figure_title(session)}: they cannot be compared",
                 "compare sessions of the same question",
             )
     found = compare(one, other)
     compared = [pair for pair in found.pairs if pair.ratio is not None or pair.difference is not None]
     if not compared:
         raise UsageError(
-            f"{first} and {second} have nothing in common: {_has(one[0])}; {_has(other[0])}",
+            f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",
             "compare sessions of the same versions and "
             f"{'caches' if one[0].figure == STARTUP_FIGURE else 'variants'}, or of "
             "one version each",
@@ -59,11 +59,11 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
         names = tuple([folder.name for folder in side] for side in folders)
         print_tables(comparison_tables(found, (names[0], names[1])), ReportConsole())
     if allowed is not None:
-        _judge(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
+        _check_limit(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
     return 0
 
 
-def _folders(results: Path, names: str) -> list[Path]:
+def _session_folders(results: Path, names: str) -> list[Path]:
     whole = names in session_names(results) or Path(names).is_dir()
     found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
     if len(set(found)) < len(found):
@@ -71,7 +71,7 @@ def _folders(results: Path, names: str) -> list[Path]:
     return found
 
 
-def _judge(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
+def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
     for folder, session in second.items():
         if (why := incomplete_reason(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
@@ -94,11 +94,11 @@ def to_json(found: Comparison) -> str:
     return json.dumps({"format": FORMAT, **asdict(found)}, indent=2) + "\n"
 
 
-def _figure(session: Session) -> str:
+def _figure_title(session: Session) -> str:
     return "how long starts take" if session.figure == STARTUP_FIGURE else metric(session.figure).title
 
 
-def _has(session: Session) -> str:
+def _contents_text(session: Session) -> str:
     counted = sum(run.verdict is Verdict.MEASURED for run in session.runs)
     what = f"{session.scenario} of {', '.join(session.versions)} ({', '.join(session.variants)})"
     return f"{what}, {counted} of {len(session.runs)} runs measured"

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.warnings import cache_below_host_text
-from recovery.cli.options import setting
+from recovery.cli.options import table_option
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -58,18 +58,18 @@ class Check:
     """What to do about it; empty if there is nothing to do."""
 
 
-def told(value: object, unit: str = "") -> str:
+def text_or_unknown(value: object, unit: str = "") -> str:
     """Returns a value with its unit as text, or "unknown" for None."""
     return "unknown" if value is None else f"{value}{unit}"
 
 
 # --- Checks of privileges and kernel limits
 
-_FEW_FILES = 5000
+_MIN_OPEN_FILES = 5000
 """Limit on open files below which a note is shown."""
 
 
-def privileges(data: Path) -> Iterator[Check]:
+def privilege_checks(data: Path) -> Iterator[Check]:
     root = os.geteuid() == 0
     yield Check(
         "root", True if root else None, "yes" if root else "no",
@@ -93,42 +93,42 @@ def privileges(data: Path) -> Iterator[Check]:
     )
 
 
-def watches(data: Path) -> Iterator[Check]:
+def watch_checks(data: Path) -> Iterator[Check]:
     why = "the server's log is followed by inotify: its ready line is seen within a millisecond"
     for name, least in (("max_user_watches", 64), ("max_user_instances", 16)):
         found = read_number(INOTIFY / name)
         enough = found is not None and found >= least
-        yield Check(f"inotify {name}", enough, told(found), why, f"sysctl fs.inotify.{name}={least * 8}")
-    yield _fanotify(data)
+        yield Check(f"inotify {name}", enough, text_or_unknown(found), why, f"sysctl fs.inotify.{name}={least * 8}")
+    yield _fanotify_check(data)
     limit = open_files_limit()
     yield Check(
         "open files",
-        True if limit is None or limit >= _FEW_FILES else None,
+        True if limit is None or limit >= _MIN_OPEN_FILES else None,
         "no limit" if limit is None else f"{limit:,}",
         "a server holds many tables' files open; one that may not opens and closes them again and again",
-        f"raise it: ulimit -Hn {_FEW_FILES}",
+        f"raise it: ulimit -Hn {_MIN_OPEN_FILES}",
     )
 
 
-def _fanotify(data: Path) -> Check:
+def _fanotify_check(data: Path) -> Check:
     refused = fanotify_refused(nearest_existing(data))
     groups, marks = (read_number(FANOTIFY / name) for name in ("max_user_groups", "max_user_marks"))
     return Check(
         "fanotify",
         True if refused is None else None,
-        f"{refused or 'works'} (groups: {told(groups)}, marks: {told(marks)})",
+        f"{refused or 'works'} (groups: {text_or_unknown(groups)}, marks: {text_or_unknown(marks)})",
         "--trace tells by it which files the server itself opens, in containers too",
         "inotify is taken instead, which tells anybody's opens; fanotify needs root and Linux 5.9",
     )
 
 
-def settable(data: Path) -> Iterator[Check]:
+def limit_checks(data: Path) -> Iterator[Check]:
     """Yields whether limits can be set for the measured server. The limits are looked up, not set."""
     version = procfs.cgroup_version()
     yield Check(
         "control groups",
         None,
-        f"version {told(version)} ({cgroup_controllers() or 'no controller of use'})",
+        f"version {text_or_unknown(version)} ({cgroup_controllers() or 'no controller of use'})",
         "READ_IOPS, READ_BPS, MEMORY and CPUS are set by them",
     )
     quota = own_cpu_quota()
@@ -156,11 +156,11 @@ def settable(data: Path) -> Iterator[Check]:
 
 # --- Checks of CPU, memory, machine and other processes
 
-_BUSY = 0.5
+_BUSY_LOAD_PER_CPU = 0.5
 """Load average for each CPU from which the host counts as busy."""
 
 
-def cpu_and_memory() -> Iterator[Check]:
+def cpu_memory_checks() -> Iterator[Check]:
     facts = machine_facts()
     yield Check(
         "CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads"
@@ -170,12 +170,19 @@ def cpu_and_memory() -> Iterator[Check]:
     yield Check(
         "governor",
         None,
-        told(governor),
+        text_or_unknown(governor),
         "a CPU that has to speed up first makes short starts longer",
         "cpupower frequency-set -g performance" if slow else "",
     )
-    yield Check("transparent huge pages", None, told(facts["thp"]), "they decide how fast a large pool is laid out")
-    yield Check("swappiness", None, told(facts["swappiness"]), "how soon memory goes to the disk in the cache's favour")
+    yield Check(
+        "transparent huge pages", None, text_or_unknown(facts["thp"]), "they decide how fast a large pool is laid out"
+    )
+    yield Check(
+        "swappiness",
+        None,
+        text_or_unknown(facts["swappiness"]),
+        "how soon memory goes to the disk in the cache's favour",
+    )
     reclaimed = facts["idle_pageout"]
     if reclaimed is not None:
         yield Check(
@@ -186,11 +193,14 @@ def cpu_and_memory() -> Iterator[Check]:
 def machine_checks() -> Iterator[Check]:
     facts = machine_facts()
     yield Check(
-        "system", None, f"{told(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
+        "system", None, f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
         "kernels differ in what they read ahead, and in what they keep in the cache",
     )  # fmt: skip
     yield Check(
-        "virtualisation", None, told(facts["virtualisation"]), "a neighbour on the same machine takes CPU and disk time"
+        "virtualisation",
+        None,
+        text_or_unknown(facts["virtualisation"]),
+        "a neighbour on the same machine takes CPU and disk time",
     )
     if host_facts.looks_like_ec2():
         found = host_facts.ec2_instance()
@@ -204,7 +214,7 @@ def machine_checks() -> Iterator[Check]:
         )
 
 
-def other_load() -> Iterator[Check]:
+def other_load_checks() -> Iterator[Check]:
     pids = other_servers()
     yield Check(
         "other servers",
@@ -214,7 +224,7 @@ def other_load() -> Iterator[Check]:
         "stop them first",
     )
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
-    calm = load < _BUSY * cpus
+    calm = load < _BUSY_LOAD_PER_CPU * cpus
     yield Check(
         "load",
         True if calm else None,
@@ -226,7 +236,7 @@ def other_load() -> Iterator[Check]:
 
 # --- Steps that need root (only looked up, not tried)
 
-_TAKEN = {
+_ROOT_STEP_USES = {
     RootStep.DROP_CACHES: (
         "before every cold start; for who is not root a short container of the engine does it",
         "files are evicted one by one, and inodes and names stay warm",
@@ -250,9 +260,9 @@ _TAKEN = {
 """When each step is taken, and what is done without it."""
 
 
-def root_steps() -> Iterator[Check]:
+def root_step_checks() -> Iterator[Check]:
     root = os.geteuid() == 0
-    for step, (when, instead) in _TAKEN.items():
+    for step, (when, instead) in _ROOT_STEP_USES.items():
         if is_refused(step):
             yield Check(step, None, refusal_text(step), when, instead)
         elif root:
@@ -263,12 +273,12 @@ def root_steps() -> Iterator[Check]:
 
 # --- Checks of disk space and storage
 
-_TABLES = 200_000
-_REFERENCE = Version(Flavor.MYSQL, (5, 7, 22))
+_REFERENCE_TABLES = 200_000
+_REFERENCE_VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 """The disk must have room for this number of tables of this version."""
 
 
-def room(data: Path) -> Iterator[Check]:
+def space_checks(data: Path) -> Iterator[Check]:
     yield Check(
         "data folder", can_write(nearest_existing(data)), str(data), "it lies on the volume under test",
         "give DATA= a folder that this user may write",
@@ -278,9 +288,9 @@ def room(data: Path) -> Iterator[Check]:
             "who may write there", False, why, "another user could put other files below a server",
             "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t",
         )  # fmt: skip
-    need, there = estimate_space(_REFERENCE, Schema(_TABLES)), free_space(data)
+    need, there = estimate_space(_REFERENCE_VERSION, Schema(_REFERENCE_TABLES)), free_space(data)
     fewer = "give DATA= another disk, or ask for fewer (TABLES=)"
-    why = f"{_TABLES:,} tables of {_REFERENCE} take so much"
+    why = f"{_REFERENCE_TABLES:,} tables of {_REFERENCE_VERSION} take so much"
     enough = there.bytes >= need.bytes
     yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
     enough = there.inodes >= need.inodes
@@ -290,7 +300,7 @@ def room(data: Path) -> Iterator[Check]:
         "memory",
         True if memory > need.bytes else None,
         f"{memory / 1e9:.1f} GB",
-        f"a start of {_TABLES:,} tables is warm only where memory holds them",
+        f"a start of {_REFERENCE_TABLES:,} tables is warm only where memory holds them",
         "ask for fewer, or take it that a warm start reads from the disk again",
     )
 
@@ -312,7 +322,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         "its requests are counted",
         "" if device.device else "no single block device is behind it, so they are not: take a plain disk",
     )
-    yield Check("serial", None, told(device.serial), "it tells which volume this was")
+    yield Check("serial", None, text_or_unknown(device.serial), "it tells which volume this was")
     if (volume := procfs.ebs_volume(device)) is not None:
         yield Check(
             "EBS volume",
@@ -329,18 +339,18 @@ def device_checks(data: Path) -> Iterator[Check]:
             "a report without it cannot be compared",
             'say which it is: --note "vol-…, gp2, 300 IOPS"',
         )
-    yield Check("scheduler", None, told(device.scheduler), "it decides which of many requests goes first")
+    yield Check("scheduler", None, text_or_unknown(device.scheduler), "it decides which of many requests goes first")
     none = device.read_ahead_kb == 0
     yield Check(
         "read-ahead",
         None,
-        told(device.read_ahead_kb, " KiB"),
+        text_or_unknown(device.read_ahead_kb, " KiB"),
         "without it every page is a request of its own: a cold start of 5.7 took four times as long",
         f"blockdev --setra 256 {device.device}, if that is not what you test" if none else "",
     )
 
 
-def speed(tried: ReadProbe | None) -> Iterator[Check]:
+def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
     """Yields the measured read speeds; nothing if `tried` is None."""
     if tried is None:
         return
@@ -383,28 +393,28 @@ def examine(
     The only change is a small temporary file in `data`, or in its nearest existing parent. `stackers` are the programs
     that take stack traces, each with the reason why it cannot. `tried` is the measured speed of the storage."""
     return {
-        "Rights": tuple(privileges(data)),
-        "Steps that need root": tuple(root_steps()),
-        "Watching files": tuple(watches(data)),
-        "Room": tuple(room(data)),
-        "Storage": (*device_checks(data), *speed(tried)),
-        "CPU and memory": tuple(cpu_and_memory()),
+        "Rights": tuple(privilege_checks(data)),
+        "Steps that need root": tuple(root_step_checks()),
+        "Watching files": tuple(watch_checks(data)),
+        "Room": tuple(space_checks(data)),
+        "Storage": (*device_checks(data), *read_speed_checks(tried)),
+        "CPU and memory": tuple(cpu_memory_checks()),
         "Machine": tuple(machine_checks()),
-        "Limits for the server": tuple(settable(data)),
-        "Others on this host": tuple(other_load()),
-        "Where servers come from": (*_programs(), _engine()),
-        "Programs that take stacks": tuple(_stackers(stackers or {})),
+        "Limits for the server": tuple(limit_checks(data)),
+        "Others on this host": tuple(other_load_checks()),
+        "Where servers come from": (*_program_checks(), _engine_check()),
+        "Programs that take stacks": tuple(_stack_program_checks(stackers or {})),
     }
 
 
-def _programs() -> Iterator[Check]:
+def _program_checks() -> Iterator[Check]:
     for name, use in _PROGRAMS.items():
         there = shutil.which(name) is not None
         does, _, instead = use.partition("; ")
         yield Check(name, True if there else None, "there" if there else "not there", f"it {does}", instead)
 
 
-def _engine() -> Check:
+def _engine_check() -> Check:
     """Checks for a container engine. None is needed: without one, servers run as local processes."""
     why = "with an engine, servers run in containers: releases that this host has no libraries for run there too"
     try:
@@ -416,7 +426,7 @@ def _engine() -> Check:
     return Check("container engine", True, "; ".join(found.values()), why)
 
 
-def _stackers(complaints: Mapping[str, str | None]) -> Iterator[Check]:
+def _stack_program_checks(complaints: Mapping[str, str | None]) -> Iterator[Check]:
     why = "--stacks takes the server's stacks by the first that works: what it was doing, as chains of calls"
     one_works = None in complaints.values()
     for name, complaint in complaints.items():
@@ -424,24 +434,24 @@ def _stackers(complaints: Mapping[str, str | None]) -> Iterator[Check]:
         yield Check(name, True if complaint is None else None, complaint or "works", why, hint)
 
 
-_MARKS = {True: "ok", False: "BAD", None: "note"}
+_STATUS_LABELS = {True: "ok", False: "BAD", None: "note"}
 _WIDTH = 80
 _INDENT = " " * 6
 
 
 @click.command()
-@setting("data", "A folder on the volume to check.")
-@setting("no_probe")
-@setting("no_root_steps")
+@table_option("data", "A folder on the volume to check.")
+@table_option("no_probe")
+@table_option("no_root_steps")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
 def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
     folder = expand_path(data or default_data_dir()).absolute()
     with refuse_steps(parse_steps(no_root_steps)):
-        return _examined(folder, no_probe=no_probe, as_json=as_json)
+        return _run_checks(folder, no_probe=no_probe, as_json=as_json)
 
 
-def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
+def _run_checks(folder: Path, *, no_probe: bool, as_json: bool) -> int:
     tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
     found = examine(folder, stackers=why_unusable(), tried=tried)
     if as_json:
@@ -449,11 +459,11 @@ def _examined(folder: Path, *, no_probe: bool, as_json: bool) -> int:
         told = {"checks": checks, "environment": {**collect_host_facts(folder), **tried.facts()}}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(map(escape_control, page(found))) + "\n")
+        sys.stdout.write("\n".join(map(escape_control, render_checks(found))) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0
 
 
-def page(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
+def render_checks(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
     """Yields the lines of the output. Consecutive checks with the same reason show it once.
 
     Lines fit a terminal of 80 columns, except for words that must not be broken, so that paths can be copied."""
@@ -463,22 +473,22 @@ def page(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
         yield subject
         said = ""
         for check in checks:
-            yield from _told(check, why=check.why if check.why != said else "")
+            yield from _check_lines(check, why=check.why if check.why != said else "")
             said = check.why
     worst = [check.name for checks in found.values() for check in checks if check.ok is False]
     yield ""
-    yield from _wrapped(f"Not fit: {', '.join(worst)}." if worst else "Fit.", "", "")
+    yield from _wrap_lines(f"Not fit: {', '.join(worst)}." if worst else "Fit.", "", "")
 
 
-def _told(check: Check, *, why: str) -> Iterator[str]:
-    yield from _wrapped(f"{check.name}: {check.detail}", f"{_MARKS[check.ok]:<{len(_INDENT)}}", _INDENT)
+def _check_lines(check: Check, *, why: str) -> Iterator[str]:
+    yield from _wrap_lines(f"{check.name}: {check.detail}", f"{_STATUS_LABELS[check.ok]:<{len(_INDENT)}}", _INDENT)
     if why:
-        yield from _wrapped(why, f"{_INDENT}  ", f"{_INDENT}  ")
+        yield from _wrap_lines(why, f"{_INDENT}  ", f"{_INDENT}  ")
     if check.hint and check.ok is not True:
-        yield from _wrapped(check.hint, f"{_INDENT[1:]}-> ", f"{_INDENT}  ")
+        yield from _wrap_lines(check.hint, f"{_INDENT[1:]}-> ", f"{_INDENT}  ")
 
 
-def _wrapped(text: str, first: str, further: str) -> list[str]:
+def _wrap_lines(text: str, first: str, further: str) -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
     )

@@ -9,9 +9,9 @@ import click
 from recovery.builds import image_inspect
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.cli.options import BY_NAME, setting
-from recovery.cli.output import tell
-from recovery.cli.report import cell, grid_of, size_text, wide_console
+from recovery.cli.options import BY_NAME, table_option
+from recovery.cli.output import print_line
+from recovery.cli.report import escaped_text, make_grid, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
 from recovery.linux.privileges import parse_steps, refuse_steps
@@ -22,19 +22,21 @@ from recovery.session.request import split_versions
 @click.pass_context
 def images(context: click.Context) -> int:
     """The images of servers on this host: which, from where, and which were made here."""
-    return _list() if context.invoked_subcommand is None else 0
+    return _print_images() if context.invoked_subcommand is None else 0
 
 
-def _list() -> int:
+def _print_images() -> int:
     found = image_inspect.list_images(connect())
     console = wide_console()
     if not found:
         console.print("no images of servers on this host; `recovery images build VERSION` makes one")
         return 0
-    grid = grid_of("name", "version", "size", "made here", "source")
+    grid = make_grid("name", "version", "size", "made here", "source")
     for row in found:
         made = "yes" if row.ours else "no"
-        grid.add_row(cell(row.name), cell(row.version), size_text(row.bytes), made, cell(row.source))
+        grid.add_row(
+            escaped_text(row.name), escaped_text(row.version), size_text(row.bytes), made, escaped_text(row.source)
+        )
     console.print(grid)
     console.print("Sizes count the base with every image that stands on it; it is on the disk once.")
     return 0
@@ -43,16 +45,16 @@ def _list() -> int:
 @images.command("list")
 def images_list() -> int:
     """List them."""
-    return _list()
+    return _print_images()
 
 
 @images.command("build")
 @click.argument("versions", nargs=-1, envvar=BY_NAME["version"].variable)
-@setting("mysqld")
-@setting("archive")
-@setting("registry")
-@setting("offline")
-@setting("no_root_steps")
+@table_option("mysqld")
+@table_option("archive")
+@table_option("registry")
+@table_option("offline")
+@table_option("no_root_steps")
 def images_build(
     versions: tuple[str, ...],
     mysqld: str | None,
@@ -69,14 +71,14 @@ def images_build(
         raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
     at = endpoint()
     client = connect(at)
-    tell(f"the Docker engine at {at}", err=True)
+    print_line(f"the Docker engine at {at}", err=True)
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
     refused = parse_steps(no_root_steps)
     for version in versions or (None,):
         with refuse_steps(refused):
-            build = resolve_image(version, sources, partial(tell, err=True), client)
+            build = resolve_image(version, sources, partial(print_line, err=True), client)
         name = next(iter(client.images.get(str(build.image)).tags), str(build.image))
-        tell(f"{name}  {build.version} ({build.version.text})")
+        print_line(f"{name}  {build.version} ({build.version.text})")
     return 0
 
 
@@ -91,9 +93,9 @@ def images_remove(names: tuple[str, ...], everything: bool) -> int:
     if everything:
         removed, left = image_inspect.remove_all_images(client)
         for name in removed:
-            tell(f"removed {name}")
+            print_line(f"removed {name}")
         for name in left:
-            tell(f"left {name}: in use")
+            print_line(f"left {name}: in use")
     for name in names:
-        tell(f"removed {image_inspect.remove_image(client, name)}")
+        print_line(f"removed {image_inspect.remove_image(client, name)}")
     return 0

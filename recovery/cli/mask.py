@@ -26,8 +26,8 @@ from recovery.model import Phase, Run, Session
 PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "w3.org")
 """Sites with names and addresses that are not private."""
 # Accounts that every server has.
-_SERVERS_OWN = frozenset({"root", "mysql", "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"})
-_SYSTEM = (
+_BUILTIN_ACCOUNTS = frozenset({"root", "mysql", "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"})
+_SYSTEM_PATHS = (
     r"/(?:bin|sbin|lib|lib32|lib64|proc|sys)",
     r"/dev(?!/(?:shm|disk|mapper)/)",
     r"/usr(?:/local)?/(?:bin|sbin|lib|lib32|lib64|libexec|share)",
@@ -40,31 +40,33 @@ _SYSTEM = (
     r"/opt/server",
 )
 # These folders themselves reveal nothing either, unlike what is below them.
-_SYSTEM_ITSELF = r"/(?:usr|etc|var|var/lib|var/log|run|var/run|tmp|var/tmp|home|opt|mnt|usr/local|usr/sbin|etc/mysql)/?"
-_IS_SYSTEM = re.compile(rf"(?:{'|'.join(_SYSTEM)})(?![\w-])|{_SYSTEM_ITSELF}\Z")
+_SYSTEM_FOLDERS = (
+    r"/(?:usr|etc|var|var/lib|var/log|run|var/run|tmp|var/tmp|home|opt|mnt|usr/local|usr/sbin|etc/mysql)/?"
+)
+_SYSTEM_PATH = re.compile(rf"(?:{'|'.join(_SYSTEM_PATHS)})(?![\w-])|{_SYSTEM_FOLDERS}\Z")
 _SOURCE_FILE = re.compile(
     r".*?(/(?:storage|sql|mysys|extra|libmysqld|include|plugin|strings|vio)/[\w./+-]+\.(?:cc|cpp|c|ic|hh?|hpp))\Z"
 )
 """Servers log source files with the path that they had on the build machine."""
 
 # Matches names of options, settings and variables that hold secrets.
-SENSITIVE = (
+SENSITIVE_NAMES = (
     r"[\w-]*(?:passw(?:or)?d|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential"
     r"|authorization)s?[\w-]*|[\w-]*pwd"
 )
 _QUOTED = r"""'(?:[^'\n]|'')*'|"[^"\n]*\""""
-_MASKED_TEXT = r"\[[a-z]+(?:-\d+)?\]"
+_PLACEHOLDER_TEXT = r"\[[a-z]+(?:-\d+)?\]"
 """Matches a placeholder that is already there."""
 # Words after "password is" that describe the password and are not the password.
-_SAID_OF_ONE = r"(?:generated|deprecated|expired|empty|set|not|required|too|invalid|wrong|missing|stored)\b"
+_ACCOUNT_STATES = r"(?:generated|deprecated|expired|empty|set|not|required|too|invalid|wrong|missing|stored)\b"
 _SECRET_VALUES = (
-    rf"(?i)((?<![\w-])(?:{SENSITIVE})[\"'`]?\s*(?::=|=>|[=:])\s*(?:bearer\s+|basic\s+)?)"
-    rf"(?!YES\b|NO\b)({_MASKED_TEXT}|{_QUOTED}|[^\s,;'\"\])]+)",
-    rf"(?i)(\btemporary password is generated for \S+\s+)({_MASKED_TEXT}|\S+)",
-    rf"(?i)(\b(?:password|passphrase|token|secret)\s+is\s+(?!{_SAID_OF_ONE}))({_MASKED_TEXT}|{_QUOTED}|\S+)",
-    rf"(?i)(\binit_(?:connect|file|slave|replica)\s*=\s*)({_MASKED_TEXT}|{_QUOTED}|\S+)",
-    rf"(--password\s+|\b(?:mysql|mysqladmin|mysqldump|mariadb)\b[^\n]*\s-p)({_MASKED_TEXT}|\S{{3,}})",
-    rf"(\s(?:-u|--user)[\s=]+[^\s:]+:)({_MASKED_TEXT}|\S+)",
+    rf"(?i)((?<![\w-])(?:{SENSITIVE_NAMES})[\"'`]?\s*(?::=|=>|[=:])\s*(?:bearer\s+|basic\s+)?)"
+    rf"(?!YES\b|NO\b)({_PLACEHOLDER_TEXT}|{_QUOTED}|[^\s,;'\"\])]+)",
+    rf"(?i)(\btemporary password is generated for \S+\s+)({_PLACEHOLDER_TEXT}|\S+)",
+    rf"(?i)(\b(?:password|passphrase|token|secret)\s+is\s+(?!{_ACCOUNT_STATES}))({_PLACEHOLDER_TEXT}|{_QUOTED}|\S+)",
+    rf"(?i)(\binit_(?:connect|file|slave|replica)\s*=\s*)({_PLACEHOLDER_TEXT}|{_QUOTED}|\S+)",
+    rf"(--password\s+|\b(?:mysql|mysqladmin|mysqldump|mariadb)\b[^\n]*\s-p)({_PLACEHOLDER_TEXT}|\S{{3,}})",
+    rf"(\s(?:-u|--user)[\s=]+[^\s:]+:)({_PLACEHOLDER_TEXT}|\S+)",
     rf"(?i)(\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)\s+(?:password\s+)?)({_QUOTED})",
     rf"(?i)(\bpassword\s*\(\s*)({_QUOTED})",
     r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9+/._~-]{16,}=*)",
@@ -75,12 +77,12 @@ _SECRETS_BY_FORM = (
     r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
     r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-|sk-)[\w-]{16,}",
 )
-_NAME = rf"""(?:[^\s'"`,;:()<>|{{}}\\=\[\]]|{_MASKED_TEXT})"""
-_PATH = rf"/+(?=[\w.@%+~\[-]){_NAME}+"
+_PATH_CHARACTER = rf"""(?:[^\s'"`,;:()<>|{{}}\\=\[\]]|{_PLACEHOLDER_TEXT})"""
+_PATH = rf"/+(?=[\w.@%+~\[-]){_PATH_CHARACTER}+"
 _FOLDERS = r"[\w.-]+(?:/[\w.-]+)*"
-_TOP = "com|net|org|edu|gov|io|cloud|eu|example"
-_COUNTRY = r"(?<![\w.\]@-])(?:[a-z][a-z0-9-]*\.){2,}(?!cc|hh|so|in|pl|py)[a-z]{2}(?![\w-]|\.\w)"
-_INNER = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amazonaws\.com"
+_TOP_DOMAINS = "com|net|org|edu|gov|io|cloud|eu|example"
+_COUNTRY_DOMAIN = r"(?<![\w.\]@-])(?:[a-z][a-z0-9-]*\.){2,}(?!cc|hh|so|in|pl|py)[a-z]{2}(?![\w-]|\.\w)"
+_INTERNAL_DOMAINS = r"internal|local|corp|lan|intranet|localdomain|home\.arpa|compute\.amazonaws\.com"
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,9 @@ class Pattern:
     """Returns whether a matched text is really private."""
 
 
-def is_system(path: str) -> bool:
+def is_system_path(path: str) -> bool:
     """Returns whether the path exists on every machine, and therefore is not private."""
-    return ".." not in path and _IS_SYSTEM.match(re.sub(r"/+", "/", path)) is not None
+    return ".." not in path and _SYSTEM_PATH.match(re.sub(r"/+", "/", path)) is not None
 
 
 def source_file(path: str) -> str | None:
@@ -107,20 +109,20 @@ def source_file(path: str) -> str | None:
     return found and found[1]
 
 
-def is_public(host: str) -> bool:
+def is_public_site(host: str) -> bool:
     return any(host == site or host.endswith(f".{site}") for site in PUBLIC_SITES)
 
 
-def is_foreign_url(url: str) -> bool:
+def is_private_url(url: str) -> bool:
     """Returns whether a URL is private: its site is not public, it has a query or a user, or it is a private path."""
     scheme, _, rest = url.partition("://")
     if scheme in ("unix", "file"):
-        return not is_system(rest)
+        return not is_system_path(rest)
     host = re.split(r"[/?#]", rest)[0]
-    return not is_public(host) or "?" in rest or "@" in rest
+    return not is_public_site(host) or "?" in rest or "@" in rest
 
 
-def is_address(text: str) -> bool:
+def is_private_address(text: str) -> bool:
     """Returns whether a text is an IP address, other than loopback, unspecified and 255.255.255.255."""
     try:
         address = ipaddress.ip_address(text)
@@ -129,108 +131,116 @@ def is_address(text: str) -> bool:
     return not (address.is_loopback or address.is_unspecified or text == "255.255.255.255")
 
 
-def _is_account(text: str) -> bool:
+def _is_private_account(text: str) -> bool:
     """Returns whether a text is a private account: not one that every server has, and not a symbol with its version."""
     name, _, host = re.sub("['`]", "", text).partition("@")
-    if host in ("localhost", "%", "") and name in _SERVERS_OWN:
+    if host in ("localhost", "%", "") and name in _BUILTIN_ACCOUNTS:
         return False
     return host not in ("plt", "sha256", "sha512") and not re.fullmatch(r"[A-Za-z]+_[\w.]+|Base", host)
 
 
-def _is_site(name: str) -> bool:
-    return not is_public(name)
+def _is_private_site(name: str) -> bool:
+    return not is_public_site(name)
 
 
-def _is_path(path: str) -> bool:
-    return not is_system(path)
+def _is_private_path(path: str) -> bool:
+    return not is_system_path(path)
 
 
-def _is_card(text: str) -> bool:
+def _is_card_number(text: str) -> bool:
     """Returns whether the digits are a valid card number, by their check digit (Luhn algorithm)."""
     digits = [int(digit) for digit in reversed(re.sub(r"\D", "", text))]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[1::2]]
     return any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
 
 
-def _compiled(kind: str, texts: tuple[str, ...], private: Callable[[str], bool] = bool) -> tuple[Pattern, ...]:
+def _patterns(kind: str, texts: tuple[str, ...], private: Callable[[str], bool] = bool) -> tuple[Pattern, ...]:
     return tuple(Pattern(kind, re.compile(text), private) for text in texts)
 
 
 # Applied in this order to every text of a session.
-PATTERNS: tuple[Pattern, ...] = (
-    *_compiled("secret", (*_SECRETS_BY_FORM, *_SECRET_VALUES)),
-    *_compiled("url", (r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"`<>\\)]+",), is_foreign_url),
-    *_compiled("secret", (r"(?<![\w/])([\w.+-]+:[^\s:@/'\"]+)(?=@[\w.\[-]+)",)),
-    *_compiled("arn", (r"\barn:aws[\w-]*:[^\s'\",]+",)),
-    *_compiled("volume", (r"\bvol-?[0-9a-f]{8,17}\b", r"\bsnap-[0-9a-f]{8,17}\b")),
-    *_compiled("instance", (r"\bi-[0-9a-f]{8,17}\b", r"\beni-[0-9a-f]{8,17}\b")),
-    *_compiled("uuid", (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",)),
-    *_compiled("mac", (r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])",)),
-    *_compiled(
+FORM_PATTERNS: tuple[Pattern, ...] = (
+    *_patterns("secret", (*_SECRETS_BY_FORM, *_SECRET_VALUES)),
+    *_patterns("url", (r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"`<>\\)]+",), is_private_url),
+    *_patterns("secret", (r"(?<![\w/])([\w.+-]+:[^\s:@/'\"]+)(?=@[\w.\[-]+)",)),
+    *_patterns("arn", (r"\barn:aws[\w-]*:[^\s'\",]+",)),
+    *_patterns("volume", (r"\bvol-?[0-9a-f]{8,17}\b", r"\bsnap-[0-9a-f]{8,17}\b")),
+    *_patterns("instance", (r"\bi-[0-9a-f]{8,17}\b", r"\beni-[0-9a-f]{8,17}\b")),
+    *_patterns("uuid", (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",)),
+    *_patterns("mac", (r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])",)),
+    *_patterns(
         "account",
         (r"(?<![\w/@.])'[^'\s@]+'@'[^'\s]+'", r"(?<![\w/@.+-])[A-Za-z][\w.+-]*@[A-Za-z][\w-]*(?:\.[\w-]+)*(?![\w@(])"),
-        _is_account,
+        _is_private_account,
     ),
     # A quoted path may contain blanks.
-    *_compiled(
-        "path", (r"(?<![\w\])])'(/[^'\n]+)'", r'(?<![\w\])])"(/[^"\n]+)"', r"(?<![\w\])])`(/[^`\n]+)`"), _is_path
+    *_patterns(
+        "path",
+        (r"(?<![\w\])])'(/[^'\n]+)'", r'(?<![\w\])])"(/[^"\n]+)"', r"(?<![\w\])])`(/[^`\n]+)`"),
+        _is_private_path,
     ),
-    *_compiled("path", (rf"(?<!\])/(?:home|Users)/{_NAME}+",)),
+    *_patterns("path", (rf"(?<!\])/(?:home|Users)/{_PATH_CHARACTER}+",)),
     # A slash after a letter starts no path (MB/s), unless the letter is a compiler option (-I/usr/include).
-    *_compiled("path", (rf"(?<![\w.\]/~*<>)])(?!(?<=:)//)({_PATH})", rf"(?<=\s-[ILB])({_PATH})"), _is_path),
-    *_compiled("path", (rf"(?<![\w/\]])~[\w-]*/{_NAME}+",)),
-    *_compiled("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
-    *_compiled("host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INNER})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")),
-    *_compiled("host", (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP})(?![\w-]|\.\w)", _COUNTRY), _is_site),
+    *_patterns("path", (rf"(?<![\w.\]/~*<>)])(?!(?<=:)//)({_PATH})", rf"(?<=\s-[ILB])({_PATH})"), _is_private_path),
+    *_patterns("path", (rf"(?<![\w/\]])~[\w-]*/{_PATH_CHARACTER}+",)),
+    *_patterns("path", (r"(?<!\w)[A-Za-z]:\\[^\s'\"]+", r"(?<![\w\\])\\\\[\w.-]+\\[^\s'\"]+")),
+    *_patterns(
+        "host", (rf"(?i)(?<![\w.\]-])(?:[a-z0-9-]+\.)+(?:{_INTERNAL_DOMAINS})(?![\w-]|\.\w)", r"\bip-\d+-\d+-\d+-\d+\b")
+    ),
+    *_patterns(
+        "host",
+        (rf"(?i)(?<![\w.\]@-])(?:[a-z0-9-]+\.)+(?:{_TOP_DOMAINS})(?![\w-]|\.\w)", _COUNTRY_DOMAIN),
+        _is_private_site,
+    ),
     # The part of an image name between the registry and the last component.
-    *_compiled(
+    *_patterns(
         "repository",
         (
             rf"(?:\[registry(?:-\d+)?\]|(?<![\w.-])(?:localhost|127\.0\.0\.1):\d+)/({_FOLDERS})(?=/[\w.-])",
             rf"\[host(?:-\d+)?\](?::\d+)?/({_FOLDERS})(?=/[\w.-]+(?::\w|@sha256:))",
         ),
     ),
-    *_compiled("serial", (r"(?i)\bserial(?:\s+(?:no|number))?\s*[:=#]?\s+(?=\S*\d)([A-Za-z0-9-]{6,})",)),
-    *_compiled("address", (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d|-MariaDB|-log|-\d+')",), is_address),
-    *_compiled(
+    *_patterns("serial", (r"(?i)\bserial(?:\s+(?:no|number))?\s*[:=#]?\s+(?=\S*\d)([A-Za-z0-9-]{6,})",)),
+    *_patterns("address", (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d|-MariaDB|-log|-\d+')",), is_private_address),
+    *_patterns(
         "address",
         (r"(?i)(?<![\w:.])(?:fe80|f[cd][0-9a-f]{2}|[23][0-9a-f]{3}):[0-9a-f:]*[0-9a-f](?![\w:])",),
-        is_address,
+        is_private_address,
     ),
 )
 
-_SAID = rf"{_MASKED_TEXT}|{_QUOTED}|[^\s,;'\"\])]+"
-OWN_WORDS: tuple[Pattern, ...] = (
-    *_compiled(
+_SECRET_VALUE = rf"{_PLACEHOLDER_TEXT}|{_QUOTED}|[^\s,;'\"\])]+"
+USER_TEXT_PATTERNS: tuple[Pattern, ...] = (
+    *_patterns(
         "host",
         (
             r"(?i)((?<![\w-])host(?:name)?\s*[:=]\s*)([a-z][\w-]*)(?![\w.-])",
             r"(?i)((?<![\w-])(?:host|server|node|machine)\s+)((?=[a-z_]*[\d-])[a-z][\w-]*)(?![\w.-])",
         ),
     ),
-    *_compiled(
+    *_patterns(
         "secret",
         (
-            rf"(?i)((?<![\w-])(?:pw|pass|pin|api[ _-]?key)['\"]?\s*(?:[:=]\s*|-\s+))({_SAID})",
-            rf"(?i)((?<![\w-])(?:pw|pwd|password|passwd)['\"]?\s+(?:is\s+|[:=-]\s*)?)({_SAID})",
+            rf"(?i)((?<![\w-])(?:pw|pass|pin|api[ _-]?key)['\"]?\s*(?:[:=]\s*|-\s+))({_SECRET_VALUE})",
+            rf"(?i)((?<![\w-])(?:pw|pwd|password|passwd)['\"]?\s+(?:is\s+|[:=-]\s*)?)({_SECRET_VALUE})",
         ),
     ),
-    *_compiled("secret", (r"(?<![0-9.-])[0-9](?:[ .-]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card),
+    *_patterns("secret", (r"(?<![0-9.-])[0-9](?:[ .-]?[0-9]){12,18}(?![\w-]|\.[0-9])",), _is_card_number),
 )
 """Forms that are private only in texts that the user wrote.
 
 Card numbers are among them: in a server log a number of 13 to 19 digits is a position in the redo log, and one in ten
 of those would pass as a card number."""
 
-ACCOUNTS = tuple(pattern for pattern in PATTERNS if pattern.kind == "account")
+ACCOUNT_PATTERNS = tuple(pattern for pattern in FORM_PATTERNS if pattern.kind == "account")
 
 # Places where a user or a host is named. The names that are found there are private everywhere else as well.
-NAMES: tuple[Pattern, ...] = (
-    *_compiled(
+NAME_PATTERNS: tuple[Pattern, ...] = (
+    *_patterns(
         "user",
         (r"[/\\](?:home|Users)[/\\]([\w.-]+)", r"(?i)(?<![\w-])(?:--?)?(?:login|user ?name|logname|user)=([\w.-]+)"),
     ),
-    *_compiled(
+    *_patterns(
         "host",
         (
             r"/([\w.-]+)\.pid\b",
@@ -238,7 +248,7 @@ NAMES: tuple[Pattern, ...] = (
             r"(?i)(?<![\w-])(?:report[_-]host|host ?name|nodename)\s*(?:[=:]\s*'?|')([A-Za-z][\w.-]+)",
             r"(?:--host[= ]|(?<![\w-])host=)([A-Za-z][\w.-]+)",
             r"\(bind-address\): '([\w.-]+)'|'([\w.-]+)' resolves to ",
-            rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INNER}))(?![\w-]|\.\w)",
+            rf"(?i)(?<![\w.@-])((?:[a-z0-9-]+\.)+(?:{_INTERNAL_DOMAINS}))(?![\w-]|\.\w)",
         ),
     ),
 )
@@ -249,25 +259,25 @@ NAMES: tuple[Pattern, ...] = (
 Literal = tuple[str, str]
 """The kind of a private text, and the text."""
 
-NAMING = frozenset({"user", "host"})
+NAME_KINDS = frozenset({"user", "host"})
 """Kinds of texts that are ordinary words, and are matched only as whole words."""
-LEAST_LETTERS = 3
+MIN_LENGTH = 3
 """Minimum length of a private text other than a secret."""
-LEAST_SECRET = 5
+MIN_SECRET_LENGTH = 5
 """Minimum length of a secret. A shorter value is masked only as the value of its option, and nowhere else."""
 _SECRET_OPTION = re.compile(
-    rf"(?i)@?(?:loose_)?(?:{SENSITIVE}|init_(?:connect|file|slave|replica)|report_\w+|keyring_\w+|\w*_keyring\w*)"
+    rf"(?i)@?(?:loose_)?(?:{SENSITIVE_NAMES}|init_(?:connect|file|slave|replica)|report_\w+|keyring_\w+|\w*_keyring\w*)"
 )
 # Common values of options, which are never collected as private texts.
-_NO_SECRETS = frozenset({"false", "default", "system", "statement", "mixed"})
-_IDENTITY = re.compile(r"(?:device_)?serial|ebs_volume|.*(?:_serial|_uuid|_id|hostname|instance_id|account)")
-_KINDS = {"device_serial": "serial", "ebs_volume": "volume", "hostname": "host"}
+_COMMON_VALUES = frozenset({"false", "default", "system", "statement", "mixed"})
+_IDENTIFYING_FACT = re.compile(r"(?:device_)?serial|ebs_volume|.*(?:_serial|_uuid|_id|hostname|instance_id|account)")
+_IDENTITY_KINDS = {"device_serial": "serial", "ebs_volume": "volume", "hostname": "host"}
 _NAMING_OPTIONS = {"report_host": "host", "report_user": "user"}
 """Options that are masked as secrets; outside of the option their values are masked as names."""
 # Settings and options that are paths.
-_PLACES = ("template", "insert_template", "mysqld", "results")
-_PLACE_WORDS = ("--template", "--insert-template", "--mysqld", "--results")
-_NO_PRIVATE_WORD = frozenset(
+_PATH_SETTINGS = ("template", "insert_template", "mysqld", "results")
+_PATH_OPTIONS = ("--template", "--insert-template", "--mysqld", "--results")
+_PUBLIC_WORDS = frozenset(
     {"root", "mysql", "mysqld", "mariadb", "mariadbd", "percona", "recovery", "localhost", "unknown", "nobody", "none"}
     | {"linux", "debian", "ubuntu", "docker", "server", "client", "host", "data", "test", "user", "admin", "cold"}
     | {"warm", "binlog", "tables", "system", "files", "process", "database", "discovery", "local", "general", "amd"}
@@ -297,10 +307,10 @@ def _kind_of_option(name: str) -> str:
 def identity_kind(key: str) -> str | None:
     """Returns the kind of a fact that identifies this machine, such as a serial number; None for other facts."""
     name = key.removeprefix("@")
-    return _KINDS.get(name, "id") if _IDENTITY.fullmatch(name) else None
+    return _IDENTITY_KINDS.get(name, "id") if _IDENTIFYING_FACT.fullmatch(name) else None
 
 
-def words_of(text: object) -> list[str]:
+def split_words(text: object) -> list[str]:
     """Splits a text into words like a shell, or at blanks if its quotes are not balanced."""
     try:
         return shlex.split(str(text or ""))
@@ -308,55 +318,57 @@ def words_of(text: object) -> list[str]:
         return str(text).split()
 
 
-def of_session(session: Session) -> Iterator[Literal]:
+def session_literals(session: Session) -> Iterator[Literal]:
     """Yields the private texts in the settings, the command and the facts of a session."""
     settings = session.settings
-    command = words_of(session.command)
+    command = split_words(session.command)
     yield from (
-        ("data", place) for place in (*_texts(settings, ("data",)), *_after(command, ("--data",))) if _deep(place)
+        ("data", place)
+        for place in (*_text_values(settings, ("data",)), *_option_values(command, ("--data",)))
+        if _is_below_root(place)
     )
-    places = (*_texts(settings, _PLACES), *_after(command, _PLACE_WORDS))
-    yield from (("path", place) for place in places if _deep(place) and not is_system(place))
-    for registry in (*_texts(settings, ("registry",)), *_after(command, ("--registry",))):
+    places = (*_text_values(settings, _PATH_SETTINGS), *_option_values(command, _PATH_OPTIONS))
+    yield from (("path", place) for place in places if _is_below_root(place) and not is_system_path(place))
+    for registry in (*_text_values(settings, ("registry",)), *_option_values(command, ("--registry",))):
         if "/" in (place := re.sub(r"^(?:\w+://)?(?:[^/@]*@)?", "", registry).rstrip("/")):
             # A registry with a path: the images are below it.
             yield "registry", place
-        yield from _host_of(registry)
-    for image in (*_texts(settings, ("image",)), *_after(command, ("--image",))):
+        yield from _registry_literals(registry)
+    for image in (*_text_values(settings, ("image",)), *_option_values(command, ("--image",))):
         if "/" in image and re.search(r"[.:]", image.split("/")[0].rpartition("@")[2]):
-            yield from _host_of(image)
-    given = [*words_of(settings.get("set")), *command, *_of_variants(settings.get("variants"))]
+            yield from _registry_literals(image)
+    given = [*split_words(settings.get("set")), *command, *_variant_settings(settings.get("variants"))]
     for pair in given:
         name, equals, value = pair.partition("=")
         if equals and is_secret_option(name):
             yield _kind_of_option(name), value
     for known in (settings, session.environment):
-        yield from _of_facts(known)
+        yield from _fact_literals(known)
     for said in session.servers.values():
-        yield from _of_facts(said)
+        yield from _fact_literals(said)
 
 
-def of_names(texts: Iterable[str]) -> Iterator[Literal]:
+def named_literals(texts: Iterable[str]) -> Iterator[Literal]:
     """Yields the names of users and hosts that occur in recognisable places of these texts."""
     for text in texts:
-        for pattern in NAMES:
+        for pattern in NAME_PATTERNS:
             for found in pattern.found.finditer(text):
                 name = next(filter(None, found.groups()))
                 yield pattern.kind, name
                 if pattern.kind == "host":
                     yield "host", name.partition(".")[0]
-        for pattern in ACCOUNTS:
+        for pattern in ACCOUNT_PATTERNS:
             for found in pattern.found.finditer(text):
                 if pattern.private(found[0]) and text[max(0, found.start() - 1) : found.start()] != ":":
-                    yield from _of_account(found[0])
+                    yield from _account_literals(found[0])
 
 
-def _of_account(account: str) -> Iterator[Literal]:
+def _account_literals(account: str) -> Iterator[Literal]:
     """Yields the user and the host of an account such as `'repl'@'db8.acme.com'`.
 
     Both are private elsewhere too, unless the host is a public site or the text is the name of a systemd unit."""
     user, _, host = account.replace("'", "").partition("@")
-    if is_public(host) or host.endswith((".service", ".socket", ".target", ".slice")):
+    if is_public_site(host) or host.endswith((".service", ".socket", ".target", ".slice")):
         return
     yield "user", user
     host = host.removeprefix("%.")
@@ -365,34 +377,38 @@ def _of_account(account: str) -> Iterator[Literal]:
         yield "host", host.partition(".")[0]
 
 
-def kept(literals: Iterable[Literal]) -> tuple[Literal, ...]:
+def distinct_literals(literals: Iterable[Literal]) -> tuple[Literal, ...]:
     """Returns each private text once, without those that are too short or identify nobody.
 
     The longest come first, so that a text is not cut by one that is part of it."""
     found: dict[str, str] = {}
     for kind, text in literals:
         text = text.strip().rstrip("/") if kind in ("data", "path", "home") else text.strip()
-        least = LEAST_SECRET if kind == "secret" else LEAST_LETTERS
-        if len(text) >= least and not (kind in NAMING and _names_nobody(text)) and text.lower() not in _NO_SECRETS:
+        least = MIN_SECRET_LENGTH if kind == "secret" else MIN_LENGTH
+        if (
+            len(text) >= least
+            and not (kind in NAME_KINDS and _is_public_word(text))
+            and text.lower() not in _COMMON_VALUES
+        ):
             found.setdefault(text, kind)
     return tuple(sorted(((kind, text) for text, kind in found.items()), key=lambda one: (-len(one[1]), one[1])))
 
 
-def _names_nobody(text: str) -> bool:
-    return text.lower() in _NO_PRIVATE_WORD or not re.search(r"[A-Za-z]", text)
+def _is_public_word(text: str) -> bool:
+    return text.lower() in _PUBLIC_WORDS or not re.search(r"[A-Za-z]", text)
 
 
-def _deep(place: str) -> bool:
+def _is_below_root(place: str) -> bool:
     """Returns whether a text is an absolute path other than the root folder."""
     return place.startswith("/") and len(PurePath(place).parts) > 1
 
 
-def _texts(facts: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
+def _text_values(facts: Mapping[str, object], names: Iterable[str]) -> Iterator[str]:
     """Yields the values of these names that are non-empty strings."""
     yield from (value for name in names if isinstance(value := facts.get(name), str) and value)
 
 
-def _after(command: list[str], names: Iterable[str]) -> Iterator[str]:
+def _option_values(command: list[str], names: Iterable[str]) -> Iterator[str]:
     """Yields the values of these options in a command, given as `--name value` or `--name=value`."""
     for word, following in zip(command, [*command[1:], ""], strict=True):
         for name in names:
@@ -402,13 +418,13 @@ def _after(command: list[str], names: Iterable[str]) -> Iterator[str]:
                 yield word.partition("=")[2]
 
 
-def _of_variants(variants: object) -> Iterator[str]:
+def _variant_settings(variants: object) -> Iterator[str]:
     """Yields the settings of variants, such as `name=value` of `label:name=value`."""
-    for variant in words_of(variants):
+    for variant in split_words(variants):
         yield from variant.partition(":")[2].split(",")
 
 
-def _host_of(place: str) -> Iterator[Literal]:
+def _registry_literals(place: str) -> Iterator[Literal]:
     """Yields the host of a registry, and the account and password in its address."""
     bare = re.sub(r"^\w+://", "", place).split("/")[0]
     account, _, host = bare.rpartition("@")
@@ -419,7 +435,7 @@ def _host_of(place: str) -> Iterator[Literal]:
         yield "registry", host
 
 
-def _of_facts(facts: Mapping[str, object]) -> Iterator[Literal]:
+def _fact_literals(facts: Mapping[str, object]) -> Iterator[Literal]:
     for key, value in facts.items():
         if isinstance(value, str) and value:
             if is_secret_option(key):
@@ -430,15 +446,15 @@ def _of_facts(facts: Mapping[str, object]) -> Iterator[Literal]:
 
 # --- Exact texts that are private, collected from this host
 
-_HOSTS = Path("/etc/hosts")
-_USERS = ("USER", "LOGNAME", "SUDO_USER")
-_SECRET = re.compile(rf"(?i){SENSITIVE}")
+_HOSTS_FILE = Path("/etc/hosts")
+_USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER")
+_SECRET_VARIABLE = re.compile(rf"(?i){SENSITIVE_NAMES}")
 
 
-def of_host(environment: Mapping[str, str], hosts: Path = _HOSTS) -> Iterator[Literal]:
+def host_literals(environment: Mapping[str, str], hosts: Path = _HOSTS_FILE) -> Iterator[Literal]:
     """Yields the names of this host and its user, their home folders, and secrets in the environment."""
     yield from (("host", name) for name in _host_names(environment, hosts))
-    yield from (("user", environment.get(name, "")) for name in _USERS)
+    yield from (("user", environment.get(name, "")) for name in _USER_VARIABLES)
     yield "home", environment.get("HOME", "")
     for number in {os.getuid(), os.geteuid()}:
         with suppress(KeyError):
@@ -446,7 +462,7 @@ def of_host(environment: Mapping[str, str], hosts: Path = _HOSTS) -> Iterator[Li
             yield "user", user.pw_name
             yield "user", user.pw_gecos.partition(",")[0]
             yield "home", user.pw_dir
-    yield from (("secret", value) for name, value in environment.items() if _SECRET.fullmatch(name))
+    yield from (("secret", value) for name, value in environment.items() if _SECRET_VARIABLE.fullmatch(name))
 
 
 def _host_names(environment: Mapping[str, str], hosts: Path) -> Iterator[str]:
@@ -464,24 +480,24 @@ def _host_names(environment: Mapping[str, str], hosts: Path) -> Iterator[str]:
 
 # --- Replacing private texts by placeholders
 
-_NUMBERED = frozenset({"path", "url", "account", "address", "uuid"})
+_NUMBERED_KINDS = frozenset({"path", "url", "account", "address", "uuid"})
 """Kinds of which there are often several: even the first placeholder has a number."""
-_WITHOUT_NUMBER = frozenset({"secret", "build"})
+_UNNUMBERED_KINDS = frozenset({"secret", "build"})
 """Kinds with one placeholder for all texts, which does not reveal whether two of them are equal."""
-_OPEN = frozenset({"environment", "settings", "servers"})
+_PARTS_WITH_FREE_KEYS = frozenset({"environment", "settings", "servers"})
 """Parts of a session with keys that do not all come from this tool, so the keys are masked, too."""
-_SHELL = frozenset({"command", "set", "variants"})
+_SHELL_KEYS = frozenset({"command", "set", "variants"})
 """Keys with values that are split into words like a shell command."""
-_MASKED = re.compile(r"\[[a-z]+(?:-\d+)?\]")
+_PLACEHOLDER = re.compile(r"\[[a-z]+(?:-\d+)?\]")
 _DOMAIN = (
     r"(?:\.(?!(?:err|log|pid|sock|cnf|ini|txt|json|md|csv|svg|html|folded|sql|sh|pem|index|tar|gz)(?![\w-]))[\w-]+)*"
 )
 """Matches the domain after the name of a host, which is private as well, but not the suffix of a file name."""
-_HOME = re.compile(r"/(?:home|Users)/[^/]+|/root")
+_HOME_FOLDER = re.compile(r"/(?:home|Users)/[^/]+|/root")
 
 
 @dataclass
-class Mask:
+class Masker:
     """Replaces private texts by placeholders, and counts the placeholders by file.
 
     The counts contain no private text."""
@@ -495,16 +511,16 @@ class Mask:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._kinds = {_same(kind, text): kind for kind, text in self.literals}
-        self._exact = _any_of([one for one in self.literals if one[0] not in NAMING])
-        self._names = _any_of([one for one in self.literals if one[0] in NAMING])
+        self._kinds = {_normalised(kind, text): kind for kind, text in self.literals}
+        self._exact = _any_literal([one for one in self.literals if one[0] not in NAME_KINDS])
+        self._names = _any_literal([one for one in self.literals if one[0] in NAME_KINDS])
 
     def text(self, text: str) -> str:
         """Returns the masked text.
 
         Exact texts are replaced first, the longest before the others, then private forms, and names of users and hosts
         last, because they may be part of a form."""
-        text = self._formed(PATTERNS, self._exact.sub(self._by_spelling, text))
+        text = self._formed(FORM_PATTERNS, self._exact.sub(self._by_spelling, text))
         return self._names.sub(self._by_spelling, text)
 
     def value(self, value: Any, *keys: str) -> Any:
@@ -518,13 +534,19 @@ class Mask:
 
     def _string(self, value: str, keys: tuple[str, ...]) -> str:
         key = keys[-1] if keys else ""
-        kind = "secret" if is_secret_option(key) else identity_kind(key) if keys and keys[0] in _OPEN else None
+        kind = (
+            "secret"
+            if is_secret_option(key)
+            else identity_kind(key)
+            if keys and keys[0] in _PARTS_WITH_FREE_KEYS
+            else None
+        )
         if kind is not None:
             return self._put(kind, value)
-        if key in _SHELL:
-            return shlex.join(self._word(word) for word in words_of(value))
+        if key in _SHELL_KEYS:
+            return shlex.join(self._word(word) for word in split_words(value))
         if keys[:1] == ("settings",):
-            value = self._formed(OWN_WORDS, value)
+            value = self._formed(USER_TEXT_PATTERNS, value)
         return self._options(value) if key == "options" else self.text(value)
 
     def name(self, name: str) -> str:
@@ -532,12 +554,12 @@ class Mask:
         return re.sub(r"[^\w.+\[\]@-]", "_", self.text(name), flags=re.ASCII)
 
     def _key(self, name: str, keys: tuple[str, ...]) -> str:
-        ours = not keys or keys[0] not in _OPEN or re.fullmatch(r"@?[a-z_0-9]+", name)
+        ours = not keys or keys[0] not in _PARTS_WITH_FREE_KEYS or re.fullmatch(r"@?[a-z_0-9]+", name)
         return name if ours else self.text(name)
 
     def _word(self, word: str) -> str:
         """Returns a masked word of a command, such as `name=value` or a variant `label:name=value,name=value`."""
-        word = self._formed(OWN_WORDS, word)
+        word = self._formed(USER_TEXT_PATTERNS, word)
         label, colon, pairs = word.partition(":")
         if colon and "=" in pairs and not pairs.startswith(" ") and "=" not in label and "/" not in label:
             return self.text(f"{label}:") + ",".join(self._word(pair) for pair in pairs.split(","))
@@ -587,13 +609,13 @@ class Mask:
         if source := source_file(path):
             return self._put("build", path.removesuffix(source)) + source
         bare = path.rstrip("/") or path
-        return self._put("home" if _HOME.fullmatch(bare) else "path", bare)
+        return self._put("home" if _HOME_FOLDER.fullmatch(bare) else "path", bare)
 
     def _put(self, kind: str, text: str) -> str:
-        if _MASKED.fullmatch(text):
+        if _PLACEHOLDER.fullmatch(text):
             return text
-        same = (kind, _same(kind, text))
-        if kind in _WITHOUT_NUMBER:
+        same = (kind, _normalised(kind, text))
+        if kind in _UNNUMBERED_KINDS:
             placeholder = f"[{kind}]"
         else:
             placeholder = self._given.get(same) or self._new(kind)
@@ -605,10 +627,10 @@ class Mask:
     def _new(self, kind: str) -> str:
         number = self._numbers.get(kind, 0) + 1
         self._numbers[kind] = number
-        return f"[{kind}-{number}]" if number > 1 or kind in _NUMBERED else f"[{kind}]"
+        return f"[{kind}-{number}]" if number > 1 or kind in _NUMBERED_KINDS else f"[{kind}]"
 
 
-def masked_list(mask: Mask) -> str:
+def placeholder_list(mask: Masker) -> str:
     """Returns a list of the placeholders with their meanings and counts, which contains no private text."""
     lines = [
         "What was masked in this archive: placeholder, how often, and in which files.",
@@ -617,12 +639,12 @@ def masked_list(mask: Mask) -> str:
     ]
     for placeholder, files in sorted(mask.counts.items()):
         kind = placeholder.strip("[]").rpartition("-")[0] or placeholder.strip("[]")
-        lines.append(f"{placeholder}  {_MEANINGS.get(kind, kind)}, {sum(files.values())} times")
+        lines.append(f"{placeholder}  {_KIND_DESCRIPTIONS.get(kind, kind)}, {sum(files.values())} times")
         lines += [f"    {count} in {name}" for name, count in sorted(files.items())]
     return "\n".join([*lines, *([] if mask.counts else ["nothing"])]) + "\n"
 
 
-_MEANINGS = {
+_KIND_DESCRIPTIONS = {
     "secret": "a password, a token, or an option that may hold one",
     "data": "the folder of the data directories",
     "path": "a file or folder of the user's",
@@ -645,12 +667,12 @@ _MEANINGS = {
 }
 
 
-def _any_of(literals: list[Literal]) -> re.Pattern[str]:
+def _any_literal(literals: list[Literal]) -> re.Pattern[str]:
     # Without literals the pattern must match nothing.
-    return re.compile("|".join(_spelled(kind, text) for kind, text in literals) or r"(?!)")
+    return re.compile("|".join(_literal_pattern(kind, text) for kind, text in literals) or r"(?!)")
 
 
-def _spelled(kind: str, text: str) -> str:
+def _literal_pattern(kind: str, text: str) -> str:
     """Returns a pattern for a private text, with the boundaries that its kind needs."""
     exact = re.escape(text)
     if kind == "user":
@@ -663,6 +685,6 @@ def _spelled(kind: str, text: str) -> str:
     return rf"{exact}(?![\w-])" if kind in ("data", "path") else exact
 
 
-def _same(kind: str, text: str) -> str:
+def _normalised(kind: str, text: str) -> str:
     """Returns the text in the form by which equal texts are recognised: hosts are compared without case."""
     return text.lower() if kind in ("host", "registry") else text

@@ -22,11 +22,11 @@ from recovery.analysis.compare import cells_without_interval, incomplete_reason,
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, available_servers, parse_release, parse_request_or_list, resolve_server
 from recovery.cli.commands import MeasuringCommand
-from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_foreign, repeat_command, setting
-from recovery.cli.output import tell
+from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
+from recovery.cli.output import print_line
 from recovery.cli.parse import make_request
-from recovery.cli.progress_view import FAINT, Screen, SessionNarrator
-from recovery.cli.report import cell
+from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
+from recovery.cli.report import escaped_text
 from recovery.errors import HostUnfitError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.experiment import ExperimentRequest, Scenario
@@ -59,10 +59,10 @@ from recovery.workload.schema import check_template, disk_need
 
 # --- The plan that --dry-run prints
 
-_TOLD = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
+_EXTRA_RUN_NOTES = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
 
 
-def tell_plan(request: Request, console: Console) -> None:
+def print_plan(request: Request, console: Console) -> None:
     """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
 
     Nothing is downloaded, built or started."""
@@ -72,21 +72,21 @@ def tell_plan(request: Request, console: Console) -> None:
         usable_programs(request.stacks)
 
     def say(line: str) -> None:
-        console.print(cell(line), soft_wrap=True)
+        console.print(escaped_text(line), soft_wrap=True)
 
     check_table_open_cache(request, say=say)
-    for line in _plan(request):
+    for line in _plan_lines(request):
         say(line)
 
 
-def _plan(request: Request) -> Iterator[str]:
+def _plan_lines(request: Request) -> Iterator[str]:
     scenario = find_scenario(request.scenario)
     wanted = [parse_request_or_list(text) for text in request.versions]
     if request.engine == LOCAL:
         for text in request.versions:
             parse_release(text)
     names = {one.like: one.text for one in wanted if one.release is None}
-    versions = [one.like for one in wanted] or _asked(request.mysqld)
+    versions = [one.like for one in wanted] or _local_server_version(request.mysqld)
     if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
@@ -112,7 +112,7 @@ def _plan(request: Request) -> Iterator[str]:
         here = [variant for variant in variants if is_measured_over(variant, place)]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
         fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
-        server = request.mysqld or request.image or _whereabouts(place.version, in_images=IN_CONTAINERS in run_by)
+        server = request.mysqld or request.image or _server_source(place.version, in_images=IN_CONTAINERS in run_by)
         seconds = version_seconds(
             place.version,
             schema,
@@ -122,7 +122,7 @@ def _plan(request: Request) -> Iterator[str]:
             settings=request.lasting_settings,
         )
         time = duration_text(seconds)
-        yield f"  {name}: server {server}; {_tables(schema)}: {need}{fit}; about {time} with the build"
+        yield f"  {name}: server {server}; {_tables_text(schema)}: {need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():
         yield f"  there already: {info.key} ({info.status})"
@@ -133,17 +133,17 @@ def _plan(request: Request) -> Iterator[str]:
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
         name = names.get(trial.version, str(trial.version))
-        extra = f", {_TOLD[trial.extra]}" if trial.extra else ""
+        extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
     yield "Times are rough: rates seen on a 2-core machine, not measured here."
 
 
-def _tables(schema: Schema) -> str:
+def _tables_text(schema: Schema) -> str:
     files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
     return f"{schema.total_tables:,} tables{files}"
 
 
-def _asked(mysqld: str | None) -> list[Version]:
+def _local_server_version(mysqld: str | None) -> list[Version]:
     """Returns the version of the user's own server (MYSQLD), or an empty list if it cannot be determined yet.
 
     The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
@@ -155,15 +155,15 @@ def _asked(mysqld: str | None) -> list[Version]:
         return []
 
 
-def _whereabouts(version: Version, *, in_images: bool) -> str:
+def _server_source(version: Version, *, in_images: bool) -> str:
     if in_images:
         return "an image"
     cached = {offer.version for offer in available_servers() if offer.cached}
     return "in the cache" if str(version) in cached else "to be fetched"
 
 
-_DEFAULT = re.compile(r" \[default: [^]]*\]$")
-_COMPARED = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
+_DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
+_VARIANT_HELP = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
 
 
 def help_of(scenario: Scenario) -> str:
@@ -184,27 +184,27 @@ def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
             "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.usual,
         }  # fmt: skip
         if experiment.template is not None:  # all tables of a load have one schema and one layout
-            text = {"tables": "Tables, all in one schema.", "variants": _COMPARED}.get(name, text)
-    return f"{_DEFAULT.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
+            text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
+    return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
 
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
-    refuse_foreign(os.environ, command)
+    refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
     dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
     request = make_request(scenario, given)
-    check_json(json_to)
+    check_json_path(json_to)
     if dry_run and json_to:
         raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
     if dry_run:
-        _narrator(request, quiet=quiet).say(f"$ {request.command}", FAINT)
+        _make_display(request, quiet=quiet).say(f"$ {request.command}", FAINT)
         with refuse_steps(request.refused):
-            tell_plan(request, ReportConsole())
+            print_plan(request, ReportConsole())
         return 0
     return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to))
 
 
-def check_json(json_to: str | None) -> None:
+def check_json_path(json_to: str | None) -> None:
     if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
         raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
 
@@ -234,14 +234,14 @@ def run_and_show(
     """Runs the session, shows its results and returns it.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
-    narrator = _narrator(request, quiet=quiet)
+    narrator = _make_display(request, quiet=quiet)
     narrator.say(f"$ {request.command}", FAINT)
     try:
         folder = run_session(
             request, engine=choose_engine(request, narrator.say), narrator=narrator, goes_on=goes_on
         ).folder
     except BaseException as error:
-        further = _shown_as_it_ended(Path(narrator.progress.results), json_to, narrator.say)
+        further = _show_ended_early(Path(narrator.progress.results), json_to, narrator.say)
         if further is None:
             raise
         if isinstance(error, KeyboardInterrupt):
@@ -250,31 +250,31 @@ def run_and_show(
             raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
         narrator.say(further)
         raise
-    session = _show(folder, json_to, narrator.say)
+    session = _show_session(folder, json_to, narrator.say)
     if not Unfinished(folder, session).has_ended:
-        narrator.say(_further(folder))
+        narrator.say(_resume_hint(folder))
     return session
 
 
-def _shown_as_it_ended(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
+def _show_ended_early(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
     """Shows the stored results of a session that ended early, and returns in words how to resume it.
 
     Returns None if nothing was stored or the session was complete."""
     kept = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         kept = (folder / REPORT_FILE).is_file()
-        if kept and _show(folder, json_to, say).status == FINISHED:
+        if kept and _show_session(folder, json_to, say).status == FINISHED:
             return None
-    return _further(folder) if kept else None
+    return _resume_hint(folder) if kept else None
 
 
-def _further(folder: Path) -> str:
+def _resume_hint(folder: Path) -> str:
     results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
     command = repeat_command("run --resume", results, (BY_NAME["results"],))
     return f"`{command} {shlex.quote(folder.name)}` goes on with the runs that are missing"
 
 
-def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
+def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
         scenario=request.scenario,
         figure=find_scenario(request.scenario).figure,
@@ -285,10 +285,10 @@ def _narrator(request: Request, *, quiet: bool) -> SessionNarrator:
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     record = partial(session_progress.write_status_file, session_progress.status_path(lock_path()))
-    return SessionNarrator(progress, screen=Screen(sys.stderr), owner=process_id(), record=record, quiet=quiet)
+    return ProgressDisplay(progress, screen=Screen(sys.stderr), owner=process_id(), record=record, quiet=quiet)
 
 
-def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
+def _show_session(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
     """Writes the reports of the stored session, and prints its tables, or report.json with `--json -`."""
     session = load_session(folder)
     try:
@@ -300,12 +300,12 @@ def _show(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Sess
         else:
             console_report.render(session, ReportConsole())
             if json_to:
-                _write(Path(json_to), report)
+                _write_report_json(Path(json_to), report)
         say(f"stored in {folder}")
     return session
 
 
-def _write(path: Path, text: str) -> None:
+def _write_report_json(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -316,23 +316,23 @@ def _write(path: Path, text: str) -> None:
 
 # --- Requests from stored commands
 
-_BESIDE = ("dry_run", "json_to", "quiet")
+_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet")
 """Options that do not change what is measured."""
 
 
-def request_of(name: str, words: Sequence[str]) -> Request:
+def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     """Returns the request of the measuring command `name` with these arguments.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
     session."""
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
-    for beside in _BESIDE:
+    for beside in _OUTPUT_OPTIONS:
         given.pop(beside, None)
     return make_request(name, given)
 
 
-def request_again(left: Unfinished) -> Request:
+def request_to_resume(left: Unfinished) -> Request:
     """Returns the request of an unfinished session, with the folder where the session is now as its results folder.
 
     Raises UsageError if this version of the tool does not accept the stored command."""
@@ -341,7 +341,7 @@ def request_again(left: Unfinished) -> Request:
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         try:
-            asked = request_of(name, words)
+            asked = request_from_arguments(name, words)
         except (click.ClickException, KeyError) as error:
             raise UsageError(
                 f"{left.folder.name} cannot go on: this version of the tool does not know its command: {error}",
@@ -356,9 +356,9 @@ def request_again(left: Unfinished) -> Request:
 @click.command("run", short_help="Go on with a session that ended early.")
 @click.option("--resume", "resumed", is_flag=True, help="Which it does: without it nothing is begun.")
 @click.argument("session", required=False)
-@setting("results")
-@setting("quiet")
-@setting("json")
+@table_option("results")
+@table_option("quiet")
+@table_option("json")
 def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
     """Go on with a session whose tool was killed or interrupted, or that had to end: SESSION (a name in --results, or a
     folder), or the newest of them.
@@ -371,23 +371,23 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
             "`recovery run` begins nothing",
             "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
         )
-    check_json(json_to)
+    check_json_path(json_to)
     results = expand_path(results).absolute()
     sweep_results(results)
     left = find_unfinished(results, session)
     check_not_running(left)
     if left.has_ended:
-        return _over(left)
-    request = request_again(left)
+        return _finish_ended_session(left)
+    request = request_to_resume(left)
     return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, goes_on=left))
 
 
-def _over(left: Unfinished) -> int:
+def _finish_ended_session(left: Unfinished) -> int:
     """Prints that the session has ended, and returns the exit code that its runs give.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
     write_reports(left.folder)
     lacking = incomplete_reason(left.session)
     told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
-    tell(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
+    print_line(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
     return 0 if lacking is None else 1

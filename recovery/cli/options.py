@@ -23,7 +23,7 @@ PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
 DEFAULT_STALL_S = 300.0
 AUTO = "auto"
-FOLDER = click.Path(path_type=Path, readable=False)
+PATH_TYPE = click.Path(path_type=Path, readable=False)
 """The type of path options. Paths are checked later, where the error message can say what to do."""
 
 
@@ -239,7 +239,7 @@ OPTIONS = (
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 SETTINGS = tuple(option for option in OPTIONS if not option.line_only)
-FROM_ENVIRONMENT = tuple(option.name.upper() for option in SETTINGS)
+SETTING_NAMES = tuple(option.name.upper() for option in SETTINGS)
 
 
 def options_of(own: Iterable[str]) -> tuple[Option, ...]:
@@ -247,7 +247,7 @@ def options_of(own: Iterable[str]) -> tuple[Option, ...]:
     return tuple(option for option in OPTIONS if option.common or option.name in tuple(own))
 
 
-class _Sentence(click.types.StringParamType):
+class _WholeText(click.types.StringParamType):
     """A text type that keeps the value of an environment variable whole; click would split it at blanks."""
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
@@ -268,11 +268,11 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
         # Users of make write STACKS=1.
         given["callback"] = lambda _, __, value: option.alone if value == "1" else value
     elif option.kind is Kind.PATH:
-        given["type"] = FOLDER
+        given["type"] = PATH_TYPE
     elif option.kind is Kind.SECONDS:
         given["type"] = click.FloatRange(1, 1e6)
     elif option.kind is Kind.SENTENCE:
-        given["type"] = _Sentence()
+        given["type"] = _WholeText()
     if option.default is not None:
         given |= {"default": option.default, "show_default": True}
     return click.Option([option.flag, option.key], **given)
@@ -281,7 +281,7 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def setting(name: str, text: str | None = None) -> Callable[[_Command], _Command]:
+def table_option(name: str, text: str | None = None) -> Callable[[_Command], _Command]:
     """Returns a decorator that adds an option of the table to a command, with `text` as its help if that is given."""
 
     def decorated(command: _Command) -> _Command:
@@ -308,7 +308,7 @@ def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option
     return shlex.join(words)
 
 
-def refuse_foreign(environment: Mapping[str, str], command: click.Command) -> None:
+def refuse_unused_variables(environment: Mapping[str, str], command: click.Command) -> None:
     """Raises UsageError for a variable that this command would silently ignore."""
     known = {parameter.envvar for parameter in command.params}
     for one in SETTINGS:

@@ -7,6 +7,6 @@ import click
 from recovery.errors import escape_control
 
 
-def tell(line: str, *, err: bool = False) -> None:
+def print_line(line: str, *, err: bool = False) -> None:
     """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)

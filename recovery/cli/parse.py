@@ -66,9 +66,9 @@ from recovery.workload.schema import split_script
 
 # --- Options of the experiments that give a server work
 
-_NAME = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
-_MOST_QUERY_BYTES = 1_000_000
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+_QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
+_MAX_QUERY_FILE_BYTES = 1_000_000
+_VALID_QUERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -77,7 +77,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
     of the experiment's own queries. Raises UsageError if a name occurs twice, in whatever case: two queries of one name
     would be reported as one."""
-    text = _text(path)
+    text = _read_query_file(path)
     found = list(split_script([text]))
     if not found:
         raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
@@ -85,10 +85,10 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     at = 0
     for number, statement in enumerate(found, 1):
         here = text.index(statement, at)
-        named = list(_NAME.finditer(text, at, here))
+        named = list(_QUERY_NAME_COMMENT.finditer(text, at, here))
         name = named[-1][1] if named else f"query-{number}"
         line = 1 + text.count("\n", 0, named[-1].start() if named else here)
-        if not _PLAIN.fullmatch(name):
+        if not _VALID_QUERY_NAME.fullmatch(name):
             raise UsageError(
                 f"{path}, line {line}: '{name}' is no name of a question",
                 "use letters, digits, dots and dashes, 31 at most",
@@ -100,9 +100,9 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
         yield name, statement
 
 
-def _text(path: Path) -> str:
+def _read_query_file(path: Path) -> str:
     try:
-        text = read_limited(path, _MOST_QUERY_BYTES).decode("utf-8-sig")
+        text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"QUERIES: {path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
@@ -112,43 +112,39 @@ def _text(path: Path) -> str:
     return text
 
 
-# Settings of the tool itself, which are not options of a command.
-_OWN = ("CACHE", "CONFIG", "HOST_LOCK")
+_MAX_SECONDS = 86_400
+_MAX_THREADS = 10_000
+_MAX_ROWS = 1_000_000_000
+_MIN_RATIO, _MAX_RATIO = 0.001, 1000.0
+_MAX_EVERY_S = 3600.0
+_MAX_SEED = 10**9
+_MAX_DEPTH = 100
 
 
-_MOST_SECONDS = 86_400
-_MOST_THREADS = 10_000
-_MOST_ROWS = 1_000_000_000
-_LEAST_RATIO, _MOST_RATIO = 0.001, 1000.0
-_MOST_EVERY_S = 3600.0
-_MOST_SEED = 10**9
-_MOST_DEPTH = 100
-
-
-def asked_of(given: Mapping[str, Any], experiment: Experiment) -> ExperimentRequest:
+def parse_experiment_options(given: Mapping[str, Any], experiment: Experiment) -> ExperimentRequest:
     apart = procfs.split_cores(procfs.own_cores())
     return ExperimentRequest(
-        seconds=parse_count("SECONDS", given.get("seconds") or experiment.seconds, _MOST_SECONDS),
-        warmup_s=_warmup(given.get("warmup")),
-        threads=_numbers("THREADS", given.get("threads"), _MOST_THREADS),
-        workloads=_words("WORKLOAD", given.get("workload")),
-        parts=_words("QUESTION", given.get("parts")),
-        load_tables=_numbers("LOAD_TABLES", given.get("load_tables"), MAX_TABLES),
-        options=tuple(map(_option, given.get("options") or ())),
+        seconds=parse_count("SECONDS", given.get("seconds") or experiment.seconds, _MAX_SECONDS),
+        warmup_s=_parse_warmup(given.get("warmup")),
+        threads=_parse_numbers("THREADS", given.get("threads"), _MAX_THREADS),
+        workloads=_parse_words("WORKLOAD", given.get("workload")),
+        parts=_parse_words("QUESTION", given.get("parts")),
+        load_tables=_parse_numbers("LOAD_TABLES", given.get("load_tables"), MAX_TABLES),
+        options=tuple(map(_parse_server_option, given.get("options") or ())),
         queries=tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
-        pollers=parse_count("POLLERS", given.get("pollers") or 1, _MOST_THREADS),
-        every_s=_decimal("EVERY", given.get("every"), _MOST_EVERY_S) or 0.0,
-        memory_ratio=_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MOST_RATIO, least=_LEAST_RATIO),
-        published_build=_optional("PUBLISHED_BUILD", given.get("published_build"), MAX_TABLES),
-        seed=parse_count("SEED", given.get("seed") or ExperimentRequest.seed, _MOST_SEED),
-        depth=parse_count("DEPTH", given.get("depth") or ExperimentRequest.depth, _MOST_DEPTH),
-        only=_optional("ONLY", given.get("only"), MAX_RUNS),
+        pollers=parse_count("POLLERS", given.get("pollers") or 1, _MAX_THREADS),
+        every_s=_parse_decimal("EVERY", given.get("every"), _MAX_EVERY_S) or 0.0,
+        memory_ratio=_parse_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MAX_RATIO, least=_MIN_RATIO),
+        published_build=_parse_optional_count("PUBLISHED_BUILD", given.get("published_build"), MAX_TABLES),
+        seed=parse_count("SEED", given.get("seed") or ExperimentRequest.seed, _MAX_SEED),
+        depth=parse_count("DEPTH", given.get("depth") or ExperimentRequest.depth, _MAX_DEPTH),
+        only=_parse_optional_count("ONLY", given.get("only"), MAX_RUNS),
         server_cpus=None if apart is None else procfs.format_cpu_list(apart.server),
         client_cpus=None if apart is None else procfs.format_cpu_list(apart.clients),
     )
 
 
-def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: ExperimentRequest) -> Schema:
+def experiment_schema(given: Mapping[str, Any], experiment: Experiment, asked: ExperimentRequest) -> Schema:
     """Returns the experiment's schema, with the numbers of tables, schemas and rows that the user gave."""
     usual = experiment.schema
     template = template_dir() / experiment.template if experiment.template else None
@@ -166,12 +162,12 @@ def schema_of(given: Mapping[str, Any], experiment: Experiment, asked: Experimen
         usual,
         tables=tables,
         databases=parse_count("SCHEMAS", given.get("schemas") or usual.databases, MAX_SCHEMAS),
-        rows=_optional("--rows", given.get("rows"), _MOST_ROWS) or usual.rows,
+        rows=_parse_optional_count("--rows", given.get("rows"), _MAX_ROWS) or usual.rows,
         template=template,
     )
 
 
-def host_for(limits: Limits) -> HostCapacity:
+def host_capacity(limits: Limits) -> HostCapacity:
     """Returns the capacity of the host, reduced to the CPUs and the memory that the limits allow the server."""
     cpus = len(procfs.own_cpus())
     return HostCapacity(
@@ -182,7 +178,9 @@ def host_for(limits: Limits) -> HostCapacity:
     )
 
 
-def instances_for(asked: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]) -> tuple[int, ...]:
+def possible_cache_instances(
+    asked: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]
+) -> tuple[int, ...]:
     """Returns the numbers of table cache instances that the servers may have, each number once.
 
     If the release of a server is not known before the server is fetched, it counts with the numbers that the user
@@ -196,28 +194,28 @@ def instances_for(asked: ExperimentRequest, versions: tuple[str, ...], settings:
     return tuple(sorted({one for each in found or [unknown] for one in each}))
 
 
-def _warmup(text: str | None) -> int:
+def _parse_warmup(text: str | None) -> int:
     if text is None:
         return ExperimentRequest.warmup_s
-    return 0 if text == "0" else parse_count("WARMUP", text, _MOST_SECONDS)
+    return 0 if text == "0" else parse_count("WARMUP", text, _MAX_SECONDS)
 
 
-def _optional(name: str, text: str | None, most: int) -> int | None:
+def _parse_optional_count(name: str, text: str | None, most: int) -> int | None:
     return None if text is None else parse_count(name, text, most)
 
 
-def _words(name: str, text: str | None) -> tuple[str, ...]:
+def _parse_words(name: str, text: str | None) -> tuple[str, ...]:
     found = tuple(dict.fromkeys((text or "").replace(",", " ").split()))
     if text is not None and not found:
         raise UsageError(f"{name}={text} names nothing", "give it a value, or leave it out")
     return found
 
 
-def _numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
-    return tuple(sorted({parse_count(name, word, most) for word in _words(name, text)}))
+def _parse_numbers(name: str, text: str | None, most: int) -> tuple[int, ...]:
+    return tuple(sorted({parse_count(name, word, most) for word in _parse_words(name, text)}))
 
 
-def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> float | None:
+def _parse_decimal(name: str, text: str | None, most: float, *, least: float = 0) -> float | None:
     if text is None:
         return None
     try:
@@ -229,7 +227,7 @@ def _decimal(name: str, text: str | None, most: float, *, least: float = 0) -> f
     return value
 
 
-def _option(text: str) -> tuple[str, tuple[str, ...]]:
+def _parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     """Returns the checked name and the values of a text such as `table_open_cache=400,4000`."""
     name, equals, values = text.partition("=")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
@@ -241,11 +239,11 @@ def _option(text: str) -> tuple[str, tuple[str, ...]]:
 
 # --- Options from the newest session, and the request
 
-Given = Mapping[str, Any]
+GivenOptions = Mapping[str, Any]
 """Values of the options, by the names of click's parameters. None or empty: the option was not given."""
 
 
-def newest(results: Path) -> Path | None:
+def newest_session_folder(results: Path) -> Path | None:
     """Returns the folder of the newest session, or None if there is none."""
     try:
         return find_session(results, None).resolve()
@@ -253,7 +251,7 @@ def newest(results: Path) -> Path | None:
         return None
 
 
-def gone_on_with(given: Given) -> Given:
+def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
     """Returns the options of a warm measurement, completed from the newest session if no server is named.
 
     The warm measurement then has the servers, the data directories and the limits of that session. Options that are
@@ -261,7 +259,7 @@ def gone_on_with(given: Given) -> Given:
     folder = (
         None
         if given["versions"] or given["mysqld"] or given["image"]
-        else newest(expand_path(Path(given["results"])).absolute())
+        else newest_session_folder(expand_path(Path(given["results"])).absolute())
     )
     if folder is None:
         return given
@@ -289,14 +287,14 @@ def gone_on_with(given: Given) -> Given:
     # spelling as before, because the tag of an image may be more specific than the release that was found in it.
     again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
     stored["versions"] = split_versions(again)
-    shape = datadir_settings(dict(parse_settings(_stored_words(asked, "set"))))
+    shape = datadir_settings(dict(parse_settings(_split_stored_setting(asked, "set"))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
     stored["notes"] = (asked["note"],) if "note" in asked else ()
-    stored["variants"] = _stored_words(asked, "variants")
+    stored["variants"] = _split_stored_setting(asked, "variants")
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
 
 
-def _stored_words(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _split_stored_setting(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(asked.get(name, "")))
     except ValueError as error:
@@ -306,47 +304,47 @@ def _stored_words(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
         ) from None
 
 
-def make_request(scenario: str, given: Given) -> Request:
-    given = gone_on_with(given) if scenario == "warm-recovery" else given
+def make_request(scenario: str, given: GivenOptions) -> Request:
+    given = complete_from_newest_session(given) if scenario == "warm-recovery" else given
     measured = find_scenario(scenario)
     if measured.experiment is not None:
         inserts, stacks = str(measured.experiment.inserts), PERF if given.get("profile") else None
-        given = {**_NO_STARTS, **given, "inserts": inserts, "stacks": stacks}
-    versions = _versions(given)
+        given = {**_STARTUP_OPTION_DEFAULTS, **given, "inserts": inserts, "stacks": stacks}
+    versions = _requested_versions(given)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
     with refuse_steps(refused):
-        laid = _laid_out(measured, given, points=points, limits=limits, versions=versions)
+        laid = _resolve_works(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
         scenario=scenario,
         works=laid.works,
         work=laid.work,
         own_settings=tuple(laid.settings.items()),
         unasked=laid.unasked,
-        versions=_each_once(versions),
+        versions=_without_repeats(versions),
         schema=laid.schema,
         points=points,
         predict=parse_count("--predict", given["predict"], MAX_TABLES) if given.get("predict") else None,
         variants=parse_variants(given["variants"]),
-        runs=1 if given.get("only") else parse_count("RUNS", given["runs"] or _runs(measured), MAX_RUNS),
-        data=_path(given["data"] or default_data_dir()),
-        results=_path(given["results"]),
+        runs=1 if given.get("only") else parse_count("RUNS", given["runs"] or _default_runs(measured), MAX_RUNS),
+        data=_absolute_path(given["data"] or default_data_dir()),
+        results=_absolute_path(given["results"]),
         settings=parse_settings(given["settings"]),
-        insert_template=given["insert_template"] and _path(given["insert_template"]),
-        mysqld=_place(given["mysqld"]),
+        insert_template=given["insert_template"] and _absolute_path(given["insert_template"]),
+        mysqld=_absolute_path_or_url(given["mysqld"]),
         archive=given["archive"],
-        engine=_engine(given),
+        engine=_checked_engine(given),
         image=given["image"],
         registry=given["registry"],
-        inserts=_count("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MAX_INSERTS),
+        inserts=_parse_count_or_zero("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MAX_INSERTS),
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
         waits=bool(given.get("waits")),
-        baseline=_baseline(given["baseline"], versions),
+        baseline=_checked_baseline(given["baseline"], versions),
         fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
         floor=given["floor"],
         refused=refused,
@@ -357,18 +355,18 @@ def make_request(scenario: str, given: Given) -> Request:
         note=parse_notes(given["notes"]),
         probe=not given["no_probe"],
     )
-    _check_together(request)
-    return replace(request, command=_repeat(request, given))
+    _check_combinations(request)
+    return replace(request, command=_command_to_repeat(request, given))
 
 
-_NO_STARTS: Given = {
+_STARTUP_OPTION_DEFAULTS: GivenOptions = {
     **dict.fromkeys(("insert_template", "baseline", "fail_over", "template")),
     **dict.fromkeys(("as_published", "trace", "floor"), False),
 }
 """Values for options of timed starts that the command of an experiment may not have."""
 
 
-def _versions(given: Given) -> tuple[str, ...]:
+def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
@@ -381,7 +379,7 @@ def _versions(given: Given) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Laid:
+class _ResolvedWorks:
     """Holds the schema to build and the works to measure with it."""
 
     schema: Schema
@@ -391,25 +389,25 @@ class _Laid:
     unasked: tuple[str, ...] = ()
 
 
-def _laid_out(
-    scenario: Scenario, given: Given, *, points: tuple[int, ...], limits: Limits, versions: tuple[str, ...]
-) -> _Laid:
+def _resolve_works(
+    scenario: Scenario, given: GivenOptions, *, points: tuple[int, ...], limits: Limits, versions: tuple[str, ...]
+) -> _ResolvedWorks:
     experiment = scenario.experiment
     if experiment is None:
         asked = {**given, "tables": str(points[-1])} if points else given
-        return _Laid(asked_schema(asked), startup_specs(scenario.caches))
-    work = asked_of(given, experiment)
-    host = replace(host_for(limits), instances=instances_for(work, versions, given["settings"]))
-    schema = schema_of(given, experiment, work)
+        return _ResolvedWorks(requested_schema(asked), startup_specs(scenario.caches))
+    work = parse_experiment_options(given, experiment)
+    host = replace(host_capacity(limits), instances=possible_cache_instances(work, versions, given["settings"]))
+    schema = experiment_schema(given, experiment, work)
     works, settings = experiment.works(work, schema, host), experiment.settings(work, schema, host)
-    return _Laid(schema, works, work, settings, experiment.unasked(work, host))
+    return _ResolvedWorks(schema, works, work, settings, experiment.unasked(work, host))
 
 
-def _runs(scenario: Scenario) -> int:
+def _default_runs(scenario: Scenario) -> int:
     return DEFAULT_RUNS if scenario.experiment is None else scenario.experiment.runs
 
 
-def _check_together(request: Request) -> None:
+def _check_combinations(request: Request) -> None:
     """Raises UsageError for options that are valid alone, but not in combination."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
         raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
@@ -424,8 +422,8 @@ def _check_together(request: Request) -> None:
         )
     check_option_clashes(request)
     check_layouts(request)
-    _check_names(request)
-    _check_anything(request)
+    _check_unique_names(request)
+    _check_known_versions(request)
     every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
@@ -434,14 +432,14 @@ def _check_together(request: Request) -> None:
         )
 
 
-def _check_names(request: Request) -> None:
+def _check_unique_names(request: Request) -> None:
     """Raises UsageError if two variants have the same name, because they would be reported as one."""
     for name, times in Counter(variant.name for variant in request.measured).items():
         if times > 1:
             raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
 
 
-def _check_anything(request: Request) -> None:
+def _check_known_versions(request: Request) -> None:
     """Raises UsageError if nothing can be measured with the versions, or if one ignores the given redo log options.
 
     Versions whose release is not known before the server is fetched are checked after that."""
@@ -452,7 +450,7 @@ def _check_anything(request: Request) -> None:
     check_redo_log_options(known.values(), request)
 
 
-def _engine(given: Given) -> str:
+def _checked_engine(given: GivenOptions) -> str:
     for name in ("image", "registry"):
         if given[name] and given["engine"] == "local":
             raise UsageError(f"{name.upper()} is for containers, but ENGINE says local", "leave one of them out")
@@ -466,7 +464,7 @@ def _engine(given: Given) -> str:
     return given["engine"] or AUTO
 
 
-def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
+def _without_repeats(versions: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the versions without repetitions, where two spellings of one release count as the same server."""
     found: dict[object, str] = {}
     for text in versions:
@@ -475,23 +473,23 @@ def _each_once(versions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def asked_schema(given: Given) -> Schema:
+def requested_schema(given: GivenOptions) -> Schema:
     return Schema(
         tables=parse_count("TABLES", given["tables"] or DEFAULT_TABLES, MAX_TABLES),
         databases=parse_count("SCHEMAS", given["schemas"] or 1, MAX_SCHEMAS),
-        columns=_count("--columns", given["columns"], most=MAX_COLUMNS),
-        rows=_count("--rows", given["rows"], most=10_000_000),
+        columns=_parse_count_or_zero("--columns", given["columns"], most=MAX_COLUMNS),
+        rows=_parse_count_or_zero("--rows", given["rows"], most=10_000_000),
         database=parse_identifier("--database", given["database"] or "discovery"),
-        template=given["template"] and _path(given["template"]),
+        template=given["template"] and _absolute_path(given["template"]),
         layout=parse_layout(given["layout"] or Layout.FILES),
     )
 
 
-def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
+def _checked_baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
     """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server."""
     if named is None:
         return None
-    for version in _each_once(versions):
+    for version in _without_repeats(versions):
         if (
             named == version
             or (parse_request_or_list(named).release or named) == parse_request_or_list(version).release
@@ -501,20 +499,20 @@ def _baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
     raise UsageError(f"the baseline {named} is not measured", f"name one of VERSION's: {there}")
 
 
-def _count(name: str, text: str | None, *, most: int) -> int:
+def _parse_count_or_zero(name: str, text: str | None, *, most: int) -> int:
     return 0 if text in (None, "0") else parse_count(name, str(text), most)
 
 
-def _path(path: Path) -> Path:
+def _absolute_path(path: Path) -> Path:
     """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
     return expand_path(path).absolute()
 
 
-def _place(place: str | None) -> str | None:
-    return place if place is None or "://" in place else str(_path(Path(place)))
+def _absolute_path_or_url(place: str | None) -> str | None:
+    return place if place is None or "://" in place else str(_absolute_path(Path(place)))
 
 
-def _repeat(request: Request, given: Given) -> str:
+def _command_to_repeat(request: Request, given: GivenOptions) -> str:
     """Returns the command that repeats the session: with the given options, and with those that have a default which
     may differ elsewhere."""
     schema, limits = request.schema, request.limits
@@ -525,7 +523,7 @@ def _repeat(request: Request, given: Given) -> str:
         "schemas": schema.databases if given.get("schemas") or schema.databases > 1 else None,
         "rows": schema.rows or None,
         "runs": request.runs,
-        "results": request.results if request.results != _path(DEFAULT_RESULTS) else None,
+        "results": request.results if request.results != _absolute_path(DEFAULT_RESULTS) else None,
         "data": request.data if request.data != default_data_dir() else None,
         "no_root_steps": steps_text(parse_steps(given["no_root_steps"])),
         "engine": request.engine if request.engine != AUTO else None,

@@ -40,9 +40,9 @@ from recovery.session.progress import (
 # --- Text of the live view, of the plain lines and of the status page. These functions are pure.
 
 STRONG, FAINT = "strong", "faint"
-_LEAST_WIDTH = 12
-_BAR = 24
-_TIE = "\u00a0"
+_MIN_WIDTH = 12
+_BAR_WIDTH = 24
+_NO_BREAK_SPACE = "\u00a0"
 """A no-break space: lines are not wrapped there."""
 
 
@@ -52,135 +52,139 @@ class Line:
     style: str = ""
 
 
-def duration(value: float) -> str:
+def duration_words(value: float) -> str:
     if value < 99.5:
         return f"{value:.0f} s"
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
 
 
-def view(found: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
+def live_view(found: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
     """Returns the lines of the live view, none wider than `width` (12 columns at least).
 
     If the height does not allow all results, those around the current trial are shown."""
-    width = max(_LEAST_WIDTH, width)
-    lines = [Line(text, FAINT) for text in _folded(headline(found), width)]
-    lines += [Line(text, STRONG) for text in _folded(current(found), width)]
-    if found.build is not None and (drawn := _bar(found.build, width)):
+    width = max(_MIN_WIDTH, width)
+    lines = [Line(text, FAINT) for text in _wrapped(headline(found), width)]
+    lines += [Line(text, STRONG) for text in _wrapped(current_activity(found), width)]
+    if found.build is not None and (drawn := _progress_bar(found.build, width)):
         lines.append(Line(drawn))
-    lines += [Line(text) for text in _fitting(found, width, max(0, height - len(lines)))]
+    lines += [Line(text) for text in _rows_that_fit(found, width, max(0, height - len(lines)))]
     return tuple(Line(escape_control(line.text)[:width], line.style) for line in lines[: max(1, height)])
 
 
 def headline(found: ProgressSnapshot) -> str:
     ended = sum(cell.ended for cell in found.cells)
     parts = [] if found.planned_runs is None else [f"{ended} of {found.planned_runs} trials done"]
-    parts.append(f"{duration(found.elapsed_s)} so far")
+    parts.append(f"{duration_words(found.elapsed_s)} so far")
     if found.left_s is not None and found.status is Status.RUNNING:
-        parts.append(f"about {duration(found.left_s)} left" if found.left_s >= 1 else "nearly done")
+        parts.append(f"about {duration_words(found.left_s)} left" if found.left_s >= 1 else "nearly done")
     return f"{found.scenario}: {', '.join(parts)}"
 
 
-def current(found: ProgressSnapshot) -> str:
+def current_activity(found: ProgressSnapshot) -> str:
     """Returns in words what the session is doing now."""
     if found.build is not None:
-        return _building(found.build)
-    doing = _step(found)
+        return _build_text(found.build)
+    doing = _step_text(found)
     trial = found.trial
     if trial is None:
         return doing or str(found.stage)
     name = f"[{trial.number}/{found.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
-    return f"{name}: {doing}" if doing else f"{name}: {duration(trial.elapsed_s)}"
+    return f"{name}: {doing}" if doing else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
-def page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
+def status_page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
     """Yields the lines of `recovery status` about the running session, or about the last one if none is running."""
     what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
     if running:
-        yield f"{what}: pid {found.pid}, since {_moment(found.started_at)}"
+        yield f"{what}: pid {found.pid}, since {_timestamp_text(found.started_at)}"
         yield f"  $ {found.command}"
-        yield f"  {found.stage}: {current(found)}" if current(found) != found.stage else f"  {found.stage}"
+        yield (
+            f"  {found.stage}: {current_activity(found)}"
+            if current_activity(found) != found.stage
+            else f"  {found.stage}"
+        )
         yield f"  {headline(found).partition(': ')[2]}"
     else:
         yield "no run is going on"
-        ended = f"{found.status} after {duration(found.elapsed_s)}"
-        yield f"the last session is {what}: {ended}, begun {_moment(found.started_at)}"
+        ended = f"{found.status} after {duration_words(found.elapsed_s)}"
+        yield f"the last session is {what}: {ended}, begun {_timestamp_text(found.started_at)}"
         yield f"  $ {found.command}"
-    for row in _rows(found):
+    for row in _cell_rows(found):
         yield f"  {row}"
     yield f"  results {'go to' if running else 'are in'} {found.results}"
 
 
-def _moment(stored: str) -> str:
+def _timestamp_text(stored: str) -> str:
     return stored.replace("T", " ").replace("+00:00", " UTC")
 
 
-def _building(build: BuildProgress) -> str:
+def _build_text(build: BuildProgress) -> str:
     if build.done is None or build.total is None:
-        return f"{build.title}: making the data directory, {duration(build.elapsed_s)}"
+        return f"{build.title}: making the data directory, {duration_words(build.elapsed_s)}"
     if build.done >= build.total:
         return f"{build.title}: built, being checked"
     told = f"{build.title}: {build.done:,} of {build.total:,}"
     if build.rate_per_s is not None:
         told += f", {build.rate_per_s:,.0f}/s"
         if build.left_s is not None:
-            told += f", {duration(build.left_s)} left"
+            told += f", {duration_words(build.left_s)} left"
     return told
 
 
-def _bar(build: BuildProgress, width: int) -> str:
+def _progress_bar(build: BuildProgress, width: int) -> str:
     if build.done is None or not build.total:
         return ""
-    room = min(_BAR, width - 2)
+    room = min(_BAR_WIDTH, width - 2)
     full = min(room, room * build.done // build.total)
     return f"[{'#' * full}{'-' * (room - full)}]"
 
 
-def _step(found: ProgressSnapshot) -> str:
+def _step_text(found: ProgressSnapshot) -> str:
     if found.step is None:
         return ""
-    told = f"{found.step} {duration(found.step_s or 0)}"
+    told = f"{found.step} {duration_words(found.step_s or 0)}"
     if found.phase_s is not None:
-        told += f", {found.phase} {duration(found.phase_s)}" if found.phase else ", nothing in the log yet"
+        told += f", {found.phase} {duration_words(found.phase_s)}" if found.phase else ", nothing in the log yet"
     return f"{told} ({found.told})" if found.told else told
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     """Wraps the text, and keeps each number on one line with its unit."""
-    tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _TIE, text)
+    tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _NO_BREAK_SPACE, text)
     lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
-    return [line.replace(_TIE, " ") for line in lines]
+    return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
 
-def _fitting(found: ProgressSnapshot, width: int, room: int) -> list[str]:
-    rows = _rows(found)
+def _rows_that_fit(found: ProgressSnapshot, width: int, room: int) -> list[str]:
+    rows = _cell_rows(found)
     if max(map(len, rows), default=0) > width:
-        rows = [line for cell in found.cells for line in (_name(cell), f"  {_short(cell, found.figure)}")]
+        rows = [line for cell in found.cells for line in (_cell_name(cell), f"  {_short_row(cell, found.figure)}")]
     if len(rows) <= room:
         return rows
     if room < 2:
         return []
-    at = _of_now(found) * (len(rows) // len(found.cells))
+    at = _current_cell_index(found) * (len(rows) // len(found.cells))
     first = min(max(0, at - room // 2), len(rows) - (room - 1))
     return [*rows[first : first + room - 1], f"... and {len(rows) - room + 1} lines more"]
 
 
-def _of_now(found: ProgressSnapshot) -> int:
+def _current_cell_index(found: ProgressSnapshot) -> int:
     """Returns the index of the current trial's cell, or of the last cell if there is no such cell with results."""
     names = [(cell.version, cell.variant) for cell in found.cells]
     now = found.trial and (found.trial.version, found.trial.variant)
     return names.index(now) if now in names else len(names) - 1
 
 
-def _name(cell: CellSummary) -> str:
+def _cell_name(cell: CellSummary) -> str:
     return f"{cell.version} {cell.variant}"
 
 
-def _short(cell: CellSummary, figure: str) -> str:
-    mean, last = (_value(value, cell.figure or figure) for value in (cell.mean, cell.last))
-    return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_odd(cell)}"
+def _short_row(cell: CellSummary, figure: str) -> str:
+    mean, last = (_value_text(value, cell.figure or figure) for value in (cell.mean, cell.last))
+    return f"{cell.ended}/{cell.planned}  mean {mean}  last {last}{_failed_and_void(cell)}"
 
 
-def _value(value: float | None, figure: str) -> str:
+def _value_text(value: float | None, figure: str) -> str:
     return seconds(value) if figure == STARTUP_FIGURE else cell_text(metric(figure), value)
 
 
@@ -188,21 +192,21 @@ def _unit(figure: str) -> str:
     return " s" if figure == STARTUP_FIGURE else metric(figure).unit
 
 
-def _odd(cell: CellSummary) -> str:
+def _failed_and_void(cell: CellSummary) -> str:
     counts = ((cell.failed, "failed"), (cell.void, "void"))
     return "".join(f"  {count(number)} {name}" for number, name in counts if number)
 
 
-def _rows(found: ProgressSnapshot) -> list[str]:
+def _cell_rows(found: ProgressSnapshot) -> list[str]:
     """Returns one line for each cell, aligned in columns."""
     unit = _unit(found.figure)
     parts = [
         (
-            _name(cell),
+            _cell_name(cell),
             f"{cell.ended}/{cell.planned}",
-            _value(cell.mean, cell.figure or found.figure),
-            _value(cell.last, cell.figure or found.figure),
-            _odd(cell),
+            _value_text(cell.mean, cell.figure or found.figure),
+            _value_text(cell.last, cell.figure or found.figure),
+            _failed_and_void(cell),
             f" {metric(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
         )
         for cell in found.cells
@@ -220,7 +224,7 @@ def _rows(found: ProgressSnapshot) -> list[str]:
 # rich's Live is not used: it computes the layout again at every refresh, and leaves lines behind if the terminal has
 # become narrower. A reader that stops reading (`2>&1 | head`, a closed terminal) must not end hours of measuring.
 
-_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+_HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _STYLES = {STRONG: "1", FAINT: "2"}
 _DEFAULT_SIZE = (80, 24)
 
@@ -266,7 +270,7 @@ class Screen:
             if not self._in_front():
                 self._drawn = ()
                 return
-            erased = self._erased() if self._hidden else _HIDE
+            erased = self._erased() if self._hidden else _HIDE_CURSOR
             self._hidden = True
             self._write(erased + self._lines(tuple(lines)))
 
@@ -275,7 +279,7 @@ class Screen:
         with self._lock:
             if self._hidden:
                 self._hidden = False
-                self._write(self._erased() + _SHOW)
+                self._write(self._erased() + _SHOW_CURSOR)
 
     def close(self) -> None:
         """Erases the drawn lines and draws no others from now on. Messages are still written."""
@@ -359,7 +363,7 @@ PLAIN_EVERY_S = 15.0
 _INTERRUPTED = 130
 
 
-class SessionNarrator:
+class ProgressDisplay:
     """Receives the events of a session, displays its progress on the screen and records it for `recovery status`."""
 
     def __init__(
@@ -483,9 +487,9 @@ class SessionNarrator:
         if self.screen.live:
             columns, rows = self.screen.size
             # The last column stays free: some terminals move to the next row as soon as it is written.
-            self.screen.draw(view(found, columns - 1, rows - 1))
+            self.screen.draw(live_view(found, columns - 1, rows - 1))
         elif time.monotonic() - self._said_s >= PLAIN_EVERY_S and (found.build or found.step):
-            self.say(current(found))
+            self.say(current_activity(found))
 
     def _now(self) -> ProgressSnapshot:
         progress, standing, now_s = self.progress, self._standing, time.monotonic()

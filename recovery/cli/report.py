@@ -13,9 +13,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
-from recovery.cli.options import setting
-from recovery.cli.output import tell
-from recovery.cli.parse import asked_schema
+from recovery.cli.options import table_option
+from recovery.cli.output import print_line
+from recovery.cli.parse import requested_schema
 from recovery.errors import RecoveryError, UsageError, escape_control
 from recovery.linux.files import default_data_dir, expand_path
 from recovery.mysqld.datadir import DataDirs
@@ -30,12 +30,12 @@ from recovery.workload.schema import check_template, render_script
 # --- Layout of printed tables, also used by other commands
 
 
-def cell(text: str) -> Text:
+def escaped_text(text: str) -> Text:
     """Returns the text with each control character replaced by `?`, as a rich text that is not parsed as markup."""
     return Text(escape_control(text))
 
 
-def grid_of(*headers: str) -> Grid:
+def make_grid(*headers: str) -> Grid:
     grid = Grid(box=None, pad_edge=False, show_edge=False, header_style="bold")
     for header in headers:
         grid.add_column(header, justify="right" if header == "size" else "left", overflow="fold")
@@ -57,9 +57,14 @@ def size_text(count: int | None) -> str:
 @click.command()
 def versions() -> int:
     """Which servers can be had, from where, and which are in the cache."""
-    grid = grid_of("version", "in cache", "size", "source")
+    grid = make_grid("version", "in cache", "size", "source")
     for offer in available_servers():
-        grid.add_row(cell(offer.version), "yes" if offer.cached else "no", size_text(offer.bytes), cell(offer.source))
+        grid.add_row(
+            escaped_text(offer.version),
+            "yes" if offer.cached else "no",
+            size_text(offer.bytes),
+            escaped_text(offer.source),
+        )
     console = wide_console()
     console.print(grid)
     console.print(
@@ -73,7 +78,7 @@ def versions() -> int:
 
 
 @click.group(invoke_without_command=True)
-@setting("data", "The folder of the data directories.")
+@table_option("data", "The folder of the data directories.")
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
     """The data directories that are kept for the next run, with their sizes."""
@@ -85,13 +90,15 @@ def _list_datadirs(directories: DataDirs) -> int:
     found = directories.list()
     console = wide_console()
     if not found:
-        console.print(cell(f"no data directories in {directories.root}"), soft_wrap=True)
+        console.print(escaped_text(f"no data directories in {directories.root}"), soft_wrap=True)
         return 0
-    grid = grid_of("key", "state", "tables", "size", "used by")
+    grid = make_grid("key", "state", "tables", "size", "used by")
     for info in found:
-        grid.add_row(info.key, info.status, str(info.tables or "-"), size_text(info.bytes), cell(info.busy_by or "-"))
+        grid.add_row(
+            info.key, info.status, str(info.tables or "-"), size_text(info.bytes), escaped_text(info.busy_by or "-")
+        )
     console.print(grid)
-    console.print(cell(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
+    console.print(escaped_text(f"in {directories.root}; `recovery datadirs remove KEY` removes one"), soft_wrap=True)
     return 0
 
 
@@ -105,7 +112,7 @@ def datadirs_list(directories: DataDirs) -> int:
 @datadirs.command("remove")
 @click.argument("keys", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
-@setting("data", "The folder of the data directories.")
+@table_option("data", "The folder of the data directories.")
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
@@ -117,15 +124,15 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
     chosen = keys or tuple(info.key for info in found if info.key not in busy)
     for key in chosen:
         directories.remove(key)
-        tell(f"removed {key}")
+        print_line(f"removed {key}")
     for key in busy if everything else ():
-        tell(f"left {key}: in use by {busy[key]}")
+        print_line(f"left {key}: in use by {busy[key]}")
     return 0
 
 
 @click.command()
 @click.argument("session", required=False)
-@setting("results")
+@table_option("results")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
 @click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
 @click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
@@ -141,20 +148,20 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
         raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
     folder = find_session(expand_path(results), session)
     if write:
-        _write_anew(folder)
+        _rewrite_reports(folder)
     if wanted:
         # A file name that is not valid UTF-8 must not prevent the output.
         sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
         if not (folder / PAGE).is_file():
             raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` makes it")
-        tell(str(folder / PAGE))
+        print_line(str(folder / PAGE))
     else:
         console_report.render(load_session(folder), Console(highlight=False))
     return 0
 
 
-def _write_anew(folder: Path) -> None:
+def _rewrite_reports(folder: Path) -> None:
     """Writes again what is derived from the runs: the reports, and the summaries, fits and findings in report.json.
 
     All of them are written, so that they agree. The report.json of a session that a killed tool left behind does not
@@ -168,16 +175,16 @@ def _write_anew(folder: Path) -> None:
 
 
 @click.command()
-@setting("tables")
-@setting("schemas")
-@setting("layout")
-@setting("columns")
-@setting("rows")
-@setting("database")
-@setting("template")
+@table_option("tables")
+@table_option("schemas")
+@table_option("layout")
+@table_option("columns")
+@table_option("rows")
+@table_option("database")
+@table_option("template")
 def schema(**given: Any) -> int:
     """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
-    asked = asked_schema(given)
+    asked = requested_schema(given)
     check_template(asked)
     for chunk in render_script(asked):
         sys.stdout.write(chunk)

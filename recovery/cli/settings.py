@@ -10,14 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from recovery.cli.options import BY_NAME, FROM_ENVIRONMENT, PREFIX, SETTINGS, Kind, Option
+from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind, Option
 from recovery.errors import UsageError
 
-CONFIG = "recovery.toml"
-_MOST_BYTES = 65_536
-_OF_THE_TOOL = ("CACHE", "CONFIG", "HOST_LOCK")
+CONFIG_FILE = "recovery.toml"
+_MAX_BYTES = 65_536
+_TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
 """Variables of the tool itself, which are not options of any command."""
-_TYPES: dict[Kind, tuple[type, ...]] = {
+_TOML_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.FLAG: (bool,),
     Kind.WHOLE: (int, str),
     Kind.NUMBER: (int, float, str),
@@ -35,8 +35,8 @@ def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
         short = name.removeprefix(PREFIX)
         if not value.strip():
             raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
-        if short not in (*_OF_THE_TOOL, *FROM_ENVIRONMENT):
-            raise UsageError(f"{name} is no setting", _known(short, FROM_ENVIRONMENT))
+        if short not in (*_TOOL_VARIABLES, *SETTING_NAMES):
+            raise UsageError(f"{name} is no setting", _suggestion(short, SETTING_NAMES))
 
 
 def refuse_empty_words(arguments: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ def refuse_empty_words(arguments: Sequence[str]) -> None:
             raise UsageError(f"{option or 'an argument'} is set but empty", "give it a value, or leave it out")
 
 
-def _known(name: str, names: Sequence[str]) -> str:
+def _suggestion(name: str, names: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(names)}"
 
@@ -60,7 +60,7 @@ def load_config() -> dict[str, Any]:
     The keys of the result are the names of click's parameters. Raises UsageError if the file cannot be read, has
     unknown or invalid settings, or is a recovery.toml that another user can change."""
     named = os.environ.get(PREFIX + "CONFIG")
-    path = Path(named or CONFIG)
+    path = Path(named or CONFIG_FILE)
     if not path.is_file():
         if named:
             raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
@@ -70,14 +70,16 @@ def load_config() -> dict[str, Any]:
     if not named and (why := why_not_trusted(path)):  # the file may name a server to run
         raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
     try:
-        return _as_defaults(tomllib.loads(read_limited(path, _MOST_BYTES).decode("utf-8")), path)
+        return _as_defaults(tomllib.loads(read_limited(path, _MAX_BYTES).decode("utf-8")), path)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no valid TOML: {_reason(error)}", "correct it, or move it away") from error
+        raise UsageError(
+            f"{path} is no valid TOML: {_parse_error_text(error)}", "correct it, or move it away"
+        ) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "see its permissions, or move it away") from error
 
 
-def _reason(error: Exception) -> str:
+def _parse_error_text(error: Exception) -> str:
     if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
         return str(error)
     return "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it has too many digits"
@@ -89,12 +91,12 @@ def _as_defaults(content: dict[str, Any], path: Path) -> dict[str, Any]:
     for name, value in content.items():
         key = name.replace("-", "_")
         if key not in names:
-            raise UsageError(f"{path} has an unknown setting '{name}'", _known(key, names))
-        defaults[BY_NAME[key].key] = _value(BY_NAME[key], value, path)
+            raise UsageError(f"{path} has an unknown setting '{name}'", _suggestion(key, names))
+        defaults[BY_NAME[key].key] = _checked_value(BY_NAME[key], value, path)
     return defaults
 
 
-def _value(option: Option, value: object, path: Path) -> object:
+def _checked_value(option: Option, value: object, path: Path) -> object:
     name = option.name
     if name == "set":
         if not isinstance(value, dict):
@@ -104,7 +106,7 @@ def _value(option: Option, value: object, path: Path) -> object:
         return tuple(value)
     if option.alone is not None and value is True:
         return option.alone
-    types = _TYPES.get(option.kind, (str,))
+    types = _TOML_TYPES.get(option.kind, (str,))
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise UsageError(f"{path}: '{name}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():

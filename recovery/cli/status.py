@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 
 import click
 
-from recovery.cli.progress_view import Line, Screen, page
+from recovery.cli.progress_view import Line, Screen, status_page
 from recovery.errors import escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
@@ -19,11 +19,11 @@ from recovery.session.progress import ProgressSnapshot, Status, from_json
 
 FORMAT = 1
 _INTERRUPTED = 130
-_EVERY_S = 1.0
+_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class HostStatus:
     """Describes the session that is running on this host, or else the last one."""
 
     session: ProgressSnapshot | None
@@ -43,24 +43,24 @@ def status(*, as_json: bool, watch: bool) -> int:
     live = watch and screen.live and not as_json
     before: list[str] = []
     try:
-        while (seen := look()).running and watch:
-            lines = _lines(seen, as_json=as_json)
+        while (seen := read_host_status()).running and watch:
+            lines = _status_lines(seen, as_json=as_json)
             if live:
                 columns, rows = screen.size
                 screen.draw([Line(escape_control(line)[: columns - 1]) for line in lines[: rows - 1]])
             elif lines != before:
                 _print(lines)
             before = lines
-            time.sleep(_EVERY_S)
+            time.sleep(_INTERVAL_S)
     except KeyboardInterrupt:
         screen.leave()
         return _INTERRUPTED
     screen.leave()
-    _print(_lines(seen, as_json=as_json))
+    _print(_status_lines(seen, as_json=as_json))
     return 0
 
 
-def look() -> Seen:
+def read_host_status() -> HostStatus:
     """Returns the running session or the last one.
 
     The host lock shows whether a session is running. The status files, which the sessions write, show the progress. If
@@ -71,21 +71,23 @@ def look() -> Seen:
     if holder is not None:
         alive = [one for one in found if one.status is Status.RUNNING and not is_owner_gone(one.owner)]
         session = alive[-1] if alive else None
-        return Seen(session, running=True, suspended=session is not None and is_stopped(session.pid), holder=holder)
+        return HostStatus(
+            session, running=True, suspended=session is not None and is_stopped(session.pid), holder=holder
+        )
     if not found:
-        return Seen(None, running=False)
+        return HostStatus(None, running=False)
     last = found[-1]
-    return Seen(replace(last, status=Status.KILLED) if last.status is Status.RUNNING else last, running=False)
+    return HostStatus(replace(last, status=Status.KILLED) if last.status is Status.RUNNING else last, running=False)
 
 
-def _lines(seen: Seen, *, as_json: bool) -> list[str]:
+def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     if as_json:
         session = asdict(seen.session) if seen.session else None
         body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
         return [json.dumps({**body, "session": session})]
     if seen.session is None:
         return [f"the host is taken by {seen.holder}" if seen.running else "no run is going on, and none has left word"]
-    lines = list(page(seen.session, running=seen.running))
+    lines = list(status_page(seen.session, running=seen.running))
     return [*lines, "  suspended: `fg` in its terminal, or kill -CONT, lets it go on"] if seen.suspended else lines
 
 

@@ -28,12 +28,12 @@ the largest measured value of an axis."""
 
 
 DIRECTIONS = ("less", "more")
-EITHER = "either"
+UNKNOWN_DIRECTION = "either"
 """Direction of a claim that was compared in the publication with a result that is unknown to this tool."""
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedRow:
     """A row of a published table."""
 
     what: str
@@ -85,7 +85,7 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beyond:
+class HostLimitation:
     """Something published that a small host cannot show."""
 
     text: str
@@ -109,9 +109,9 @@ class Publication:
     versions: tuple[str, ...]
     scale: str
     said: tuple[str, ...] = ()
-    figure: tuple[Figure, ...] = ()
+    figure: tuple[PublishedRow, ...] = ()
     claim: tuple[Claim, ...] = ()
-    beyond: tuple[Beyond, ...] = ()
+    beyond: tuple[HostLimitation, ...] = ()
 
 
 @cache
@@ -129,61 +129,61 @@ def publication_names() -> tuple[str, ...]:
 
 VERSION, VARIANT = "version", "variant"
 LEAST, MOST = "least", "most"
-Key = tuple[str, str]
+CellKey = tuple[str, str]
 """Version and variant of a cell."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class CellPair:
     """Two cells to compare."""
 
-    one: Key
-    other: Key | None
+    one: CellKey
+    other: CellKey | None
     """None if the claim is about a level."""
 
 
-def pairs(session: Session, claim: Claim) -> Iterator[Pair]:
+def cell_pairs(session: Session, claim: Claim) -> Iterator[CellPair]:
     """Yields the pairs of cells that a claim is about, in the order of the session."""
-    for version in _versions(session, claim.one.get(VERSION)):
+    for version in _series_versions(session, claim.one.get(VERSION)):
         for variant in session.variants:
-            if not _is_of(session, variant, claim.one):
+            if not _matches(session, variant, claim.one):
                 continue
             if claim.level is not None:
-                yield Pair((version, variant), None)
+                yield CellPair((version, variant), None)
                 continue
             like = {**claim.one, **claim.other}
-            base = _alike(session, variant, like)
-            for old in _versions(session, like.get(VERSION)) if VERSION in claim.other else (version,):
+            base = _variant_like(session, variant, like)
+            for old in _series_versions(session, like.get(VERSION)) if VERSION in claim.other else (version,):
                 if base is not None and (old, base) != (version, variant):
-                    yield Pair((version, variant), (old, base))
+                    yield CellPair((version, variant), (old, base))
 
 
-def series_measured(session: Session, series: str | None) -> bool:
-    return any(_versions(session, series))
+def has_series(session: Session, series: str | None) -> bool:
+    return any(_series_versions(session, series))
 
 
-def _versions(session: Session, series: str | None) -> tuple[str, ...]:
+def _series_versions(session: Session, series: str | None) -> tuple[str, ...]:
     return tuple(one for one in session.versions if series is None or one == series or one.startswith(f"{series}."))
 
 
-def _is_of(session: Session, variant: str, wanted: Selector) -> bool:
+def _matches(session: Session, variant: str, wanted: Selector) -> bool:
     if variant != wanted.get(VARIANT, variant):
         return False
     cell = session.cells.get(variant, {})
-    return all(cell.get(name) == value for name, value in _axes(session, wanted).items())
+    return all(cell.get(name) == value for name, value in _axis_values(session, wanted).items())
 
 
-def _alike(session: Session, variant: str, wanted: Selector) -> str | None:
+def _variant_like(session: Session, variant: str, wanted: Selector) -> str | None:
     """Returns the variant that has these values and otherwise the same as `variant`; None if there is none."""
-    cell = {**session.cells.get(variant, {}), **_axes(session, wanted)}
+    cell = {**session.cells.get(variant, {}), **_axis_values(session, wanted)}
     return next((one for one in session.variants if session.cells.get(one, {}) == cell), None)
 
 
-def _axes(session: Session, wanted: Selector) -> Mapping[str, str]:
-    return {name: _value(session, name, value) for name, value in wanted.items() if name not in (VERSION, VARIANT)}
+def _axis_values(session: Session, wanted: Selector) -> Mapping[str, str]:
+    return {name: _axis_value(session, name, value) for name, value in wanted.items() if name not in (VERSION, VARIANT)}
 
 
-def _value(session: Session, name: str, value: str) -> str:
+def _axis_value(session: Session, name: str, value: str) -> str:
     if value not in (LEAST, MOST):
         return value
     there = [one for axis in session.axes if axis.name == name for one in axis.values if parse_number(one) is not None]
@@ -194,16 +194,16 @@ def _value(session: Session, name: str, value: str) -> str:
 
 # --- Verdict and sentence for a claim
 
-_NOTHING = 0.05
+_NO_CHANGE = 0.05
 """A ratio that is no further from 1, published or measured, means no change."""
-_COARSE = 0.1
+_MAX_HALF_INTERVAL = 0.1
 """Half the width of an interval above which a relevant effect could be hidden in it."""
 
 
-_SPELLED = {"cpus": "CPUs"}
+_FACT_NAMES = {"cpus": "CPUs"}
 
 
-class Word(StrEnum):
+class ClaimVerdict(StrEnum):
     """The verdict about a claim, in words of the report."""
 
     SHOWS = "shows"
@@ -215,7 +215,7 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ClaimCheck:
     """A claim with the facts of the host and the scale that it is checked on."""
 
     claim: Claim
@@ -227,15 +227,15 @@ class Asked:
         missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
         if not missing:
             return ""
-        told = " and ".join(f"{self.facts.get(name, 0):,} {_SPELLED.get(name, name)}" for name in missing)
+        told = " and ".join(f"{self.facts.get(name, 0):,} {_FACT_NAMES.get(name, name)}" for name in missing)
         return f"{told} are too few{f': {self.claim.why}' if self.claim.why else ''}"
 
 
-def published(claim: Claim) -> str:
+def published_text(claim: Claim) -> str:
     """Returns the published value of a claim as text."""
     if claim.level is not None:
-        return figure_words(claim, claim.level)
-    if claim.direction == EITHER:
+        return level_text(claim, claim.level)
+    if claim.direction == UNKNOWN_DIRECTION:
         return "no figure"
     if claim.published is None:
         return f"{claim.direction} than 1"
@@ -245,47 +245,50 @@ def published(claim: Claim) -> str:
     return f"{told} to {times(claim.up_to)}" if claim.up_to else told
 
 
-def figure_words(claim: Claim, value: float) -> str:
+def level_text(claim: Claim, value: float) -> str:
     """Formats a level with the unit of the claim, such as `31,000 bytes` or `100 % of all`."""
     told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number_text(value)
     return f"{told} {claim.unit}".strip()
 
 
-def of_ratio(asked: Asked, ours: Effect | None, *, least: int) -> tuple[Word, str]:
+def judge_ratio(asked: ClaimCheck, ours: Effect | None, *, least: int) -> tuple[ClaimVerdict, str]:
     """Returns the verdict and a sentence about a measured ratio. `least` is the number of runs of the smaller side."""
-    theirs = f"published: {published(asked.claim)}"
+    theirs = f"published: {published_text(asked.claim)}"
     if ours is None:
-        return Word.UNTOLD, f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}."
-    told = _times(ours)
+        return (
+            ClaimVerdict.UNTOLD,
+            f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}.",
+        )
+    told = _ratio_text(ours)
     if ours.differs is None:
         runs = "one run" if least == 1 else f"{least} runs"
-        return Word.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
-    if asked.claim.direction == EITHER:
+        return ClaimVerdict.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
+    if asked.claim.direction == UNKNOWN_DIRECTION:
         word = "significant" if ours.differs else "not significant"
-        return Word.COMPARED, f"No figure was published; here {told}, {word}."
-    word, text = _nothing_claimed(ours) if _is_nothing(asked.claim) else _effect_claimed(asked.claim, ours)
+        return ClaimVerdict.COMPARED, f"No figure was published; here {told}, {word}."
+    word, text = _judge_no_change(ours) if _claims_no_change(asked.claim) else _judge_change(asked.claim, ours)
     lacks = asked.lacks
-    if lacks and word is Word.NOT:
-        return Word.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
-    doubt = f" A caveat: {lacks}." if lacks and word is not Word.UNTOLD else ""
+    if lacks and word is ClaimVerdict.NOT:
+        return ClaimVerdict.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
+    doubt = f" A caveat: {lacks}." if lacks and word is not ClaimVerdict.UNTOLD else ""
     return word, f"{text.format(ours=told, theirs=theirs)}{doubt}"
 
 
-def _is_nothing(claim: Claim) -> bool:
-    return claim.published is not None and abs(claim.published - 1) <= _NOTHING
+def _claims_no_change(claim: Claim) -> bool:
+    return claim.published is not None and abs(claim.published - 1) <= _NO_CHANGE
 
 
-def _nothing_claimed(ours: Effect) -> tuple[Word, str]:
+def _judge_no_change(ours: Effect) -> tuple[ClaimVerdict, str]:
     """Returns the verdict and a sentence template for a claim that nothing changes."""
     assert ours.error is not None
-    if ours.differs and abs(ours.value - 1) > _NOTHING:
-        return Word.NOT, "Does not show here: {ours}, which is significant; {theirs}."
-    if ours.error > _COARSE:
-        return Word.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
-    return Word.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
+    if ours.differs and abs(ours.value - 1) > _NO_CHANGE:
+        return ClaimVerdict.NOT, "Does not show here: {ours}, which is significant; {theirs}."
+    if ours.error > _MAX_HALF_INTERVAL:
+        return ClaimVerdict.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
+    return ClaimVerdict.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
 
 
-def _effect_claimed(claim: Claim, ours: Effect) -> tuple[Word, str]:
+def _judge_change(claim: Claim, ours: Effect) -> tuple[ClaimVerdict, str]:
     """Returns the verdict and a sentence template for a claim that something changes."""
     assert ours.low is not None
     assert ours.high is not None
@@ -294,30 +297,30 @@ def _effect_claimed(claim: Claim, ours: Effect) -> tuple[Word, str]:
     more = claim.direction == "more" if least is None else least > 1
     if not ours.differs:
         inside = least is not None and low <= least <= high
-        if inside or (least is None and (high - low) / 2 > _COARSE):
+        if inside or (least is None and (high - low) / 2 > _MAX_HALF_INTERVAL):
             return (
-                Word.UNTOLD,
+                ClaimVerdict.UNTOLD,
                 "Cannot be told: the interval of {ours} holds what was published and no difference, too; {theirs}.",
             )
-        return Word.NOT, "Does not show here: {ours}, no significant difference; {theirs}."
+        return ClaimVerdict.NOT, "Does not show here: {ours}, no significant difference; {theirs}."
     if (ours.value > 1) != more:
-        return Word.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
+        return ClaimVerdict.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
     if least is None or most is None:
-        return Word.SHOWS, "Shows here: {ours}; {theirs}."
+        return ClaimVerdict.SHOWS, "Shows here: {ours}; {theirs}."
     if claim.at_least:
         held = "as published" if high >= least else "less than was published"
     elif low <= most and high >= least:
         held = "as much as was published"
     else:
         held = "more than was published" if (ours.value > most) == more else "less than was published"
-    return Word.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
+    return ClaimVerdict.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
 
 
-def _times(ours: Effect) -> str:
-    return times(ours.value) + (f" ({interval_words(ours)})" if ours.error is not None else "")
+def _ratio_text(ours: Effect) -> str:
+    return times(ours.value) + (f" ({interval_text(ours)})" if ours.error is not None else "")
 
 
-def interval_words(ours: Effect | None) -> str:
+def interval_text(ours: Effect | None) -> str:
     """Formats the interval of an effect, such as `1.52-1.90`; empty without an interval."""
     if ours is None or ours.low is None or ours.high is None:
         return ""
@@ -325,17 +328,17 @@ def interval_words(ours: Effect | None) -> str:
 
 
 @dataclass(frozen=True)
-class Levels:
+class LevelsVerdict:
     """The verdict from the two means themselves, for cases in which their ratio is meaningless."""
 
-    word: Word
+    word: ClaimVerdict
     text: str
     one: float
     other: float
     told: str
 
 
-def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Levels | None:
+def judge_levels(asked: ClaimCheck, name: str, sides: Sequence[Sequence[float]]) -> LevelsVerdict | None:
     """Returns the verdict from the means of both sides, for a claim with only a direction. None if a ratio is as good.
 
     There is no ratio over a mean of zero, and over a mean near zero it is only noise. The means themselves are enough
@@ -345,24 +348,26 @@ def of_levels(asked: Asked, name: str, sides: Sequence[Sequence[float]]) -> Leve
     told = f"{with_unit(about, one)} against {with_unit(about, other)}"
     theirs = f"published: {claim.direction}"
     few = min(map(len, sides)) < MIN_RUNS
-    apart = not few and _are_apart(*sides)
+    apart = not few and _differ(*sides)
     if one and other and not apart:
         return None
     if few:
-        word, text = Word.UNTOLD, "Cannot be told from so few runs, without an interval"
+        word, text = ClaimVerdict.UNTOLD, "Cannot be told from so few runs, without an interval"
     elif apart:
         shows = (one > other) is (claim.direction == "more")
-        word, text = (Word.SHOWS, "Shows here") if shows else (Word.OPPOSITE, "The opposite shows here")
+        word, text = (ClaimVerdict.SHOWS, "Shows here") if shows else (ClaimVerdict.OPPOSITE, "The opposite shows here")
     elif one or other:
-        word, text = Word.UNTOLD, "Cannot be told, for some of the runs have none"
+        word, text = ClaimVerdict.UNTOLD, "Cannot be told, for some of the runs have none"
     else:
-        word, text = Word.NOT, "Does not show here"
-    if asked.lacks and word is Word.NOT:
-        word, text, told = Word.UNTOLD, "Cannot be told here", f"{told}, but {asked.lacks}"
-    return Levels(word, f"{text}: {told}; {theirs}.", one, other, f"{with_unit(about, one)} from {number_text(other)}")
+        word, text = ClaimVerdict.NOT, "Does not show here"
+    if asked.lacks and word is ClaimVerdict.NOT:
+        word, text, told = ClaimVerdict.UNTOLD, "Cannot be told here", f"{told}, but {asked.lacks}"
+    return LevelsVerdict(
+        word, f"{text}: {told}; {theirs}.", one, other, f"{with_unit(about, one)} from {number_text(other)}"
+    )
 
 
-def _are_apart(one: Sequence[float], other: Sequence[float]) -> bool:
+def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
     """Returns whether two sides differ: significantly, or because one is zero in all runs and the other in none."""
     less, more = sorted((one, other), key=fmean)
     if not any(less):
@@ -379,7 +384,7 @@ class Answer:
 
     what: str
     """The effect, as in the claim."""
-    word: Word
+    word: ClaimVerdict
     text: str
     """A sentence with the verdict and the figures that it is based on."""
     measured: str = ""
@@ -412,80 +417,87 @@ class Answer:
         return self.error is not None
 
 
-def answers(publication: Publication, session: Session) -> tuple[Answer, ...]:
+def answer_claims(publication: Publication, session: Session) -> tuple[Answer, ...]:
     """Returns the answers in the order of the claims. Claims about versions that were not measured are left out."""
-    facts = facts_of(session)
-    return tuple(answer for claim in publication.claim for answer in _of(session, Asked(claim, facts)))
+    facts = claim_facts(session)
+    return tuple(
+        answer for claim in publication.claim for answer in _answers_to_claim(session, ClaimCheck(claim, facts))
+    )
 
 
-def facts_of(session: Session) -> dict[str, float]:
+def claim_facts(session: Session) -> dict[str, float]:
     """Returns the facts that claims refer to, by name. CPUs and memory are those that the server was limited to."""
     settings, host, limits = session.settings, session.environment, limits_from_settings(session.settings)
-    tables, schemas = (_whole(settings.get(name)) for name in ("tables", "schemas"))
+    tables, schemas = (_int_or_zero(settings.get(name)) for name in ("tables", "schemas"))
     found = {
-        "cpus": _least(_whole(host.get("cpus")), limits.cpus),
-        "memory_bytes": _least(_whole(host.get("memory_bytes")), limits.memory_bytes),
+        "cpus": _allowed(_int_or_zero(host.get("cpus")), limits.cpus),
+        "memory_bytes": _allowed(_int_or_zero(host.get("memory_bytes")), limits.memory_bytes),
         "tables": tables * max(1, schemas),
-        "rows": _whole(settings.get("rows")),
+        "rows": _int_or_zero(settings.get("rows")),
     }
     return {name: value for name, value in found.items() if value}
 
 
-def _whole(value: object) -> int:
+def _int_or_zero(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _least(there: int, allowed: float | None) -> float:
+def _allowed(there: int, allowed: float | None) -> float:
     """Returns the smaller of what the host has and what is allowed, as an integer if possible: 2 and not 2.0."""
     found = min(there or allowed, allowed) if allowed else there
     return int(found) if found == int(found) else found
 
 
-def _of(session: Session, asked: Asked) -> Iterator[Answer]:
+def _answers_to_claim(session: Session, asked: ClaimCheck) -> Iterator[Answer]:
     """Yields an answer for each pair of cells that the claim is about, or one answer that it was not measured."""
     claim = asked.claim
     wanted = (claim.one.get(VERSION), claim.other.get(VERSION))
-    if not all(series_measured(session, series) for series in wanted if series):
+    if not all(has_series(session, series) for series in wanted if series):
         return
-    found = list(pairs(session, claim))
+    found = list(cell_pairs(session, claim))
     if not found:
         yield Answer(
-            claim.what, Word.UNTOLD, f"Cannot be told: not measured at this scale; published: {published(claim)}.",
-            published=claim.published or claim.level, published_words=published(claim), is_ratio=claim.level is None,
+            claim.what, ClaimVerdict.UNTOLD,
+            f"Cannot be told: not measured at this scale; published: {published_text(claim)}.",
+            published=claim.published or claim.level, published_words=published_text(claim),
+            is_ratio=claim.level is None,
         )  # fmt: skip
     cells = runs_by_cell(session)
     for pair in found:
         yield (
-            _level(session, asked, pair, cells[pair.one])
+            _answer_by_level(session, asked, pair, cells[pair.one])
             if claim.level is not None
-            else _ratio(session, asked, pair, cells)
+            else _answer_by_ratio(session, asked, pair, cells)
         )
 
 
-def _ratio(session: Session, asked: Asked, pair: Pair, cells: Mapping[tuple[str, str], Sequence[Run]]) -> Answer:
+def _answer_by_ratio(
+    session: Session, asked: ClaimCheck, pair: CellPair, cells: Mapping[tuple[str, str], Sequence[Run]]
+) -> Answer:
     assert pair.other is not None
     claim = asked.claim
     name = claim.figure or session.figure_of(pair.one[1])
     sides = [figure_values(cells[key], name) for key in (pair.one, pair.other)]
-    ours = compare_means(*sides) if all(map(any, sides)) else None
+    effect = compare_means(*sides) if all(map(any, sides)) else None
+    ours = effect if effect is not None and effect.is_ratio else None
     least = min(map(len, sides))
-    where, few = _measured(session, claim, pair), 0 < least < MIN_RUNS
-    found = of_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
+    where, few = _measured_cells_text(session, claim, pair), 0 < least < MIN_RUNS
+    found = judge_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
     if found and claim.direction and not (ours and ours.differs and (ours.error or 0.0) < ours.value):
         return Answer(
             claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
             is_ratio=False, levels=(found.one, found.other), few=few,
         )  # fmt: skip
-    word, text = of_ratio(asked, ours, least=least)
+    word, text = judge_ratio(asked, ours, least=least)
     return Answer(
         claim.what, word, text, where,
-        claim.published, published(claim), ours.value if ours else None, ours.error if ours else None,
-        times(ours.value) if ours else "", interval_words(ours), few=few and ours is not None,
+        claim.published, published_text(claim), ours.value if ours else None, ours.error if ours else None,
+        times(ours.value) if ours else "", interval_text(ours), few=few and ours is not None,
         interval=(ours.low, ours.high) if ours and ours.low is not None and ours.high is not None else None,
     )  # fmt: skip
 
 
-def _measured(session: Session, claim: Claim, pair: Pair) -> str:
+def _measured_cells_text(session: Session, claim: Claim, pair: CellPair) -> str:
     """Returns the measured versions, and the values of the cell on the axes that the claim does not name."""
     assert pair.other is not None
     versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
@@ -494,40 +506,46 @@ def _measured(session: Session, claim: Claim, pair: Pair) -> str:
     return f"{versions}, {where}" if where else versions
 
 
-def _level(session: Session, asked: Asked, pair: Pair, runs: Sequence[Run]) -> Answer:
+def _answer_by_level(session: Session, asked: ClaimCheck, pair: CellPair, runs: Sequence[Run]) -> Answer:
     claim = asked.claim
     values = [
-        value for run in runs if run.verdict is Verdict.MEASURED if (value := _figure(session, claim, run)) is not None
+        value
+        for run in runs
+        if run.verdict is Verdict.MEASURED
+        if (value := _level_of_run(session, claim, run)) is not None
     ]
-    ours, theirs = mean(values), f"published: {published(claim)}"
+    ours, theirs = mean(values), f"published: {published_text(claim)}"
     assert claim.level is not None
     if ours is None:
-        word, text = Word.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
+        word, text = ClaimVerdict.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
     else:
-        told = figure_words(claim, ours)
+        told = level_text(claim, ours)
         if ours <= 0:
-            word, text = Word.UNTOLD, f"Cannot be told: {told}, in which others on this host have a part; {theirs}."
+            word, text = (
+                ClaimVerdict.UNTOLD,
+                f"Cannot be told: {told}, in which others on this host have a part; {theirs}.",
+            )
         elif abs(ours / claim.level - 1) <= claim.within:
-            word, text = Word.SHOWS, f"Shows here: {told}; {theirs}."
+            word, text = ClaimVerdict.SHOWS, f"Shows here: {told}; {theirs}."
         elif asked.lacks:
-            word, text = Word.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
+            word, text = ClaimVerdict.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
         else:
-            word, text = Word.NOT, f"Does not show here: {told}; {theirs}."
+            word, text = ClaimVerdict.NOT, f"Does not show here: {told}; {theirs}."
     error = half_interval_95(values) if len(values) >= MIN_RUNS else None
     return Answer(
-        claim.what, word, text, pair.one[0], claim.level, published(claim), ours, error,
-        "" if ours is None else figure_words(claim, ours),
+        claim.what, word, text, pair.one[0], claim.level, published_text(claim), ours, error,
+        "" if ours is None else level_text(claim, ours),
         "" if error is None or ours is None
-        else f"{figure_words(claim, ours - error)} to {figure_words(claim, ours + error)}",
+        else f"{level_text(claim, ours - error)} to {level_text(claim, ours + error)}",
         is_ratio=False,
     )  # fmt: skip
 
 
-def _figure(session: Session, claim: Claim, run: Run) -> float | None:
+def _level_of_run(session: Session, claim: Claim, run: Run) -> float | None:
     """Returns the figure of a run that a level is compared with; None if it was not measured."""
     name = claim.figure or session.figure_of(run.variant)
     value = run.measures.get(name, getattr(run, name, None))
-    tables = run.tables or facts_of(session).get("tables")
+    tables = run.tables or claim_facts(session).get("tables")
     if not isinstance(value, int | float) or (claim.each_table and not tables):
         return None
     return value / tables if claim.each_table and tables else float(value)

@@ -29,8 +29,8 @@ from recovery.analysis.summary import (
     measured_runs_by_cell,
 )
 from recovery.analysis.warnings import findings
-from recovery.cli.suite_budget import span_text
-from recovery.cli.suite_published import Answer, Publication, Word, answers, facts_of, publications
+from recovery.cli.suite_budget import short_duration_text
+from recovery.cli.suite_published import Answer, ClaimVerdict, Publication, answer_claims, claim_facts, publications
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import STORED_FORMAT, new_folder, read_stored, sync_folder, write_atomically
 from recovery.model import Finding, Session, Table, metric
@@ -49,21 +49,21 @@ from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
 # --- Chart of published and measured ratios
 
-_NAME, _HIGH, _GAP, _BETWEEN = 19, 15, 3, 12
+_NAME_HEIGHT, _BAR_HEIGHT, _BAR_GAP, _ROW_GAP = 19, 15, 3, 12
 """Heights in the chart: a row name, a bar, the gap below a bar, and the gap between effects."""
-_END = 78.0
-_ROOM = 1.08
+_AXIS_END = 78.0
+_AXIS_MARGIN = 1.08
 """Factor by which the axis extends beyond the smallest and the largest value."""
-_NARROW, _WIDE = 4.0, 50.0
+_NARROW_SPAN, _WIDE_SPAN = 4.0, 50.0
 """Ratio of the ends of the axis below which ticks are linear, and above which only powers of ten get one."""
-_FAR = 4.0
+_MAX_OUTLIER_FACTOR = 4.0
 """A ratio without a published one is not drawn if it is further from 1 than the others by more than this factor."""
-_PUBLISHED, _OURS = "v6", "v0"
+_PUBLISHED_CLASS, _OURS_CLASS = "v6", "v0"
 """CSS classes of the bars."""
 
 
 @dataclass(frozen=True)
-class Factors:
+class RatioAxis:
     """A logarithmic axis of ratios, on which 2 and 0.5 are equally far from 1."""
 
     least: float
@@ -72,12 +72,12 @@ class Factors:
     def at(self, ratio: float) -> float:
         whole = math.log(self.most / self.least)
         inside = min(max(ratio, self.least), self.most)
-        return svg.START + (_END - svg.START) * math.log(inside / self.least) / whole
+        return svg.START + (_AXIS_END - svg.START) * math.log(inside / self.least) / whole
 
     def ticks(self) -> tuple[float, ...]:
         span = self.most / self.least
-        steps = (1.0,) if span > _WIDE else (1.0, 2.0, 5.0)
-        if span < _NARROW:
+        steps = (1.0,) if span > _WIDE_SPAN else (1.0, 2.0, 5.0)
+        if span < _NARROW_SPAN:
             every = 0.1 if span < 2 else 0.5
             first = math.ceil(self.least / every)
             found = [round(every * one, 6) for one in range(first, int(self.most / every + 1e-9) + 1)]
@@ -90,30 +90,30 @@ class Factors:
 def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
     """Returns a bar chart that compares published ratios with those measured here. None if no ratio was measured."""
     every = [one for one in answers if one.is_ratio and one.ours]
-    able = list(_alike(every))
+    able = list(_drawable(every))
     if not able:
         return None
-    axis = _axis(able)
+    axis = _ratio_axis(able)
     parts: list[Markup] = []
     y = 0.0
     for one in able:
-        parts.append(svg.text(0, y + 13, _name(one, able), class_="row-name"))
-        y += _NAME
-        for part, height in _both(axis, one, y):
+        parts.append(svg.text(0, y + 13, _row_name(one, able), class_="row-name"))
+        y += _NAME_HEIGHT
+        for part, height in _bar_pair(axis, one, y):
             parts += part
             y += height
-        y += _BETWEEN
+        y += _ROW_GAP
     title = "Ratios, published and here"
     drawing = svg.picture(
         key,
         title=title,
-        told=f"{'; '.join(map(_told, able))}. The table below has the figures.",
+        told=f"{'; '.join(map(_answer_summary, able))}. The table below has the figures.",
         height=y + 24,
         parts=[*_grid(axis, y), *parts],
     )
     legend = (
-        LegendEntry(f"swatch {_PUBLISHED}", "published"),
-        LegendEntry(f"swatch {_OURS}", "here"),
+        LegendEntry(f"swatch {_PUBLISHED_CLASS}", "published"),
+        LegendEntry(f"swatch {_OURS_CLASS}", "here"),
         LegendEntry("sign-whisker", "95 % interval"),
     )
     note = "Bars begin at 1, where nothing differs; twice as much and half as much are equally long."
@@ -121,65 +121,65 @@ def ratio_bars(answers: Sequence[Answer], key: str) -> Chart | None:
     return Chart(key, title, drawing, legend, (note, far) if len(able) < len(every) else (note,))
 
 
-def _alike(answers: Sequence[Answer]) -> Iterator[Answer]:
+def _drawable(answers: Sequence[Answer]) -> Iterator[Answer]:
     """Yields the answers that fit on one axis.
 
     An answer with a published ratio is always included. One without is left out if its ratio is so far from the others
     that they could no longer be distinguished."""
     pairs = [(one.published, one.ours) for one in answers if one.published and one.ours]
     spans = [abs(math.log(ratio)) for pair in pairs for ratio in pair]
-    most = max(spans, default=math.inf) + math.log(_FAR)
+    most = max(spans, default=math.inf) + math.log(_MAX_OUTLIER_FACTOR)
     for one in answers:
         if one.published or (one.ours and abs(math.log(one.ours)) <= most):
             yield one
 
 
-def _name(answer: Answer, all_of_them: Sequence[Answer]) -> str:
+def _row_name(answer: Answer, all_of_them: Sequence[Answer]) -> str:
     again = sum(one.what == answer.what for one in all_of_them) > 1
     return f"{answer.what} ({answer.measured})" if again else answer.what
 
 
-def _axis(answers: Sequence[Answer]) -> Factors:
+def _ratio_axis(answers: Sequence[Answer]) -> RatioAxis:
     values = [1.0]
     for one in answers:
         assert one.ours is not None
         values += [one.ours, *(max(end, one.ours / 2) for end in one.interval or ())]
         values += [one.published] if one.published else []
-    low, high = min(values) / _ROOM, max(values) * _ROOM
-    return Factors(low, max(high, low * 1.2))
+    low, high = min(values) / _AXIS_MARGIN, max(values) * _AXIS_MARGIN
+    return RatioAxis(low, max(high, low * 1.2))
 
 
-def _both(axis: Factors, answer: Answer, y: float) -> Iterator[tuple[list[Markup], float]]:
+def _bar_pair(axis: RatioAxis, answer: Answer, y: float) -> Iterator[tuple[list[Markup], float]]:
     assert answer.ours is not None
     if answer.published:
-        yield _bar(axis, y, answer.published, _PUBLISHED, answer.published_words), _HIGH + _GAP
-        y += _HIGH + _GAP
-    drawing = _bar(axis, y, answer.ours, _OURS, times(answer.ours), beyond=max(answer.interval or (answer.ours,)))
+        yield _bar(axis, y, answer.published, _PUBLISHED_CLASS, answer.published_words), _BAR_HEIGHT + _BAR_GAP
+        y += _BAR_HEIGHT + _BAR_GAP
+    drawing = _bar(axis, y, answer.ours, _OURS_CLASS, times(answer.ours), beyond=max(answer.interval or (answer.ours,)))
     if answer.interval is not None:
         low, high = max(answer.interval[0], axis.least), answer.interval[1]
-        centre = y + _HIGH / 2
+        centre = y + _BAR_HEIGHT / 2
         ends = (axis.at(low), axis.at(high))
         drawing.append(svg.line((ends[0], centre), (ends[1], centre), class_="whisker"))
         drawing += [svg.line((x, centre - 4), (x, centre + 4), class_="whisker") for x in ends]
-    yield drawing, _HIGH + _GAP
+    yield drawing, _BAR_HEIGHT + _BAR_GAP
 
 
-def _bar(axis: Factors, y: float, ratio: float, css: str, told: str, *, beyond: float | None = None) -> list[Markup]:
+def _bar(axis: RatioAxis, y: float, ratio: float, css: str, told: str, *, beyond: float | None = None) -> list[Markup]:
     one, end = axis.at(1.0), axis.at(ratio)
     sides = (min(one, end), max(one, end, min(one, end) + 0.2))
     x = max(sides[1], axis.at(beyond or ratio))
     return [
-        svg.rectangle(sides, (y, y + _HIGH), class_=f"bar {css}"),
-        svg.text(x, y + _HIGH / 2 + 4.5, told, dx=9, class_="value"),
+        svg.rectangle(sides, (y, y + _BAR_HEIGHT), class_=f"bar {css}"),
+        svg.text(x, y + _BAR_HEIGHT / 2 + 4.5, told, dx=9, class_="value"),
     ]
 
 
-def _told(answer: Answer) -> str:
+def _answer_summary(answer: Answer) -> str:
     assert answer.ours is not None
     return f"{answer.what}: {times(answer.ours)}, published {answer.published_words}"
 
 
-def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:
+def _grid(axis: RatioAxis, bottom: float) -> Iterator[Markup]:
     for value in axis.ticks():
         x = axis.at(value)
         css = "ground" if value == 1 else "grid"
@@ -189,12 +189,12 @@ def _grid(axis: Factors, bottom: float) -> Iterator[Markup]:
 
 # --- The stored record (experiments.json)
 
-STORED = "experiments.json"
-_SUFFIX = "-experiments"
+RECORD_FILE = "experiments.json"
+_FOLDER_SUFFIX = "-experiments"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class ExperimentRecord:
     """The record of one experiment: its plan and its outcome."""
 
     name: str
@@ -218,29 +218,29 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Journey:
+class SuiteRecord:
     """The record of a whole run of `recovery experiments`."""
 
     command: str
     started_at: str
     budget_s: float
     versions: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ExperimentRecord, ...]
     status: str = "running"
     """One of running, finished, failed (an experiment failed, or none was measured), interrupted and aborted."""
     took_s: float | None = None
     tool_version: str = __version__
 
-    def with_step(self, step: Step) -> Journey:
+    def with_step(self, step: ExperimentRecord) -> SuiteRecord:
         return replace(self, steps=tuple(step if one.name == step.name else one for one in self.steps))
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ExperimentResult:
     """One experiment with its publication, its session and the answers."""
 
     publication: Publication
-    step: Step
+    step: ExperimentRecord
     session: Session | None
     answers: tuple[Answer, ...] = ()
     missing: str | None = None
@@ -251,14 +251,14 @@ class Chapter:
         return () if self.session is None else tuple(one for one in figure_summaries(self.session) if one.count)
 
 
-_JOURNEY = TypeAdapter(Journey)
+_SUITE_RECORD = TypeAdapter(SuiteRecord)
 _ANSWERS = TypeAdapter(tuple[Answer, ...])
-_MIDDLES = TypeAdapter(tuple[FigureSummary, ...])
+_SUMMARIES = TypeAdapter(tuple[FigureSummary, ...])
 
 
-def create(results: Path) -> Path:
+def create_suite_folder(results: Path) -> Path:
     """Creates the folder of a new run in `results`, named by the current time, and returns its path."""
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_FOLDER_SUFFIX}"
     with writing_results(results):
         results.mkdir(parents=True, exist_ok=True)
         folder = new_folder(results, name)
@@ -266,61 +266,61 @@ def create(results: Path) -> Path:
     return folder
 
 
-def chapters(journey: Journey, folder: Path) -> tuple[Chapter, ...]:
+def load_results(journey: SuiteRecord, folder: Path) -> tuple[ExperimentResult, ...]:
     """Returns the experiments of a run, with their sessions as stored in the folders next to `folder`."""
     steps = {step.name: step for step in journey.steps}
-    return tuple(_chapter(one, steps[one.name], folder) for one in publications() if one.name in steps)
+    return tuple(_load_result(one, steps[one.name], folder) for one in publications() if one.name in steps)
 
 
-def _chapter(publication: Publication, step: Step, folder: Path) -> Chapter:
+def _load_result(publication: Publication, step: ExperimentRecord, folder: Path) -> ExperimentResult:
     if step.session is None:
-        return Chapter(publication, step, None)
+        return ExperimentResult(publication, step, None)
     try:
         # The record may come from somebody else and contain any path, so only the last part of it is used.
         session = load_session(folder.parent / PurePath(step.session).name)
     except RecoveryError as error:
-        return Chapter(publication, step, None, missing=error.message)
-    return Chapter(publication, step, session, answers(publication, session))
+        return ExperimentResult(publication, step, None, missing=error.message)
+    return ExperimentResult(publication, step, session, answer_claims(publication, session))
 
 
-def save(journey: Journey, folder: Path, read_before: tuple[Chapter, ...] | None = None) -> None:
+def save_suite(journey: SuiteRecord, folder: Path, read_before: tuple[ExperimentResult, ...] | None = None) -> None:
     """Writes the record, with answers and summaries computed from the current sessions.
 
     `read_before` are the chapters if the caller has just read them; otherwise the sessions are read."""
-    found = {one.publication.name: one for one in read_before or chapters(journey, folder)}
-    body = _JOURNEY.dump_python(journey, mode="json")
-    steps = [{**step, **_figures(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
+    found = {one.publication.name: one for one in read_before or load_results(journey, folder)}
+    body = _SUITE_RECORD.dump_python(journey, mode="json")
+    steps = [{**step, **_derived_fields(found[step["name"]])} for step in body.pop("steps") if step["name"] in found]
     text = json.dumps({"format": STORED_FORMAT, **body, "steps": steps}, indent=2, ensure_ascii=False) + "\n"
     with writing_results(folder):
-        write_atomically(folder / STORED, text.encode("utf-8", errors="replace"))
+        write_atomically(folder / RECORD_FILE, text.encode("utf-8", errors="replace"))
 
 
-def _figures(chapter: Chapter) -> dict[str, Any]:
+def _derived_fields(chapter: ExperimentResult) -> dict[str, Any]:
     """Returns the derived part of a stored step, which is computed from the session at every write."""
     return {
         "published": TypeAdapter(Publication).dump_python(chapter.publication, mode="json"),
         "answers": _ANSWERS.dump_python(chapter.answers, mode="json"),
-        "measures": _MIDDLES.dump_python(chapter.middles, mode="json"),
+        "measures": _SUMMARIES.dump_python(chapter.middles, mode="json"),
     }
 
 
-def read(folder: Path) -> Journey:
+def read_suite(folder: Path) -> SuiteRecord:
     """Reads the record of a folder. Raises UsageError if the folder has none."""
-    path = folder / STORED
+    path = folder / RECORD_FILE
     if not path.is_file():
-        raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {STORED}")
-    return read_stored(path, _JOURNEY)
+        raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {RECORD_FILE}")
+    return read_stored(path, _SUITE_RECORD)
 
 
 # --- Paragraphs and tables of each experiment, shared by all renderers
 
-_MOST_ROWS = 24
+_MAX_ROWS = 24
 """Maximum number of rows of the table of measured figures."""
-_TOLD_IN_FULL = ("short-run", "few-runs")
+_QUOTED_WARNINGS = ("short-run", "few-runs")
 """Kinds of warnings that are caused by the scale and quoted in full. The others are in the report of the session."""
-_ORDER = (Word.SHOWS, Word.NOT, Word.OPPOSITE, Word.UNTOLD)
-TITLE = "Published experiments, repeated here"
-QUESTION = "What was published, and does it show on this host?"
+_VERDICT_ORDER = (ClaimVerdict.SHOWS, ClaimVerdict.NOT, ClaimVerdict.OPPOSITE, ClaimVerdict.UNTOLD)
+SUITE_TITLE = "Published experiments, repeated here"
+SUITE_QUESTION = "What was published, and does it show on this host?"
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOf:
+class ExperimentPage:
     """The content of the report about one experiment, independent of the output format."""
 
     key: str
@@ -359,49 +359,51 @@ class PageOf:
         return f"{self.title}: {self.short}"
 
 
-def pages(chapters: Sequence[Chapter]) -> tuple[PageOf, ...]:
+def experiment_pages(chapters: Sequence[ExperimentResult]) -> tuple[ExperimentPage, ...]:
     """Returns the content of the report about each experiment.
 
     CPUs and memory of the host are taken from the other sessions for an experiment that has no session."""
     host: dict[str, float] = {}
     for one in chapters:
-        host |= {} if one.session is None else facts_of(one.session)
+        host |= {} if one.session is None else claim_facts(one.session)
     known = {name: value for name, value in host.items() if name in ("cpus", "memory_bytes")}
-    return tuple(_page_of(one, known) for one in chapters)
+    return tuple(_experiment_page(one, known) for one in chapters)
 
 
-def _page_of(chapter: Chapter, host: dict[str, float]) -> PageOf:
+def _experiment_page(chapter: ExperimentResult, host: dict[str, float]) -> ExperimentPage:
     publication, session, step = chapter.publication, chapter.session, chapter.step
-    return PageOf(
+    return ExperimentPage(
         key=publication.name,
         title=f"{publication.label} {publication.title}",
         question=publication.question,
-        short=_short(chapter),
-        published=tuple(_published(publication)),
+        short=_short_answer(chapter),
+        published=tuple(_published_paragraphs(publication)),
         published_table=_published_table(publication),
-        measured=tuple(_measured(chapter)),
+        measured=tuple(_measured_paragraphs(chapter)),
         measured_table=None if session is None else _measured_table(session, chapter),
         answers=chapter.answers,
         answers_table=_answers_table(chapter.answers),
         sentences=tuple(_sentences(chapter.answers)),
-        beyond=tuple(_beyond(publication, host if session is None else facts_of(session))),
+        beyond=tuple(_host_limitations(publication, host if session is None else claim_facts(session))),
         link=None if session is None else f"../{step.session}/{PAGE}",
         command=step.command,
     )
 
 
-def _short(chapter: Chapter) -> str:
+def _short_answer(chapter: ExperimentResult) -> str:
     if chapter.session is None:
-        return _why_not(chapter)
+        return _missing_reason(chapter)
     counted = Counter(one.word for one in chapter.answers)
     if not counted:
         return "nothing that was published is about the versions that were measured."
-    total = sum(counted[word] for word in _ORDER)
-    told = ", ".join(f"{counted[word]} {_said(word, counted[word])}" for word in _ORDER if counted[word])
-    if counted[Word.UNTOLD] == sum(one.few for one in chapter.answers) > 0:
+    total = sum(counted[word] for word in _VERDICT_ORDER)
+    told = ", ".join(
+        f"{counted[word]} {_verdict_words(word, counted[word])}" for word in _VERDICT_ORDER if counted[word]
+    )
+    if counted[ClaimVerdict.UNTOLD] == sum(one.few for one in chapter.answers) > 0:
         told += " from so few runs"
-    if counted[Word.COMPARED]:
-        told += f", {counted[Word.COMPARED]} more compared without a published figure"
+    if counted[ClaimVerdict.COMPARED]:
+        told += f", {counted[ClaimVerdict.COMPARED]} more compared without a published figure"
     first = next((one for one in chapter.answers if one.is_significant), None)
     return f"of {total} published effect{'s' if total > 1 else ''}, {told}.{_headline(first)}"
 
@@ -415,13 +417,13 @@ def _headline(answer: Answer | None) -> str:
     return f" {what}: {answer.ours_words}{error} here, {answer.published_words} published."
 
 
-def _said(word: Word, count: int) -> str:
-    many = {Word.SHOWS: "show", Word.NOT: "do not show", Word.OPPOSITE: "show the opposite"}
-    one = {Word.OPPOSITE: "shows the opposite"}
+def _verdict_words(word: ClaimVerdict, count: int) -> str:
+    many = {ClaimVerdict.SHOWS: "show", ClaimVerdict.NOT: "do not show", ClaimVerdict.OPPOSITE: "show the opposite"}
+    one = {ClaimVerdict.OPPOSITE: "shows the opposite"}
     return (one if count == 1 else many).get(word, word.value)
 
 
-def _why_not(chapter: Chapter) -> str:
+def _missing_reason(chapter: ExperimentResult) -> str:
     step = chapter.step
     reason = step.left_out or step.error or chapter.missing
     if reason is None:
@@ -429,7 +431,7 @@ def _why_not(chapter: Chapter) -> str:
     return f"{'left out' if step.left_out else 'not measured'}: {reason.rstrip('.')}."
 
 
-def _published(publication: Publication) -> Iterator[str]:
+def _published_paragraphs(publication: Publication) -> Iterator[str]:
     yield f"{publication.source}. Host: {publication.host}. Servers: {', '.join(publication.versions)}."
     yield f"Scale: {publication.scale}."
     yield from publication.said
@@ -446,12 +448,12 @@ def _published_table(publication: Publication) -> Table | None:
     )
 
 
-def _measured(chapter: Chapter) -> Iterator[str]:
+def _measured_paragraphs(chapter: ExperimentResult) -> Iterator[str]:
     step, session = chapter.step, chapter.session
     if session is None:
-        yield f"{_why_not(chapter)[0].upper()}{_why_not(chapter)[1:]}"
+        yield f"{_missing_reason(chapter)[0].upper()}{_missing_reason(chapter)[1:]}"
         return
-    took = "" if step.took_s is None else f" It took {span_text(step.took_s)}."
+    took = "" if step.took_s is None else f" It took {short_duration_text(step.took_s)}."
     yield f"Versions: {', '.join(session.versions)}. Scale: {step.scale}.{took}"
     if step.planned:
         yield f"Chosen anew with the time that was left of the budget; planned: {step.planned}."
@@ -460,11 +462,11 @@ def _measured(chapter: Chapter) -> Iterator[str]:
         yield f"{how}: {step.error.rstrip('.')}."
     elif session.status != "finished":
         yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
-    yield from _doubts(findings(session))
+    yield from _warning_paragraphs(findings(session))
 
 
-def _doubts(found: Sequence[Finding]) -> Iterator[str]:
-    told = {one.kind: f"{one.text} {one.hint}" for one in found if one.kind in _TOLD_IN_FULL}
+def _warning_paragraphs(found: Sequence[Finding]) -> Iterator[str]:
+    told = {one.kind: f"{one.text} {one.hint}" for one in found if one.kind in _QUOTED_WARNINGS}
     yield from told.values()
     others = [one for one in found if one.kind not in told]
     if others:
@@ -472,14 +474,14 @@ def _doubts(found: Sequence[Finding]) -> Iterator[str]:
         yield f"{len(others)} more doubt{'s are' if len(others) > 1 else ' is'} in the session's own report: {kinds}."
 
 
-def _measured_table(session: Session, chapter: Chapter) -> Table | None:
+def _measured_table(session: Session, chapter: ExperimentResult) -> Table | None:
     if not measured_runs_by_cell(session):
         return None
     several = len(session.variants) > 1
     # If cells measure different figures, each value is shown with the unit of its own figure.
     names = measured_figures(session)
     told, mean = (column, f"mean {metric(names[0]).title}") if len(names) == 1 else (with_unit, "mean")
-    beside = _beside(session, chapter.publication)
+    beside = _other_means(session, chapter.publication)
     rows = [
         (
             *((cell_words(session, one.variant),) if several else ()),
@@ -491,21 +493,21 @@ def _measured_table(session: Session, chapter: Chapter) -> Table | None:
         )
         for one in sorted(chapter.middles, key=lambda one: session.variants.index(one.variant))
     ]
-    left = len(rows) - _MOST_ROWS
+    left = len(rows) - _MAX_ROWS
     notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
     more = (f"mean {metric(name).title}" for name in beside)
     head = (*(("what",) if several else ()), "version", "runs", mean, "+-", *more)
     return Table(
         "Figures of this host",
         head,
-        tuple(rows[:_MOST_ROWS]),
+        tuple(rows[:_MAX_ROWS]),
         tuple(name not in ("what", "version") for name in head),
         notes=notes,
         keys=1 + several,
     )
 
 
-def _beside(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
+def _other_means(session: Session, publication: Publication) -> dict[str, dict[tuple[str, str], float]]:
     """Returns the means of figures that claims are about and that have no column yet.
 
     The result maps the name of the figure to the means by version and variant. Figures without a mean are left out."""
@@ -559,23 +561,24 @@ def _sentences(answers: Sequence[Answer]) -> Iterator[Sentence]:
         )
 
 
-def _beyond(publication: Publication, facts: dict[str, float]) -> Iterator[str]:
+def _host_limitations(publication: Publication, facts: dict[str, float]) -> Iterator[str]:
     words = {name: f"{value:,}" for name, value in facts.items()}
     for one in publication.beyond:
         if one.fact is None or facts.get(one.fact, one.least) < one.least:
             yield one.text.format_map(words)
 
 
-def state(journey: Journey) -> str:
+def suite_status(journey: SuiteRecord) -> str:
     """Returns a line with the status of the run, its duration, its budget and its versions."""
-    took = "" if journey.took_s is None else f" after {span_text(journey.took_s)}"
+    took = "" if journey.took_s is None else f" after {short_duration_text(journey.took_s)}"
     return (
-        f"{journey.status}{took}, of a budget of {span_text(journey.budget_s)}; {', '.join(journey.versions)}; "
+        f"{journey.status}{took}, of a budget of {short_duration_text(journey.budget_s)}; "
+        f"{', '.join(journey.versions)}; "
         f"begun {journey.started_at}"
     )
 
 
-def host_words(chapters: Sequence[Chapter]) -> str:
+def host_line(chapters: Sequence[ExperimentResult]) -> str:
     """Returns a line about the host that measured; empty if nothing was measured."""
     session = next((one.session for one in chapters if one.session is not None), None)
     if session is None:
@@ -587,11 +590,11 @@ def host_words(chapters: Sequence[Chapter]) -> str:
 
 # --- Charts taken from the sessions
 
-_SECOND_BY_SECOND = "interference"
+_TIMELINE_SCENARIO = "interference"
 """Scenario that is also shown as a timeline, because its published results are timelines."""
 
 
-def pictures(session: Session) -> Iterator[Part]:
+def session_charts(session: Session) -> Iterator[Part]:
     """Yields the charts of a session. Their keys contain the scenario, because all sessions share one page."""
     if not is_load_session(session):
         starts = startup_chart(session)
@@ -602,15 +605,18 @@ def pictures(session: Session) -> Iterator[Part]:
         drawn = scaling_charts(session, group, key) or cell_bars(session, group, key)
         if drawn is not None:
             yield drawn
-    if session.scenario == _SECOND_BY_SECOND:
-        yield from _over_time(session)
+    if session.scenario == _TIMELINE_SCENARIO:
+        yield from _timeline_charts(session)
 
 
-def _over_time(session: Session) -> Iterator[Part]:
+def _timeline_charts(session: Session) -> Iterator[Part]:
     """Yields the first timeline of each version, and all others folded."""
     found = load_timelines(session)
     first = {
-        next((number for number, part in enumerate(found) if isinstance(part, Chart) and _is_of(version, part)), None)
+        next(
+            (number for number, part in enumerate(found) if isinstance(part, Chart) and _is_chart_of(version, part)),
+            None,
+        )
         for version in session.versions
     }
     yield from (part for number, part in enumerate(found) if number in first)
@@ -621,7 +627,7 @@ def _over_time(session: Session) -> Iterator[Part]:
     yield from (part for part in rest if isinstance(part, FoldedParts))
 
 
-def _is_of(version: str, chart: Chart) -> bool:
+def _is_chart_of(version: str, chart: Chart) -> bool:
     return f"{chart.title} ".startswith(f"{version} ")
 
 
@@ -630,11 +636,11 @@ def _is_of(version: str, chart: Chart) -> bool:
 _BULLET = "* "
 
 
-def render_text(journey: Journey, chapters: Sequence[Chapter]) -> str:
-    lines = [TITLE, "=" * len(TITLE), QUESTION]
-    for told in (state(journey), host_words(chapters)):
+def render_text(journey: SuiteRecord, chapters: Sequence[ExperimentResult]) -> str:
+    lines = [SUITE_TITLE, "=" * len(SUITE_TITLE), SUITE_QUESTION]
+    for told in (suite_status(journey), host_line(chapters)):
         lines += paragraph(told) if told else []
-    found = pages(chapters)
+    found = experiment_pages(chapters)
     lines.append("")
     for page in found:
         lines += paragraph(page.in_short)
@@ -644,34 +650,34 @@ def render_text(journey: Journey, chapters: Sequence[Chapter]) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _page_text(page: PageOf) -> Iterator[str]:
+def _page_text(page: ExperimentPage) -> Iterator[str]:
     title = paragraph(page.title)
     yield from title
     yield "=" * min(WIDTH, max(map(len, title)))
     yield from paragraph(page.question)
-    yield from _part("Published", page.published, page.published_table)
-    yield from _part("Measured here", page.measured, page.measured_table)
+    yield from _section_lines("Published", page.published, page.published_table)
+    yield from _section_lines("Measured here", page.measured, page.measured_table)
     if page.command:
         yield from ("", "To repeat it:", *command_lines(page.command))
     if page.link:
         yield f"Its own report: {page.link}"
     if page.answers:
-        yield from _part("Does it show here?", (), page.answers_table)
+        yield from _section_lines("Does it show here?", (), page.answers_table)
         yield ""
         for one in page.sentences:
-            yield from _item(f"{one.about}: {one.text}")
+            yield from _bullet_lines(f"{one.about}: {one.text}")
     if page.beyond:
         yield from ("", "What this host cannot show")
         for told in page.beyond:
-            yield from _item(told)
+            yield from _bullet_lines(told)
 
 
-def _item(told: str) -> Iterator[str]:
+def _bullet_lines(told: str) -> Iterator[str]:
     for number, line in enumerate(paragraph(told, width=WIDTH - len(_BULLET))):
         yield f"{' ' * len(_BULLET) if number else _BULLET}{line}"
 
 
-def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]:
+def _section_lines(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]:
     yield from ("", title, "-" * len(title))
     for one in told:
         yield from paragraph(one)
@@ -681,10 +687,10 @@ def _part(title: str, told: Sequence[str], table: Table | None) -> Iterator[str]
         yield from render_table(replace(table, title="")).splitlines()[2:]
 
 
-def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:
-    found = pages(chapters)
-    lines = [f"# {TITLE}"]
-    for told in (QUESTION, state(journey), host_words(chapters)):
+def render_markdown(journey: SuiteRecord, chapters: Sequence[ExperimentResult]) -> str:
+    found = experiment_pages(chapters)
+    lines = [f"# {SUITE_TITLE}"]
+    for told in (SUITE_QUESTION, suite_status(journey), host_line(chapters)):
         lines += ["", escaped(told)] if told else []
     lines += [
         "",
@@ -695,11 +701,11 @@ def render_markdown(journey: Journey, chapters: Sequence[Chapter]) -> str:
         *code_block(journey.command),
     ]
     for page in found:
-        lines += ["", *_markdown(page)]
+        lines += ["", *_page_markdown(page)]
     return "\n".join(lines) + "\n"
 
 
-def _markdown(page: PageOf) -> Iterator[str]:
+def _page_markdown(page: ExperimentPage) -> Iterator[str]:
     yield from (f"## {escaped(page.title)}", "", escaped(page.question))
     for title, told, table in (
         ("Published", page.published, page.published_table),
@@ -729,21 +735,26 @@ def _markdown(page: PageOf) -> Iterator[str]:
 # --- The HTML page, which loads nothing from elsewhere, and the writing of all reports
 
 SUITE_PAGE = "index.html"
-_BADGES = {Word.SHOWS: "good", Word.NOT: "bad", Word.OPPOSITE: "bad", Word.UNTOLD: "doubtful"}
+_BADGES = {
+    ClaimVerdict.SHOWS: "good",
+    ClaimVerdict.NOT: "bad",
+    ClaimVerdict.OPPOSITE: "bad",
+    ClaimVerdict.UNTOLD: "doubtful",
+}
 
 
-def render(journey: Journey, found: Sequence[Chapter]) -> str:
+def render_html(journey: SuiteRecord, found: Sequence[ExperimentResult]) -> str:
     """Returns the HTML page."""
-    every = pages(found)
+    every = experiment_pages(found)
     return template("experiments.html.j2").render(
-        title=TITLE,
-        question=QUESTION,
-        state=state(journey),
-        host=host_words(found),
+        title=SUITE_TITLE,
+        question=SUITE_QUESTION,
+        state=suite_status(journey),
+        host=host_line(found),
         journey=journey,
         pages=every,
         charts={page.key: ratio_bars(page.answers, f"ratios-{page.key}") for page in every},
-        pictures={one.publication.name: tuple(pictures(one.session)) for one in found if one.session},
+        pictures={one.publication.name: tuple(session_charts(one.session)) for one in found if one.session},
         tables={
             page.key: {
                 name: table and TablePart(f"{name}-{page.key}", table)
@@ -759,13 +770,13 @@ def render(journey: Journey, found: Sequence[Chapter]) -> str:
     )
 
 
-def write(folder: Path) -> tuple[Path, ...]:
+def write_suite_reports(folder: Path) -> tuple[Path, ...]:
     """Writes all reports from the record and the sessions next to it, and returns their paths."""
-    journey = read(folder)
-    found = chapters(journey, folder)
-    save(journey, folder, found)
+    journey = read_suite(folder)
+    found = load_results(journey, folder)
+    save_suite(journey, folder, found)
     rendered = {
-        SUITE_PAGE: render(journey, found),
+        SUITE_PAGE: render_html(journey, found),
         "report.txt": render_text(journey, found),
         "report.md": render_markdown(journey, found),
     }

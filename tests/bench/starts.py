@@ -17,7 +17,7 @@ from typing import TextIO
 from bench.site import Site, quiet
 from recovery.builds.image import resolve_image
 from recovery.builds.resolve import Sources
-from recovery.cli.progress_view import Screen, SessionNarrator
+from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import ServerFailedError
 from recovery.experiments.bench import Bench, Conditions
 from recovery.experiments.crash_recovery import insert_and_kill, start_insert_and_kill
@@ -159,7 +159,7 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
     version = bench.server.build.version
     screen = Screen(terminal)
     screen.live = True
-    narrator = SessionNarrator(
+    narrator = ProgressDisplay(
         Progress(
             scenario="warm-recovery",
             versions=(str(version),),

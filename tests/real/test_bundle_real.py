@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from schema_check import complaints
 
-from recovery.cli.bundle import make
+from recovery.cli.bundle import make_bundle
 from recovery.cli.main import run
 from recovery.report.exports import schema
 from recovery.report.stored_session import load_session
@@ -28,7 +28,7 @@ def test_a_fresh_session(at: list[str], data: Path, tmp_path: Path) -> None:
     report = json.loads((folder / "report.json").read_bytes())
     assert list(complaints(report, made, made)) == []
 
-    bundle = make(folder.resolve())
+    bundle = make_bundle(folder.resolve())
     packed = gzip.decompress(bundle.archive)
     assert b"ready for connections" in packed, "the log of the start is there"
     for private in (str(data), str(tmp_path), str(Path.home()) + "/"):
@@ -37,4 +37,4 @@ def test_a_fresh_session(at: list[str], data: Path, tmp_path: Path) -> None:
     if len(platform.node()) > 4:
         assert platform.node().encode() not in packed
     assert load_session(folder).settings["data"] == str(data), "the session itself stays as it was"
-    assert make(folder.resolve()) == bundle
+    assert make_bundle(folder.resolve()) == bundle
