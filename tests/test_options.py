@@ -87,3 +87,9 @@ def test_what_measures_nothing_imports_no_server(words: list[str]) -> None:
     code = f"import sys; from recovery.cli.main import run; run({words}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"docker", "testcontainers", "pydantic", "rich", "jinja2"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(("typed", "found"), [("com", ["compare", "completion"]), ("--ver", ["--version"])])
+def test_completion_of_commands_imports_none(typed: str, found: list[str]) -> None:
+    group = RecoveryGroup("recovery", params=[click.Option(["--version"])])
+    assert [item.value for item in group.shell_complete(click.Context(group), typed)] == found
