@@ -13,6 +13,8 @@ import pytest
 from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
 from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, repeat_command
 from recovery.experiments import EXPERIMENTS
+from recovery.mysqld import startup
+from recovery.profiling import samplers
 
 MAKEFILE = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
 
@@ -26,6 +28,12 @@ def words_of(name: str) -> set[str]:
 def test_make_passes_on_every_setting() -> None:
     assert words_of("VARIABLES") == {one.name.upper() for one in SETTINGS if one.from_environment}
     assert words_of("GIVEN_TO_MAKE") == {one.name.upper() for one in SETTINGS if not one.from_environment}
+
+
+def test_the_table_repeats_no_other_default() -> None:
+    """It is imported by every command, so it has these values itself instead of importing servers and samplers."""
+    assert BY_NAME["stall"].default == startup.DEFAULT_STALL_S
+    assert BY_NAME["stacks"].values == (samplers.AUTO, *samplers.PROGRAMS)
 
 
 def test_every_name_stands_once() -> None:

@@ -487,8 +487,6 @@ APP = "mysql-recovery-tester"
 _MOST_IN_A_NAME, _MOST_IN_ALL = 255, 4000
 """Limits in bytes for one name and for a whole path. The kernel allows paths of 4,096 bytes; the difference is for the
 names that this tool appends."""
-DEFAULT_RESULTS = Path("results")
-"""Relative to the current directory."""
 
 
 def template_dir() -> Path:
