@@ -733,8 +733,8 @@ class ThreadWait:
 
 # --- What is stored and reported: runs, their session, and tables of a report
 
-STARTUP_FIGURE = "startup_s"
-"""The figure of a session that times starts."""
+STARTUP_METRIC = "startup_s"
+"""The main metric of a session that times starts."""
 
 
 class Verdict(StrEnum):
@@ -941,7 +941,7 @@ class Session:
     """What was timed, as text."""
     status: str = "running"
     """`running`, `finished`, `interrupted`, or `aborted` (with the reason in the notes)."""
-    figure: str = STARTUP_FIGURE
+    figure: str = STARTUP_METRIC
     """The figure that is measured: `startup_s` of a run, or one of its `measures`."""
     axes: tuple[Axis, ...] = ()
     """The axes on which the variants differ, unless they differ only in the cache."""
@@ -1011,30 +1011,31 @@ class Table:
     """Number of leading columns that identify a row. They are repeated where a table is split."""
 
 
-# --- Names, titles and units of figures, and whether more is better
+# --- Metrics: name, label, unit, and whether more is better
 
 
 @dataclass(frozen=True)
 class Metric:
     name: str
-    title: str
+    label: str
     """Column heading."""
     unit: str
     """Printed after a value; empty for a plain number."""
     more_is_better: bool | None = None
     """None if neither more nor less is better."""
-    told: str = ""
+    note: str = ""
     """Explanation to print below a table."""
 
 
-RECOVERY_FIGURE = "recovery_s"
-"""The figure of a session that crashes servers at random moments."""
+RECOVERY_METRIC = "recovery_s"
+"""The main metric of a session that crashes servers at random moments."""
 METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
         Metric("startup_s", "seconds", "s", False, "until ready for connections"),
+        Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
         Metric("elapsed_s", "seconds", "s", False, "until the last answer"),
-        Metric(RECOVERY_FIGURE, "seconds", "s", False, "until ready again, after the last kill"),
+        Metric(RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill"),
         Metric("kills", "kills", "", None, "of the server, those during its recovery included"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they were over"),
         Metric("killed_after_s", "killed after, s", "s", None, "of writing, of a shutdown, or of the last recovery"),
@@ -1107,6 +1108,9 @@ METRICS: dict[str, Metric] = {
         Metric("rows", "rows", "", None, "of the answer"),
         Metric("read_bytes", "read", "B", None, "fetched from storage for the server"),
         Metric("read_requests", "requests", "", None, "reads that the device completed"),
+        Metric("reads_per_s", "reads/s", "/s", None, "requests per second until the first answered query"),
+        Metric("group_memory_bytes", "memory", "B", None, "of the server's control group, page cache included"),
+        Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system"),
         Metric("server_cpu_s", "server CPU s", "s", False),
         Metric("tables_per_s", "tables/s", "/s", True),
         Metric("tables_made", "tables", "", None, "that were made"),
@@ -1116,13 +1120,18 @@ METRICS: dict[str, Metric] = {
     )
 }
 
+RUN_METRICS = frozenset(
+    {"startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s"}
+)
+"""Metrics of a timed start, which are fields of a run. All others are in its `measures`."""
+
 
 _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
-"""Unit by the end of a figure's name."""
+"""Unit by the end of a metric's name."""
 
 
 def metric(name: str) -> Metric:
-    """Returns the quantity of a figure. An unknown figure is titled by its name, and its unit is derived from the end
-    of that name."""
+    """Returns the metric of this name. An unknown one is labelled by its name, and its unit is derived from the end of
+    that name."""
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
     return METRICS.get(name) or Metric(name, name.replace("_", " "), unit)

@@ -28,7 +28,7 @@ from recovery.analysis.summary import (
     variant_ratios,
     version_ratios,
 )
-from recovery.model import STARTUP_FIGURE, Axis, Run, Session, Verdict
+from recovery.model import STARTUP_METRIC, Axis, Run, Session, Verdict
 from recovery.report.exports import schema
 from recovery.report.stored_session import to_json
 
@@ -154,7 +154,7 @@ def test_stored_keys_keep_the_schema(name: str) -> None:
 
 
 def test_a_session_about_starts_has_neither() -> None:
-    starts = replace(metadata(), figure=STARTUP_FIGURE, runs=())
+    starts = replace(metadata(), figure=STARTUP_METRIC, runs=())
     assert not is_load_session(starts)
     assert {"measures", "contrasts"} & set(json.loads(to_json(starts))) == set()
     assert stored_figure_summaries(starts) == ()

@@ -11,16 +11,14 @@ from typing import Any
 
 from recovery.analysis.statistics import EffectFields, compare_means, descriptive_statistics, effect_fields
 from recovery.analysis.summary import (
-    FigureSummary,
+    Cell,
     Summary,
     baseline_of,
-    cell_values,
-    figure_summaries,
-    is_load_session,
-    measured_runs_by_cell,
-    session_summaries,
+    main_values,
+    runs_by_cell,
+    summarise,
 )
-from recovery.model import STARTUP_FIGURE, Session, is_second_start, metric
+from recovery.model import STARTUP_METRIC, Session, is_second_start, metric
 
 _VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -67,15 +65,15 @@ class Pair(EffectFields):
     interval are those of the sessions' means, and all other values are of all their runs."""
 
     variant: str
-    one: Summary | FigureSummary
-    other: Summary | FigureSummary
+    one: Summary
+    other: Summary
     one_sessions: tuple[SessionResult, ...] = ()
     other_sessions: tuple[SessionResult, ...] = ()
 
     @property
-    def figure(self) -> str:
-        """Name of the figure that both sides measure."""
-        return self.one.name if isinstance(self.one, FigureSummary) else STARTUP_FIGURE
+    def metric(self) -> str:
+        """Name of the metric that both sides measure."""
+        return self.one.name
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Comparison:
 
 
 Side = Sequence[Session]
-"""Sessions of the same figure and scenario."""
+"""Sessions of the same metric and scenario."""
 
 
 def compare(one: Side, other: Side) -> Comparison:
@@ -108,7 +106,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
         if not others or is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
             continue
         # Runs of one session share that session's conditions, so the sample across sessions is the sessions' means.
-        values = [[found.mean for found in side] if several else side[0].values for side in (ones, others)]
+        values = [[found.summary.mean for found in side] if several else side[0].values for side in (ones, others)]
         known = [[value for value in side if value is not None] for side in values]
         of_sessions = [tuple(map(_of_session, side)) for side in (ones, others)]
         yield Pair(
@@ -120,53 +118,38 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
 @dataclass(frozen=True)
 class _SessionSummary:
     place: int
-    summary: Summary | FigureSummary
+    summary: Summary
     values: Sequence[float]
-
-    @property
-    def mean(self) -> float | None:
-        return self.summary.mean if isinstance(self.summary, FigureSummary) else self.summary.mean_s
-
-    @property
-    def interval(self) -> float | None:
-        return self.summary.interval if isinstance(self.summary, FigureSummary) else self.summary.interval_s
 
 
 def _of_session(found: _SessionSummary) -> SessionResult:
-    return SessionResult(found.place, found.mean, found.interval, len(found.values))
+    return SessionResult(found.place, found.summary.mean, found.summary.interval, len(found.values))
 
 
-def _results_by_cell(side: Side, *, alone: bool) -> dict[tuple[str, str], list[_SessionSummary]]:
+def _results_by_cell(side: Side, *, alone: bool) -> dict[Cell, list[_SessionSummary]]:
     """Returns the results of each session by version and variant."""
-    found: dict[tuple[str, str], list[_SessionSummary]] = {}
+    found: dict[Cell, list[_SessionSummary]] = {}
     for place, session in enumerate(side):
-        times = {
-            (version, variant): cell_values(session, runs) for version, variant, runs in measured_runs_by_cell(session)
-        }
-        for key, summary in _summaries_by_cell(session).items():
-            found.setdefault(("" if alone else key[0], key[1]), []).append(
-                _SessionSummary(place, summary, times.get(key, []))
+        cells = runs_by_cell(session)
+        for one in summarise(session):
+            values = main_values(session, cells[one.version, one.variant])
+            found.setdefault(("" if alone else one.version, one.variant), []).append(
+                _SessionSummary(place, one, values)
             )
     return found
 
 
-def _combined_summary(found: Sequence[_SessionSummary]) -> Summary | FigureSummary:
+def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
     """Summarises all runs of several sessions. Mean, deviation and interval are those of the sessions' means."""
     first = found[0].summary
     if len(found) == 1:
         return first
-    unit = "" if isinstance(first, FigureSummary) else "_s"
     counted = {name: sum(getattr(one.summary, name) for one in found) for name in ("count", "failed", "void")}
-    runs = descriptive_statistics([value for one in found for value in one.values], unit)
-    means = descriptive_statistics([one.mean for one in found if one.mean is not None], unit)
-    of_means = {name + unit: means[name + unit] for name in ("mean", "stdev", "interval")}
+    runs = descriptive_statistics([value for one in found for value in one.values])
+    means = descriptive_statistics([one.summary.mean for one in found if one.summary.mean is not None])
+    of_means = {name: means[name] for name in ("mean", "stdev", "interval")}
     changes: dict[str, Any] = {**counted, **runs, **of_means}
     return replace(first, **changes)
-
-
-def _summaries_by_cell(session: Session) -> dict[tuple[str, str], Summary | FigureSummary]:
-    found = figure_summaries(session) if is_load_session(session) else session_summaries(session)
-    return {(each.version, each.variant): each for each in found}
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
@@ -226,11 +209,11 @@ def incomplete_reason(session: Session) -> str | None:
     return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
 
 
-def is_worse(figure: str, found: EffectFields, allowed: float) -> bool:
-    """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the figure
+def is_worse(name: str, found: EffectFields, allowed: float) -> bool:
+    """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the metric
     is better, nothing is worse. Without a ratio, which is the case if a mean is zero, any significant difference in the
     wrong direction is worse."""
-    more_is_better = False if figure == STARTUP_FIGURE else metric(figure).more_is_better
+    more_is_better = metric(name).more_is_better
     if not found.differs or more_is_better is None:
         return False
     if found.ratio is None:
@@ -242,21 +225,20 @@ def worse_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
     """Returns a text for each result that is worse than the baseline by more than allowed."""
     base = baseline_of(session)
     return tuple(
-        worse_text(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, figure=figure)
-        for each in _summaries_by_cell(session).values()
-        for figure in [session.figure_of(each.variant)]
-        if each.version != base and is_worse(figure, each, allowed)
+        worse_text(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, name=each.name)
+        for each in summarise(session)
+        if each.version != base and is_worse(each.name, each, allowed)
     )
 
 
 def cells_without_interval(session: Session) -> tuple[str, ...]:
     """Returns the cells that a limit cannot be applied to: those without an interval of their ratio to the baseline,
     including warm cells with second starts on either side."""
-    base = baseline_of(session)
-    second = {each.version for each in _summaries_by_cell(session).values() if is_second_start(each.variant)}
+    base, summaries = baseline_of(session), summarise(session)
+    second = {each.version for each in summaries if is_second_start(each.variant)}
     return tuple(
         f"{each.version} {each.variant}"
-        for each in _summaries_by_cell(session).values()
+        for each in summaries
         if each.version != base
         and each.differs is None
         and not is_second_start(each.variant)
@@ -267,15 +249,15 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
 def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
     return tuple(
         worse_text(
-            f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, figure=pair.figure
+            f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, name=pair.metric
         )
         for pair in found.pairs
-        if is_worse(pair.figure, pair, allowed)
+        if is_worse(pair.metric, pair, allowed)
     )
 
 
-def worse_text(what: str, ratio: float, base: str, allowed: float, *, figure: str = STARTUP_FIGURE) -> str:
-    about = metric(figure)
+def worse_text(what: str, ratio: float, base: str, allowed: float, *, name: str = STARTUP_METRIC) -> str:
+    about = metric(name)
     if about.more_is_better:
-        return f"{what} comes to {ratio:.2f} times the {about.title} of {base}, {1 - allowed:g} are allowed"
+        return f"{what} has {ratio:.2f} times the {about.label} of {base}, {1 - allowed:g} are allowed"
     return f"{what} takes {ratio:.2f} times as long as {base}, {1 + allowed:g} are allowed"

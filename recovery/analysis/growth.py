@@ -84,7 +84,7 @@ def growth_curves(session: Session) -> tuple[Curve, ...]:
     """Returns the curves of a session; none unless several numbers of tables were requested."""
     asked = frozenset(str(session.settings.get("points") or "").split())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
-    for version, variant, runs in measured_runs_by_cell(session):
+    for (version, variant), runs in measured_runs_by_cell(session).items():
         name, _, number = variant.rpartition("-")
         if number in asked and _NUMBER.fullmatch(number):
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))

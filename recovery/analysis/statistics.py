@@ -78,10 +78,10 @@ def half_interval_95(values: Sequence[float]) -> float:
     return t975(len(values) - 1) * _standard_error(values)
 
 
-def descriptive_statistics(values: Sequence[float], unit: str = "") -> dict[str, Any]:
+def descriptive_statistics(values: Sequence[float]) -> dict[str, Any]:
     """Returns mean, median, min, max, stdev and interval (half of the mean's 95 % interval); each is None if there are
-    too few values. `unit` is appended to each name."""
-    found = {
+    too few values."""
+    return {
         "mean": statistics.fmean(values) if values else None,
         "median": statistics.median(values) if values else None,
         "min": min(values, default=None),
@@ -90,7 +90,6 @@ def descriptive_statistics(values: Sequence[float], unit: str = "") -> dict[str,
         "stdev": statistics.stdev(values) if len(values) > 1 else None,
         "interval": half_interval_95(values) if len(values) >= MIN_RUNS else None,
     }
-    return {name + unit: value for name, value in found.items()}
 
 
 @dataclass(frozen=True)

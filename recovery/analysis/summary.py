@@ -1,6 +1,7 @@
-"""Summarises the measured runs of a session: means, intervals and ratios, for starts and for servers under load.
+"""Summarises the measured runs of a session: the values of a metric, their means with intervals, and ratios.
 
-It also groups and names the variants by the axes on which they differ.
+A timed start is measured like a load: its main metric is `startup_s`. The module also groups and names the variants by
+the axes on which they differ.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import math
 import re
 import statistics
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from recovery.analysis.effective_options import are_equivalent
 from recovery.analysis.statistics import (
@@ -20,70 +22,69 @@ from recovery.analysis.statistics import (
     effect_fields,
     holm_significant,
 )
-from recovery.model import METRICS, STARTUP_FIGURE, Axis, Run, Session, Verdict, is_second_start, metric
+from recovery.model import METRICS, RUN_METRICS, Axis, Run, Session, Verdict, is_second_start, metric
+
+# --- Values of a metric
+
+_DERIVED_METRICS = {
+    "device_reads_per_query": ("device_reads_per_s", ("qps",)),
+    "errors_per_transaction": ("client_errors", ("tps", "elapsed_s")),
+    "read_bytes_per_s": ("read_bytes", ("first_query_s",)),
+}
+"""Metrics that are computed from others where they were not measured: a dividend, and the divisors."""
 
 
-@dataclass(frozen=True)
-class Summary(EffectFields):
-    """The startups of one version in one variant."""
-
-    version: str
-    """Version of the server, as in the session's `versions`."""
-    variant: str
-    """As in the session's `variants`."""
-    count: int
-    """Number of measured runs; the following values are of their startups."""
-    mean_s: float | None
-    """Mean of all of them; None if there are none."""
-    median_s: float | None
-    """Median of all of them."""
-    min_s: float | None
-    """The shortest startup."""
-    max_s: float | None
-    """The longest startup."""
-    stdev_s: float | None
-    """Standard deviation of a sample; None with fewer than two runs."""
-    interval_s: float | None = None
-    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
-    failed: int = 0
-    """Number of runs in which the server did not come back, or lost something."""
-    void: int = 0
-    """Number of runs that measured something other than was asked."""
+def metric_value(run: Run, name: str) -> float | None:
+    """Returns the run's value of a metric, or None if it was not measured."""
+    value = _measured_value(run, name)
+    if value is not None or name not in _DERIVED_METRICS:
+        return value
+    dividend, divisors = _DERIVED_METRICS[name]
+    parts = [_measured_value(run, part) for part in (dividend, *divisors)]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or not all(known[1:]):
+        return None
+    return known[0] / math.prod(known[1:])
 
 
-def session_summaries(session: Session) -> tuple[Summary, ...]:
-    return summarise(session.runs, session.versions, session.variants, baseline=baseline_of(session))
+def _measured_value(run: Run, name: str) -> float | None:
+    value = run.measures.get(name)
+    return getattr(run, name) if value is None and name in RUN_METRICS else value
 
 
-def baseline_of(session: Session) -> str:
-    """Returns the version that ratios refer to: the one named in the settings, or else the first."""
-    named = session.settings.get("baseline")
-    return str(named) if named in session.versions else session.versions[0]
+def main_value(session: Session, run: Run) -> float | None:
+    """Returns the run's value of the metric that its variant measures."""
+    return metric_value(run, session.figure_of(run.variant))
 
 
-def summarise(
-    runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str], *, baseline: str | None = None
-) -> tuple[Summary, ...]:
-    """Returns one summary for each version in each variant, in the given order. Failed and void runs are only counted.
-    A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
-    different degrees."""
-    every = group_by_cell(runs, versions, variants)
-    cells = {key: cell for key, cell in every.items() if cell or not is_second_start(key[1])}
-    times = {key: _times(cell) for key, cell in cells.items()}
-    base = baseline if baseline in versions else next(iter(versions), None)
-    found = []
-    for (version, variant), cell in cells.items():
-        to = () if is_second_start(variant) else times.get((str(base), variant), ())
-        effect = compare_means(times[version, variant], to)
-        found.append(replace(_summary(version, variant, cell), **effect_fields(effect, is_base=version == base)))
-    return tuple(found)
+def metric_values(runs: Iterable[Run], name: str) -> list[float]:
+    """Returns the values of a metric of all measured runs that have it."""
+    values = (metric_value(run, name) for run in runs if run.verdict is Verdict.MEASURED)
+    return [value for value in values if value is not None]
 
 
-def measured_runs_by_cell(session: Session) -> tuple[tuple[str, str, tuple[Run, ...]], ...]:
-    """Returns version, variant and measured runs of each cell with such runs, in the order of the report."""
-    measured = [run for run in session.runs if run.verdict is Verdict.MEASURED]
-    cells = group_by_cell(measured, session.versions, session.variants)
-    return tuple((*key, runs) for key, runs in cells.items() if runs)
+def main_values(session: Session, runs: Sequence[Run]) -> list[float]:
+    """Returns the values of the metric that a cell measures, of the cell's measured runs."""
+    return metric_values(runs, session.figure_of(runs[0].variant)) if runs else []
+
+
+def main_metrics(session: Session) -> tuple[str, ...]:
+    """Returns the distinct metrics that the variants measure; usually one."""
+    found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
+    return tuple(found) or (session.figure,)
+
+
+def metric_names(session: Session) -> tuple[str, ...]:
+    """Returns the names of all metrics in the runs' `measures`: first the main ones, then those of `METRICS` in its
+    order, then the others."""
+    found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
+    found |= {
+        name
+        for name, (dividend, divisors) in _DERIVED_METRICS.items()
+        if found.issuperset((dividend, *divisors)) and metric_values(session.runs, name)
+    }
+    order = (*main_metrics(session), *METRICS, *sorted(found))
+    return tuple(name for name in dict.fromkeys(order) if name in found)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -92,31 +93,150 @@ def mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(taken) if taken else None
 
 
-def group_by_cell(
-    runs: Iterable[Run], versions: Sequence[str], variants: Sequence[str]
-) -> dict[tuple[str, str], tuple[Run, ...]]:
-    """Returns the runs of each version in each variant."""
-    cells: dict[tuple[str, str], list[Run]] = {(version, variant): [] for version in versions for variant in variants}
+# --- Cells: the runs of one version in one variant
+
+Cell = tuple[str, str]
+"""A version and a variant."""
+
+
+def runs_by_cell(session: Session) -> dict[Cell, tuple[Run, ...]]:
+    """Returns all runs by version and variant, including those that are not measured, in the order of the report."""
+    return _by_cell(session, session.runs)
+
+
+def measured_runs_by_cell(session: Session) -> dict[Cell, tuple[Run, ...]]:
+    """Returns the measured runs by version and variant, without empty cells, in the order of the report."""
+    cells = _by_cell(session, [run for run in session.runs if run.verdict is Verdict.MEASURED])
+    return {cell: runs for cell, runs in cells.items() if runs}
+
+
+def _by_cell(session: Session, runs: Iterable[Run]) -> dict[Cell, tuple[Run, ...]]:
+    cells: dict[Cell, list[Run]] = {
+        (version, variant): [] for version in session.versions for variant in session.variants
+    }
     for run in runs:
         if (run.version, run.variant) in cells:
             cells[run.version, run.variant].append(run)
-    return {key: tuple(found) for key, found in cells.items()}
+    return {cell: tuple(found) for cell, found in cells.items()}
 
 
-def _times(cell: Iterable[Run]) -> list[float]:
-    return [run.startup_s for run in cell if run.verdict is Verdict.MEASURED and run.startup_s is not None]
+def median_run(session: Session, runs: Iterable[Run]) -> Run | None:
+    """Returns the measured run with the median main value; the lower of the two middle ones if there are two."""
+    known = [(value, run) for run in runs if run.verdict is Verdict.MEASURED
+             and (value := main_value(session, run)) is not None]  # fmt: skip
+    if not known:
+        return None
+    middle = statistics.median_low(value for value, _ in known)
+    return next(run for value, run in known if value == middle)
 
 
-def _summary(version: str, variant: str, cell: Sequence[Run]) -> Summary:
-    times = _times(cell)
+# --- Summaries of a metric
+
+_STATISTICS = ("mean", "median", "min", "max", "stdev", "interval")
+
+
+@dataclass(frozen=True)
+class Summary(EffectFields):
+    """One metric of one version in one variant, compared with the baseline."""
+
+    version: str
+    """Version of the server, as in the session's `versions`."""
+    variant: str
+    """As in the session's `variants`."""
+    name: str
+    """Name of the metric: `startup_s`, or as in the `measures` of a run."""
+    unit: str
+    """Printed after a value; empty for a plain number."""
+    count: int
+    """Number of measured runs that have the metric; the following values are of those."""
+    mean: float | None
+    """Mean of all of them; None if there are none."""
+    median: float | None
+    """Median of all of them."""
+    min: float | None
+    """The smallest value."""
+    max: float | None
+    """The largest value."""
+    stdev: float | None
+    """Standard deviation of a sample; None with fewer than two runs."""
+    interval: float | None = None
+    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
+    failed: int = 0
+    """Number of runs in which the server did not come back, or lost something."""
+    void: int = 0
+    """Number of runs that measured something other than was asked."""
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether the cell has any run, because a version need not have every variant."""
+        return bool(self.count or self.failed or self.void)
+
+
+def baseline_of(session: Session) -> str:
+    """Returns the version that ratios refer to: the one named in the settings, or else the first."""
+    named = session.settings.get("baseline")
+    return str(named) if named in session.versions else session.versions[0]
+
+
+def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
+    """Returns the summary of a metric for each version in each variant, in the order of the report. By default it is
+    the metric that the variant measures. Failed and void runs are only counted.
+
+    A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
+    different degrees."""
+    base = baseline_of(session)
+    cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not is_second_start(cell[1])}
+    names = {cell: name or session.figure_of(cell[1]) for cell in cells}
+    values = {cell: metric_values(runs, names[cell]) for cell, runs in cells.items()}
+    found = []
+    for (version, variant), runs in cells.items():
+        to = () if is_second_start(variant) else values.get((base, variant), ())
+        effect = compare_means(values[version, variant], to)
+        one = summary_of(version, variant, names[version, variant], runs)
+        found.append(replace(one, **effect_fields(effect, is_base=version == base)))
+    return tuple(found)
+
+
+def summary_of(version: str, variant: str, name: str, runs: Sequence[Run]) -> Summary:
+    """Returns the summary of a metric of these runs, compared with nothing."""
+    values = metric_values(runs, name)
     return Summary(
         version=version,
         variant=variant,
-        count=len(times),
-        **descriptive_statistics(times, "_s"),
-        failed=sum(run.verdict is Verdict.FAILED for run in cell),
-        void=sum(run.verdict is Verdict.VOID for run in cell),
+        name=name,
+        unit=metric(name).unit,
+        count=len(values),
+        **descriptive_statistics(values),
+        failed=sum(run.verdict is Verdict.FAILED for run in runs),
+        void=sum(run.verdict is Verdict.VOID for run in runs),
     )
+
+
+def metric_means(session: Session, name: str | None = None) -> dict[Cell, float | None]:
+    """Returns the mean of a metric, by default the main one, by version and variant."""
+    return {
+        cell: mean(metric_values(runs, name or session.figure_of(cell[1])))
+        for cell, runs in runs_by_cell(session).items()
+    }
+
+
+def stored_summaries(session: Session) -> list[dict[str, Any]]:
+    """Returns the summaries of all metrics as they are stored under `measures`."""
+    found = (one for name in metric_names(session) for one in summarise(session, name))
+    return [asdict(one) for one in found if one.count or one.name == session.figure_of(one.variant)]
+
+
+def stored_startup_summaries(session: Session) -> list[dict[str, Any]]:
+    """Returns the summaries of the startup time as they are stored under `summaries`."""
+    return [
+        {startup_key(key): value for key, value in asdict(one).items() if key not in ("name", "unit")}
+        for one in summarise(session)
+    ]
+
+
+def startup_key(name: str) -> str:
+    """Returns the stored name of a field of `Summary` under `summaries`, where statistics have their unit: `mean_s`."""
+    return f"{name}_s" if name in _STATISTICS else name
 
 
 # --- Variants: the axes on which they differ, their groups and their names
@@ -138,8 +258,8 @@ class Group:
     variants: tuple[str, ...]
     axes: tuple[Axis, ...]
     """The axes on which these variants differ, with the values that occur."""
-    figure: str
-    """Name of the figure that all of them measure."""
+    metric: str
+    """Name of the metric that all of them measure."""
 
 
 def is_switch(axis: Axis) -> bool:
@@ -164,13 +284,13 @@ def is_self_explanatory(axis: Axis) -> bool:
 
 def groups(session: Session) -> tuple[Group, ...]:
     """Groups the variants by the first axis if its values are clear by themselves, and either the groups differ in
-    figure or axes, or there are too many variants for one table. Otherwise returns one group."""
+    metric or axes, or there are too many variants for one table. Otherwise returns one group."""
     whole = session.differing_axes
     first = whole[0] if whole else None
     if first is not None and is_self_explanatory(first):
         parts = tuple(_group_for_value(session, first, value) for value in first.values)
         there = sum(len(part.variants) for part in parts) == len(session.variants)
-        unlike = len({(part.figure, *(axis.name for axis in part.axes)) for part in parts}) > 1
+        unlike = len({(part.metric, *(axis.name for axis in part.axes)) for part in parts}) > 1
         many = len(session.variants) > _MAX_GROUPED and any(part.axes for part in parts)
         if there and (unlike or many):
             return parts
@@ -183,13 +303,16 @@ def _group_for_value(session: Session, axis: Axis, value: str) -> Group:
 
 
 def are_distinguishable(session: Session, group: Group) -> bool:
-    """Returns whether the variants of the group differ in their values on its axes."""
+    """Returns whether the variants of the group differ in their values on its axes. Variants that differ only in the
+    cache have no axes."""
+    if not session.axes:
+        return False
     cells = [tuple(session.cells.get(variant, {}).get(axis.name) for axis in group.axes) for variant in group.variants]
     return len(set(cells)) == len(cells)
 
 
 def scale_axis(group: Group) -> Axis | None:
-    """Returns the numeric axis for the chart of the figure, preferably one without a base value, or None."""
+    """Returns the numeric axis for the chart of the metric, preferably one without a base value, or None."""
     able = [axis for axis in group.axes if _is_scale(axis)]
     return min(able, key=lambda axis: (axis.base is not None, -len(axis.values)), default=None)
 
@@ -206,15 +329,15 @@ def cell_words(session: Session, variant: str, *, without: Collection[str] = ())
     """Returns the variant's values on the axes, `point-select, threads 8, poll=on`, or its name if there are none."""
     axes = [axis for axis in session.differing_axes if axis.name not in without]
     cell = session.cells.get(variant, {})
-    told = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
-    return ", ".join(told) or ("" if without else variant)
+    values = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
+    return ", ".join(values) or ("" if without else variant)
 
 
 def cell_words_in_group(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
     """Like `cell_words`, but leaves out what all variants of the group have in common."""
     cell = session.cells.get(variant, {})
-    told = [value_words(axis, cell[axis.name]) for axis in group.axes if axis.name in cell and axis.name not in without]
-    return ", ".join(told)
+    axes = [axis for axis in group.axes if axis.name in cell and axis.name not in without]
+    return ", ".join(value_words(axis, cell[axis.name]) for axis in axes)
 
 
 def value_words(axis: Axis, value: str) -> str:
@@ -223,44 +346,12 @@ def value_words(axis: Axis, value: str) -> str:
     return f"{axis.name} {value}" if axis.name.isalpha() and not is_switch(axis) else f"{axis.name}={value}"
 
 
-# --- Servers under load: means, ratios of versions, and ratios of variants
-
-
-@dataclass(frozen=True)
-class FigureSummary(EffectFields):
-    """One figure of one version in one variant."""
-
-    version: str
-    """Version of the server, as in the session's `versions`."""
-    variant: str
-    """As in the session's `variants`."""
-    name: str
-    """Name of the figure, as in the `measures` of a run."""
-    unit: str
-    """Printed after a value; empty for a plain number."""
-    count: int
-    """Number of measured runs that have the figure; the following values are of those."""
-    mean: float | None
-    """Mean of all of them; None if there are none."""
-    median: float | None
-    """Median of all of them."""
-    min: float | None
-    """The smallest value."""
-    max: float | None
-    """The largest value."""
-    stdev: float | None
-    """Standard deviation of a sample; None with fewer than two runs."""
-    interval: float | None = None
-    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
-    failed: int = 0
-    """Number of runs that failed."""
-    void: int = 0
-    """Number of runs that measured something other than was asked."""
+# --- Comparisons: ratios of versions, and of variants along an axis
 
 
 @dataclass(frozen=True)
 class VariantRatio(EffectFields):
-    """The figure of one variant divided by that of another variant, which differs on one axis only."""
+    """The metric of one variant divided by that of another variant, which differs on one axis only."""
 
     axis: str
     """Name of the axis, as in the session's `axes`."""
@@ -278,7 +369,7 @@ class VariantRatio(EffectFields):
 
 @dataclass(frozen=True)
 class VersionRatio(EffectFields):
-    """The figure of one version divided by that of another version in the same variant."""
+    """The metric of one version divided by that of another version in the same variant."""
 
     version: str
     """Version of the server, as in the session's `versions`."""
@@ -290,89 +381,12 @@ class VersionRatio(EffectFields):
 
 MIN_VERSIONS_FOR_PAIRS = 3
 """Number of versions from which on the last is also compared with the first."""
-_DERIVED_FIGURES = {
-    "device_reads_per_query": ("device_reads_per_s", ("qps",)),
-    "errors_per_transaction": ("client_errors", ("tps", "elapsed_s")),
-}
-"""Figures of a run that are derived from others: a dividend, and the divisors."""
 
 
-def is_load_session(session: Session) -> bool:
-    """Returns whether the session is about servers under load rather than starts."""
-    return session.figure != STARTUP_FIGURE
-
-
-def run_value(run: Run, name: str) -> float | None:
-    if name not in _DERIVED_FIGURES:
-        return run.startup_s if name == STARTUP_FIGURE else run.measures.get(name)
-    one, others = _DERIVED_FIGURES[name]
-    if not {one, *others} <= set(run.measures):
-        return None
-    over = math.prod(run.measures[part] for part in others)
-    return run.measures[one] / over if over else None
-
-
-def variant_figure_value(session: Session, run: Run) -> float | None:
-    """Returns the run's value of the figure that its variant measures."""
-    return run_value(run, session.figure_of(run.variant))
-
-
-def measured_figures(session: Session) -> tuple[str, ...]:
-    """Returns the distinct figures that the variants measure; usually one."""
-    found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
-    return tuple(found) or (session.figure,)
-
-
-def cell_values(session: Session, runs: Sequence[Run]) -> list[float]:
-    """Returns the values of the figure that a cell measures, of its measured runs."""
-    return figure_values(runs, session.figure_of(runs[0].variant)) if runs else []
-
-
-def figure_values(runs: Iterable[Run], name: str) -> list[float]:
-    """Returns the values of this figure of all measured runs that have it."""
-    values = (run_value(run, name) for run in runs if run.verdict is Verdict.MEASURED)
-    return [value for value in values if value is not None]
-
-
-def figure_names(session: Session) -> tuple[str, ...]:
-    """Returns the names of all figures that were taken: first those that the session measures, then those in the order
-    of `QUANTITIES`, then the others."""
-    found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
-    found |= {name for name in _DERIVED_FIGURES if figure_values(session.runs, name)}
-    order = (*measured_figures(session), *METRICS, *sorted(found))
-    return tuple(name for name in dict.fromkeys(order) if name in found)
-
-
-def figure_summaries(session: Session, name: str | None = None) -> tuple[FigureSummary, ...]:
-    """Returns the summary of one figure for each version in each variant, in the order of the report. By default it is
-    the figure that the variant measures."""
-    base = baseline_of(session)
-    cells = runs_by_cell(session)
-    called = {variant: name or session.figure_of(variant) for variant in session.variants}
-    values = {key: figure_values(runs, called[key[1]]) for key, runs in cells.items()}
-    found = []
-    for key, runs in cells.items():
-        effect = compare_means(values[key], values[base, key[1]])
-        found.append(
-            replace(_figure_summary(key, called[key[1]], runs), **effect_fields(effect, is_base=key[0] == base))
-        )
-    return tuple(found)
-
-
-def figure_means(session: Session, name: str) -> dict[tuple[str, str], float | None]:
-    """Returns the mean of one figure for each version in each variant, for uses that need nothing else."""
-    return {key: mean(figure_values(runs, name)) for key, runs in runs_by_cell(session).items()}
-
-
-def runs_by_cell(session: Session) -> dict[tuple[str, str], tuple[Run, ...]]:
-    """Returns all runs by version and variant, including those that are not measured."""
-    return group_by_cell(session.runs, session.versions, session.variants)
-
-
-def compared_with_baseline(session: Session, name: str | None = None) -> tuple[FigureSummary, ...]:
+def compared_with_baseline(session: Session) -> tuple[Summary, ...]:
     """Returns the summaries of all versions but the baseline, where both have values."""
     base = baseline_of(session)
-    found = (one for one in figure_summaries(session, name) if one.version != base)
+    found = (one for one in summarise(session) if one.version != base)
     return tuple(one for one in found if one.ratio is not None or one.difference is not None)
 
 
@@ -386,20 +400,16 @@ def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
         for variant, base in pairs:
             if are_equivalent(session, version, (variant, base)):
                 continue
-            effect = compare_means(*(cell_values(session, cells[version, each]) for each in (variant, base)))
+            effect = compare_means(*(main_values(session, cells[version, each]) for each in (variant, base)))
             if effect is not None:
                 found.append(VariantRatio(axis.name, version, variant, base, luck=effect.luck, **effect_fields(effect)))
-    standing = holm_significant([one.luck for one in found])
-    return tuple(replace(one, stands_out=stands) for one, stands in zip(found, standing, strict=True))
+    significant = holm_significant([one.luck for one in found])
+    return tuple(replace(one, stands_out=stands) for one, stands in zip(found, significant, strict=True))
 
 
 def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
-    """Returns the ratios along all axes that have a base value; none for a session about starts."""
-    return (
-        tuple(held for axis in session.axes for held in variant_ratios(session, axis))
-        if is_load_session(session)
-        else ()
-    )
+    """Returns the ratios along all axes that have a base value."""
+    return tuple(one for axis in session.axes for one in variant_ratios(session, axis))
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -410,26 +420,15 @@ def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
-    """Returns the ratios of all version pairs in each variant that both have values in."""
-    if not is_load_session(session):
-        return ()
+    """Returns the ratios of all version pairs in each variant that both have values in, except second starts."""
     cells = runs_by_cell(session)
     found = []
-    for variant in session.variants:
+    for variant in (one for one in session.variants if not is_second_start(one)):
         for version, base in version_pairs(session.versions):
-            effect = compare_means(*(cell_values(session, cells[each, variant]) for each in (version, base)))
+            effect = compare_means(*(main_values(session, cells[each, variant]) for each in (version, base)))
             if effect is not None:
                 found.append(VersionRatio(version, base, variant, **effect_fields(effect)))
     return tuple(found)
-
-
-def stored_figure_summaries(session: Session) -> tuple[FigureSummary, ...]:
-    """Returns the summaries of all figures for report.json. There are none for a session about starts, which has
-    `summaries`."""
-    if not is_load_session(session):
-        return ()
-    found = (one for name in figure_names(session) for one in figure_summaries(session, name))
-    return tuple(one for one in found if one.count or one.name == session.figure_of(one.variant))
 
 
 def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
@@ -447,16 +446,3 @@ def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
 
 def _cell_key(cell: dict[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(cell.items())
-
-
-def _figure_summary(key: tuple[str, str], name: str, runs: Sequence[Run]) -> FigureSummary:
-    values = figure_values(runs, name)
-    return FigureSummary(
-        *key,
-        name=name,
-        unit=metric(name).unit,
-        count=len(values),
-        **descriptive_statistics(values),
-        failed=sum(run.verdict is Verdict.FAILED for run in runs),
-        void=sum(run.verdict is Verdict.VOID for run in runs),
-    )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from recovery.analysis.warnings import server_of, stored_number
-from recovery.model import SECOND_START, STARTUP_FIGURE, Cache, Run, Session, Verdict, is_second_start
+from recovery.model import SECOND_START, STARTUP_METRIC, Cache, Run, Session, Verdict, is_second_start
 
 # The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
 # the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm
@@ -83,9 +83,9 @@ def reads_almost_nothing(read_bytes: int, data_bytes: float | None) -> bool:
 def rename_second_starts(session: Session) -> Session:
     """Returns the session with all starts that were planned as warm, but are not proved to be warm, named as second
     starts. It judges all of them again, because a session may be passed repeatedly, with more runs each time."""
-    if session.figure != STARTUP_FIGURE or not any(map(_is_planned_warm, session.variants)):
-        return session
     is_warm = {found.run.number: found.is_warm for found in warm_evidence(session)}
+    if not is_warm and not any(map(is_second_start, session.variants)):
+        return session
     runs = tuple(_renamed(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
     second = {run.variant for run in runs if is_second_start(run.variant)}
     names = dict.fromkeys(
@@ -102,6 +102,8 @@ def rename_second_starts(session: Session) -> Session:
 
 def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
     """Yields the evidence for each run that was planned as warm and went as asked."""
+    if session.figure != STARTUP_METRIC:
+        return
     cold: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
         if run.verdict is Verdict.MEASURED and Cache.COLD.begins(run.variant) and run.read_bytes is not None:

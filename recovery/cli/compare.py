@@ -17,7 +17,7 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.cli.options import table_option
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
-from recovery.model import STARTUP_FIGURE, Session, Verdict, is_second_start, metric
+from recovery.model import STARTUP_METRIC, Session, Verdict, is_second_start, metric
 from recovery.report.compare import comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.stored_session import find_session, load_session, session_names
@@ -50,7 +50,7 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
         raise UsageError(
             f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",
             "compare sessions of the same versions and "
-            f"{'caches' if one[0].figure == STARTUP_FIGURE else 'variants'}, or of "
+            f"{'caches' if one[0].figure == STARTUP_METRIC else 'variants'}, or of "
             "one version each",
         )
     if as_json:
@@ -95,7 +95,7 @@ def to_json(found: Comparison) -> str:
 
 
 def _figure_title(session: Session) -> str:
-    return "how long starts take" if session.figure == STARTUP_FIGURE else metric(session.figure).title
+    return "how long starts take" if session.figure == STARTUP_METRIC else metric(session.figure).label
 
 
 def _contents_text(session: Session) -> str:

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from recovery.analysis.summary import run_value
+from recovery.analysis.summary import metric_value
 from recovery.errors import RecoveryError, escape_control
-from recovery.model import STARTUP_FIGURE, Run, Trial, metric
+from recovery.model import STARTUP_METRIC, Run, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit
@@ -185,11 +185,11 @@ def _short_row(cell: CellSummary, figure: str) -> str:
 
 
 def _value_text(value: float | None, figure: str) -> str:
-    return seconds(value) if figure == STARTUP_FIGURE else cell_text(metric(figure), value)
+    return seconds(value) if figure == STARTUP_METRIC else cell_text(metric(figure), value)
 
 
 def _unit(figure: str) -> str:
-    return " s" if figure == STARTUP_FIGURE else metric(figure).unit
+    return " s" if figure == STARTUP_METRIC else metric(figure).unit
 
 
 def _failed_and_void(cell: CellSummary) -> str:
@@ -207,7 +207,7 @@ def _cell_rows(found: ProgressSnapshot) -> list[str]:
             _value_text(cell.mean, cell.figure or found.figure),
             _value_text(cell.last, cell.figure or found.figure),
             _failed_and_void(cell),
-            f" {metric(cell.figure).title.removesuffix(unit)}" if cell.figure else "",
+            f" {metric(cell.figure).label.removesuffix(unit)}" if cell.figure else "",
         )
         for cell in found.cells
     ]
@@ -463,7 +463,7 @@ class ProgressDisplay:
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
         figure = self.progress.figure_of(run.variant)
-        if (value := run_value(run, figure)) is not None:
+        if (value := metric_value(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
             line += f"{with_unit(metric(figure), value)}{read}"
         if run.sampled_by is not None:

@@ -16,7 +16,7 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from recovery.analysis.statistics import MIN_RUNS, Effect, compare_differences, compare_means, half_interval_95
-from recovery.analysis.summary import cell_words, figure_values, mean, parse_number, runs_by_cell
+from recovery.analysis.summary import cell_words, mean, metric_values, parse_number, runs_by_cell
 from recovery.linux.cgroups import limits_from_settings
 from recovery.model import Run, Session, Verdict, metric
 from recovery.report.fmt import number as number_text
@@ -477,7 +477,7 @@ def _answer_by_ratio(
     assert pair.other is not None
     claim = asked.claim
     name = claim.figure or session.figure_of(pair.one[1])
-    sides = [figure_values(cells[key], name) for key in (pair.one, pair.other)]
+    sides = [metric_values(cells[key], name) for key in (pair.one, pair.other)]
     effect = compare_means(*sides) if all(map(any, sides)) else None
     ours = effect if effect is not None and effect.is_ratio else None
     least = min(map(len, sides))

@@ -20,13 +20,12 @@ from pydantic import TypeAdapter
 from recovery import __version__
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
-    FigureSummary,
+    Summary,
     cell_words,
-    figure_summaries,
     groups,
-    is_load_session,
-    measured_figures,
+    main_metrics,
     measured_runs_by_cell,
+    summarise,
 )
 from recovery.analysis.warnings import findings
 from recovery.cli.suite_budget import short_duration_text
@@ -41,7 +40,6 @@ from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import PAGE, template
 from recovery.report.html.scaling_charts import scaling_charts
-from recovery.report.html.startup_bars import startup_chart
 from recovery.report.html.svg import Chart, FoldedParts, LegendEntry, Part, TablePart
 from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.report.stored_session import load_session, writing_results
@@ -247,13 +245,13 @@ class ExperimentResult:
     """Why the stored session could not be read; None if it could, or if there is none."""
 
     @property
-    def middles(self) -> tuple[FigureSummary, ...]:
-        return () if self.session is None else tuple(one for one in figure_summaries(self.session) if one.count)
+    def middles(self) -> tuple[Summary, ...]:
+        return () if self.session is None else tuple(one for one in summarise(self.session) if one.count)
 
 
 _SUITE_RECORD = TypeAdapter(SuiteRecord)
 _ANSWERS = TypeAdapter(tuple[Answer, ...])
-_SUMMARIES = TypeAdapter(tuple[FigureSummary, ...])
+_SUMMARIES = TypeAdapter(tuple[Summary, ...])
 
 
 def create_suite_folder(results: Path) -> Path:
@@ -479,8 +477,8 @@ def _measured_table(session: Session, chapter: ExperimentResult) -> Table | None
         return None
     several = len(session.variants) > 1
     # If cells measure different figures, each value is shown with the unit of its own figure.
-    names = measured_figures(session)
-    told, mean = (column, f"mean {metric(names[0]).title}") if len(names) == 1 else (with_unit, "mean")
+    names = main_metrics(session)
+    told, mean = (column, f"mean {metric(names[0]).label}") if len(names) == 1 else (with_unit, "mean")
     beside = _other_means(session, chapter.publication)
     rows = [
         (
@@ -495,7 +493,7 @@ def _measured_table(session: Session, chapter: ExperimentResult) -> Table | None
     ]
     left = len(rows) - _MAX_ROWS
     notes = (f"{left} more are in the session's own report.",) if left > 0 else ()
-    more = (f"mean {metric(name).title}" for name in beside)
+    more = (f"mean {metric(name).label}" for name in beside)
     head = (*(("what",) if several else ()), "version", "runs", mean, "+-", *more)
     return Table(
         "Figures of this host",
@@ -511,13 +509,11 @@ def _other_means(session: Session, publication: Publication) -> dict[str, dict[t
     """Returns the means of figures that claims are about and that have no column yet.
 
     The result maps the name of the figure to the means by version and variant. Figures without a mean are left out."""
-    shown = (None, *measured_figures(session))
+    shown = (None, *main_metrics(session))
     names = dict.fromkeys(claim.figure for claim in publication.claim if claim.figure not in shown)
     found = {}
     for name in names:
-        means = {
-            (one.version, one.variant): one.mean for one in figure_summaries(session, name) if one.mean is not None
-        }
+        means = {(one.version, one.variant): one.mean for one in summarise(session, name) if one.mean is not None}
         if name and means:
             found[name] = means
     return found
@@ -596,10 +592,6 @@ _TIMELINE_SCENARIO = "interference"
 
 def session_charts(session: Session) -> Iterator[Part]:
     """Yields the charts of a session. Their keys contain the scenario, because all sessions share one page."""
-    if not is_load_session(session):
-        starts = startup_chart(session)
-        yield from () if starts is None else (starts,)
-        return
     for number, group in enumerate(groups(session), 1):
         key = f"{session.scenario}-{number}"
         drawn = scaling_charts(session, group, key) or cell_bars(session, group, key)

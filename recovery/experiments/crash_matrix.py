@@ -36,7 +36,7 @@ from recovery.linux.loop_device import LoopDisk
 from recovery.linux.storage import device_of
 from recovery.model import (
     QUESTION_AXIS,
-    RECOVERY_FIGURE,
+    RECOVERY_METRIC,
     Cache,
     Crash,
     CrashMoment,
@@ -297,7 +297,7 @@ def _kill_metrics(kills: Sequence[_Kill]) -> dict[str, float]:
 
 def _to_measurement(startup: Startup, back: CrashFindings, kills: Sequence[_Kill]) -> WorkMeasurement:
     return WorkMeasurement(
-        measures={RECOVERY_FIGURE: startup.startup_s, **_kill_metrics(kills), **crash_metrics(back)},
+        measures={RECOVERY_METRIC: startup.startup_s, **_kill_metrics(kills), **crash_metrics(back)},
         seconds=startup.first_query_s,
         usage=startup.usage,
         around=startup.around,
@@ -479,7 +479,7 @@ CRASH_MATRIX = Scenario(
     measure,
     judge_crash,
     Experiment(
-        figure=RECOVERY_FIGURE,
+        figure=RECOVERY_METRIC,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

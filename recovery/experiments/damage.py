@@ -32,7 +32,7 @@ from recovery.experiments.load import SeparateDiskPart, selected_parts
 from recovery.experiments.writers import LOAD_DATABASE, Writer
 from recovery.model import (
     QUESTION_AXIS,
-    RECOVERY_FIGURE,
+    RECOVERY_METRIC,
     Cache,
     Damage,
     FileFault,
@@ -89,7 +89,7 @@ def measure(bench: Bench, variant: Variant) -> WorkMeasurement:
             mend()
             told[AFTERWARDS] = _check_after_repair(bench, witness, killed_at_s)
     return WorkMeasurement(
-        measures={} if startup is None else {RECOVERY_FIGURE: startup.startup_s},
+        measures={} if startup is None else {RECOVERY_METRIC: startup.startup_s},
         seconds=0.0 if startup is None else startup.first_query_s,
         usage=ResourceUsage() if startup is None else startup.usage,
         around=None if startup is None else startup.around,
@@ -248,7 +248,7 @@ DAMAGE = Scenario(
     measure,
     accept_any_result,
     Experiment(
-        figure=RECOVERY_FIGURE,
+        figure=RECOVERY_METRIC,
         works=works,
         settings=settings,
         schema=Schema(tables=20, columns=1),

@@ -11,7 +11,7 @@ from typing import Any
 
 from recovery.experiments.bench import Bench
 from recovery.model import (
-    STARTUP_FIGURE,
+    STARTUP_METRIC,
     Cache,
     ColdProof,
     HostActivity,
@@ -192,7 +192,7 @@ class Scenario:
     @property
     def figure(self) -> str:
         """Name of the main metric."""
-        return STARTUP_FIGURE if self.experiment is None else self.experiment.figure
+        return STARTUP_METRIC if self.experiment is None else self.experiment.figure
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 from recovery.analysis.compare import Comparison, Pair
 from recovery.analysis.statistics import MIN_RUNS
-from recovery.analysis.summary import FigureSummary, Summary
-from recovery.model import STARTUP_FIGURE, Table, metric
+from recovery.analysis.summary import Summary
+from recovery.model import STARTUP_METRIC, Table, metric
 from recovery.report import fmt
 
 
 def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
     """Returns the tables of a comparison. `names` are the names of the sessions on each side."""
-    figures_found = {pair.figure for pair in found.pairs}
-    about = None if figures_found <= {STARTUP_FIGURE} else metric(found.pairs[0].figure)
-    several = len(figures_found) > 1
-    what = "means" if several else f"mean {about.title if about else 'seconds'}"
+    names_found = {pair.metric for pair in found.pairs}
+    about = metric(found.pairs[0].metric if found.pairs else STARTUP_METRIC)
+    several = len(names_found) > 1
+    what = "means" if several else f"mean {about.label}"
     many = any(pair.one_sessions for pair in found.pairs)
-    better = fmt.which_is_better(about) if about else ""
+    better = fmt.which_is_better(about)
     pairs = Table(
         title=f"{_side_name(names[1])} (second) compared with {_side_name(names[0])} (first), {what}",
         headers=(
@@ -58,7 +58,7 @@ def _side_name(names: Sequence[str]) -> str:
 
 def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
     return (
-        f"{pair.variant}, {metric(pair.figure).title}" if told else pair.variant,
+        f"{pair.variant}, {metric(pair.metric).label}" if told else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
         fmt.effect(pair),
@@ -66,23 +66,17 @@ def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
     )
 
 
-def _side(summary: Summary | FigureSummary) -> tuple[str, str, str, str]:
-    mean, interval = (
-        (summary.mean, summary.interval) if isinstance(summary, FigureSummary) else (summary.mean_s, summary.interval_s)
-    )
-    about = metric(summary.name if isinstance(summary, FigureSummary) else STARTUP_FIGURE)
-    return summary.version, _counted(summary), fmt.column(about, mean), fmt.column(about, interval)
-
-
-def _counted(summary: Summary | FigureSummary) -> str:
-    return fmt.found_of_expected(summary.count, summary.count + summary.failed + summary.void)
+def _side(summary: Summary) -> tuple[str, str, str, str]:
+    about = metric(summary.name)
+    counted = fmt.found_of_expected(summary.count, summary.count + summary.failed + summary.void)
+    return summary.version, counted, fmt.column(about, summary.mean), fmt.column(about, summary.interval)
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
     """Returns the table with the mean of each session and the spread between the sessions of a side."""
     rows = []
     for pair in found.pairs:
-        about = metric(pair.figure)
+        about = metric(pair.metric)
         for side, called, sessions in (
             ("first", names[0], pair.one_sessions),
             ("second", names[1], pair.other_sessions),

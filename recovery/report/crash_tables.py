@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from statistics import fmean
 
 from recovery.analysis.summary import Group, cell_words, groups, runs_by_cell
-from recovery.model import QUESTION_AXIS, RECOVERY_FIGURE, Run, Session, Table, Verdict, metric
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Run, Session, Table, Verdict, metric
 from recovery.report import fmt
 
 # --- Crashes: what each cell lost or kept, summed over all its kills
@@ -26,7 +26,7 @@ _SHOWN = ("kills", "acknowledged", "lost")
 
 
 def is_crash_session(session: Session) -> bool:
-    return session.figure == RECOVERY_FIGURE
+    return session.figure == RECOVERY_METRIC
 
 
 def crash_tables(session: Session) -> Iterator[Table]:
@@ -46,7 +46,7 @@ def crash_answers(session: Session) -> Iterator[str]:
     cells = runs_by_cell(session)
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variants for run in cells[version, variant])
-        seconds = [run.measures[RECOVERY_FIGURE] for run in runs if RECOVERY_FIGURE in run.measures]
+        seconds = [run.measures[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.measures]
         if not runs or not seconds:
             yield f"{version}: nothing was measured."
             continue
@@ -54,7 +54,7 @@ def crash_answers(session: Session) -> Iterator[str]:
             f"{version} kept its word in {count_survived(runs):,} of {len(runs):,} crashes, and was ready again within "
         )
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
-        gone = sum(RECOVERY_FIGURE not in run.measures for run in runs)
+        gone = sum(RECOVERY_METRIC not in run.measures for run in runs)
         back += f"; it did not come back from {gone:,}" if gone else ""
         more = [f"{sum_measure(runs, name):,} {what}" for name, what in _ALLOWED_COUNTS if sum_measure(runs, name)]
         yield f"{back}{'; counted besides: ' + ', '.join(more) if more else ''}."
@@ -87,7 +87,7 @@ def _table(
     return Table(
         title=fmt.group_title(session.title, group),
         headers=(
-            *named, "survived", "mean s", "max s", *(metric(name).title for name in shown), "oldest lost, s",
+            *named, "survived", "mean s", "max s", *(metric(name).label for name in shown), "oldest lost, s",
         ),
         rows=tuple(
             (*fmt.key_cells(session, group, key), *_row(cells[key], shown)) for key in about if cells[key]
@@ -99,7 +99,7 @@ def _table(
 
 
 def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
-    seconds = [run.measures[RECOVERY_FIGURE] for run in runs if RECOVERY_FIGURE in run.measures]
+    seconds = [run.measures[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.measures]
     windows = [run.measures["lost_window_s"] for run in runs if "lost_window_s" in run.measures]
     yield f"{count_survived(runs)} of {len(runs)}"
     yield fmt.duration(fmean(seconds)) if seconds else fmt.ABSENT
@@ -110,7 +110,7 @@ def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
 
 
 def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
-    told = "; ".join(f"{metric(name).title}: {metric(name).told}" for name in shown)
+    told = "; ".join(f"{metric(name).label}: {metric(name).note}" for name in shown)
     return (
         "survived: the server came back, and had kept all that it had promised. With a log that is not flushed at each "
         "commit (innodb_flush_log_at_trx_commit=0, and 2 where the power is lost) what was acknowledged last may be "

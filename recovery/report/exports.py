@@ -20,10 +20,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from recovery import model
-from recovery.analysis import summary
 from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
 from recovery.analysis.statistics import LINE, LineFit
-from recovery.analysis.summary import FigureSummary, VariantRatio, VersionRatio
+from recovery.analysis.summary import Summary, VariantRatio, VersionRatio, startup_key
 from recovery.errors import escape_control
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import (
@@ -102,6 +101,11 @@ class StoredFit(LineFit):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartupSummary(Summary):
+    """The startup times of one version in one variant."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report(model.Session):
     """A session of the crash-recovery tester. A null value (None in these descriptions) is a figure that was not
     measured; it never means zero. Keys that are not described here come from a later version of the tool: readers
@@ -110,26 +114,24 @@ class Report(model.Session):
     format: Literal[1]
     """Format version of this file. It increases when a key is removed or changes its meaning or unit; new keys leave it
     unchanged."""
-    summaries: tuple[summary.Summary, ...] = ()
-    """Summary of the startups, one for each version in each variant. It is computed from the runs whenever the file is
-    written, and is empty if the servers ran a workload."""
-    measures: tuple[FigureSummary, ...] = ()
-    """Summary of the figures, one for each figure of each version in each variant. It is present only if the servers
-    ran a workload, in place of `summaries`."""
+    summaries: tuple[StartupSummary, ...] = ()
+    """Summary of the startup time, one for each version in each variant. It is computed from the runs whenever the file
+    is written, and is empty if another metric was measured."""
+    measures: tuple[Summary, ...] = ()
+    """Summary of the metrics, one for each metric of each version in each variant. It is present in place of
+    `summaries` if another metric than the startup time was measured."""
     contrasts: tuple[VariantRatio, ...] = ()
-    """The figure of one variant compared with that of another, along each axis that has a base. Present only if the
-    servers ran a workload."""
+    """The metric of one variant compared with that of another, along each axis that has a base."""
     ratios: tuple[VersionRatio, ...] = ()
-    """The figure of one version compared with that of another, for each variant. Present only if the servers ran a
-    load."""
+    """The metric of one version compared with that of another, for each variant."""
     fits: tuple[StoredFit, ...] = ()
     """Fits of the startup time, computed from the runs if several numbers of tables were measured."""
     findings: tuple[model.Finding, ...]
-    """Doubts about the figures, computed from the runs; every report shows them."""
+    """Warnings about the figures, computed from the runs; every report shows them."""
 
 
 _STORED_CLASSES = (
-    *(Report, model.Run, model.Axis, model.Finding, summary.Summary, FigureSummary, VariantRatio, VersionRatio),
+    *(Report, model.Run, model.Axis, model.Finding, StartupSummary, Summary, VariantRatio, VersionRatio),
     *(StoredFit, Predicted, HeldOut),
     *(Phase, CallChain, HotFunction, HostActivity, Timeline, ReadFloor, Series, LoadTimeline, ThreadWait),
 )
@@ -143,14 +145,22 @@ def schema() -> dict[str, Any]:
         if noun.__name__ in parts:
             parts[noun.__name__]["description"] = " ".join((inspect.getdoc(noun) or "").split())
     for noun in _STORED_CLASSES:
-        for name, told in field_descriptions(noun).items():
-            parts[noun.__name__]["properties"][name]["description"] = told
+        for name, text_ in field_descriptions(noun).items():
+            parts[noun.__name__]["properties"][name]["description"] = text_
+    _use_startup_keys(parts[StartupSummary.__name__])
     _remove_titles(made)
     for part in parts.values():
         _remove_titles(part)
     made["properties"] = {"format": made["properties"].pop("format")} | made["properties"]
     made["$defs"] = {name: part for name, part in sorted(parts.items()) if part is not made}
     return {"$schema": _JSON_SCHEMA_DIALECT, "title": f"report.json, format {STORED_FORMAT}", **made}
+
+
+def _use_startup_keys(part: dict[str, Any]) -> None:
+    """Renames the keys of a summary to those under `summaries`, which has the same metric everywhere."""
+    shown = {key: value for key, value in part["properties"].items() if key not in ("name", "unit")}
+    part["properties"] = {startup_key(key): value for key, value in shown.items()}
+    part["required"] = [startup_key(key) for key in part["required"] if key in shown]
 
 
 def schema_text() -> str:

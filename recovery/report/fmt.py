@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
-from recovery.analysis.summary import Group, are_distinguishable, figure_values
+from recovery.analysis.summary import Group, are_distinguishable, metric_values
 from recovery.errors import escape_control
-from recovery.model import Metric, Session, Table, metric
+from recovery.model import STARTUP_METRIC, Metric, Session, Table, metric
 
 ABSENT = "-"
 
@@ -73,7 +73,7 @@ def words(key: str) -> str:
     return key.replace("_", " ")
 
 
-# --- Figures measured under load, in table columns and in sentences
+# --- Metrics in table columns and in sentences
 
 _SHARE = "_share"
 _BYTES = ("B", "B/s")
@@ -108,12 +108,12 @@ def with_unit(about: Metric, value: float) -> str:
     """Formats a value with its unit, such as `46,320 queries/s`, `58.0 s` or `1.2 MB/s`."""
     if about.unit == "s":
         return f"{duration(value)} s"
-    told = cell(about, value)
+    text = cell(about, value)
     if about.unit == "B/s":
-        return f"{told}/s"
+        return f"{text}/s"
     if about.unit == "B" or about.name.endswith(_SHARE):
-        return told
-    return f"{told} {about.title if about.unit in ('/s', '') else about.unit}"
+        return text
+    return f"{text} {about.label if about.unit in ('/s', '') else about.unit}"
 
 
 def duration(value: float) -> str:
@@ -228,33 +228,38 @@ def numeric_columns(session: Session, group: Group, *, without: Collection[str] 
 def server_spelling_notes(session: Session) -> tuple[str, ...]:
     """Returns a note with the server's spelling of the axes that the headers show in words."""
     names = [axis.name for axis in session.differing_axes if "_" in axis.name]
-    return (f"As the server spells them: {', '.join(names)}.",) if names else ()
+    return (f"Names of these options: {', '.join(names)}.",) if names else ()
 
 
 def group_title(title: str, group: Group) -> str:
     return f"{title}, {group.name}" if group.name else title
 
 
-# --- Figures shown next to a session's main figure
+# --- Metrics shown next to a session's main metric
 
-_RELATED_FIGURES = {
+_RELATED_METRICS = {
+    "startup_s": ("first_query_s",),
+    "tps": ("errors_per_transaction", "qps"),
     "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
     "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
 }
-"""Further figures that a reader wants to see, by the unit of the main figure."""
-_RELATED_TO_TRANSACTIONS = ("errors_per_transaction", "qps")
+"""Further metrics that a reader wants to see, by the name or the unit of the main metric."""
+_RELATED_OF_STARTS = ("first_query_s", "read_bytes", "read_requests", "cpu_s")
+"""The same for every single start, of which means say little."""
 
 
-def related_figures(session: Session, figure: str) -> tuple[Metric, ...]:
-    """Returns the further figures to show next to `figure`, if they were measured."""
-    first = _RELATED_TO_TRANSACTIONS if figure == "tps" else ()
-    wanted = (*first, *_RELATED_FIGURES.get(metric(figure).unit, ()))
-    return tuple(metric(name) for name in wanted if figure_values(session.runs, name))
+def related_metrics(session: Session, name: str, *, every_run: bool = False) -> tuple[Metric, ...]:
+    """Returns the further metrics to show next to this one, if they were measured."""
+    if name == STARTUP_METRIC:
+        wanted: tuple[str, ...] = _RELATED_OF_STARTS if every_run else _RELATED_METRICS[name]
+    else:
+        wanted = (*_RELATED_METRICS.get(name, ()), *_RELATED_METRICS.get(metric(name).unit, ()))
+    return tuple(metric(one) for one in wanted if metric_values(session.runs, one))
 
 
-def explanations(told: Sequence[Metric]) -> str:
-    """Returns a note such as `p95 ms: ...; read: ...` for the figures that need an explanation."""
-    words = "; ".join(f"{one.title}: {one.told}" for one in told if one.told)
+def explanations(shown: Sequence[Metric]) -> str:
+    """Returns a note such as `p95 ms: ...; read: ...` for the metrics that need an explanation."""
+    words = "; ".join(f"{one.label}: {one.note}" for one in shown if one.note)
     return f"{words}." if words else ""
 
 

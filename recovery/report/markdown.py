@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recovery.analysis.growth import growth_curves
 from recovery.model import Session, Table
 from recovery.report import fmt
-from recovery.report.html.svg import CHART_FILE
 from recovery.report.startup_tables import flame_graph_path
 from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables, heading, status_line
@@ -27,8 +25,6 @@ def render(session: Session) -> str:
     if session.notes:
         lines += ["", *(f"- {escaped(note)}" for note in session.notes)]
     lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
-    if growth_curves(session):
-        lines += ["", f"![Startup against the number of tables]({CHART_FILE})"]
     for table in all_tables(session):
         lines += ["", *table_lines(table)]
     for run in session.runs:

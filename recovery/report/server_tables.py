@@ -6,23 +6,15 @@ They show the table cache, storage, locks and CPUs as means of each cell, and wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median_low
 
-from recovery.analysis.summary import (
-    cell_words,
-    figure_means,
-    figure_names,
-    measured_figures,
-    runs_by_cell,
-    variant_figure_value,
-)
-from recovery.model import Metric, Run, Session, Table, ThreadWait, Verdict, metric
+from recovery.analysis.summary import cell_words, main_metrics, median_run, metric_means, metric_names, runs_by_cell
+from recovery.model import Metric, Run, Session, Table, ThreadWait, metric
 from recovery.report import fmt
-from recovery.report.fmt import explanations, related_figures
+from recovery.report.fmt import explanations, related_metrics
 
 Means = dict[str, dict[tuple[str, str], float | None]]
 
-FIGURE_FAMILIES: dict[str, tuple[str, ...]] = {
+METRIC_FAMILIES: dict[str, tuple[str, ...]] = {
     "Table cache": (
         "table_open_cache_hits_per_s", "table_open_cache_misses_per_s", "table_open_cache_overflows_per_s",
         "table_open_cache_hit_share", "load_table_open_cache_hits_per_s", "load_table_open_cache_misses_per_s",
@@ -47,35 +39,35 @@ FIGURE_FAMILIES: dict[str, tuple[str, ...]] = {
         "latency_max_ms",
     ),
 }  # fmt: skip
-_OTHER_FIGURES = "Other figures"
+_OTHER_METRICS = "Other metrics"
 
 
-def internal_figure_tables(session: Session) -> Iterator[Table]:
+def internal_metric_tables(session: Session) -> Iterator[Table]:
     """Yields a table for each family of figures, without those that all of the main tables already show."""
-    before = [{name, *(about.name for about in related_figures(session, name))} for name in measured_figures(session)]
+    before = [{name, *(about.name for about in related_metrics(session, name))} for name in main_metrics(session)]
     shown = set.intersection(*before)
-    found: Means = {name: figure_means(session, name) for name in figure_names(session) if name not in shown}
-    placed = {name for names in FIGURE_FAMILIES.values() for name in names}
+    found: Means = {name: metric_means(session, name) for name in metric_names(session) if name not in shown}
+    placed = {name for names in METRIC_FAMILIES.values() for name in names}
     rest = tuple(name for name in found if name not in placed)
-    for title, names in (*FIGURE_FAMILIES.items(), (_OTHER_FIGURES, rest)):
-        told = [metric(name) for name in names if name in found]
-        if told:
-            yield _table(session, title, told, found)
+    for title, names in (*METRIC_FAMILIES.items(), (_OTHER_METRICS, rest)):
+        family = [metric(name) for name in names if name in found]
+        if family:
+            yield _table(session, title, family, found)
 
 
-def _table(session: Session, title: str, told: Sequence[Metric], found: Means) -> Table:
-    """Returns the table of a family of figures. Figures that are zero in every cell are only listed in a note."""
-    some = [about for about in told if any(found[about.name].values())]
+def _table(session: Session, title: str, family: Sequence[Metric], found: Means) -> Table:
+    """Returns the table of a family of metrics. Metrics that are zero in every cell are only listed in a note."""
+    some = [about for about in family if any(found[about.name].values())]
     rows = [
         (version, variant)
         for version in session.versions
         for variant in session.variants
-        if any(found[about.name].get((version, variant)) is not None for about in told)
+        if any(found[about.name].get((version, variant)) is not None for about in family)
     ]
-    nowhere = [about.title for about in told if about not in some]
+    nowhere = [about.label for about in family if about not in some]
     return Table(
         title=f"{title}, means",
-        headers=("version", "cell", *(about.title for about in some)),
+        headers=("version", "cell", *(about.label for about in some)),
         rows=tuple(
             (
                 key[0],
@@ -106,7 +98,7 @@ _WAITS_NOTE = (
 def waits_table(session: Session) -> Table | None:
     """Returns the table of the most frequent waits, or None if there were none or no server reports them."""
     found = {
-        key: run for key, runs in runs_by_cell(session).items() if (run := _counted(runs) or _median(session, runs))
+        key: run for key, runs in runs_by_cell(session).items() if (run := _counted(runs) or median_run(session, runs))
     }
     rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _top_waits(run.waits)]
     if not rows:
@@ -140,18 +132,6 @@ def _source_notes(runs: Sequence[Run]) -> Iterator[str]:
 
 def _counted(runs: tuple[Run, ...]) -> Run | None:
     return next((run for run in runs if run.counted_waits), None)
-
-
-def _median(session: Session, runs: tuple[Run, ...]) -> Run | None:
-    counted = [
-        (value, run)
-        for run in runs
-        if run.verdict is Verdict.MEASURED and (value := variant_figure_value(session, run)) is not None
-    ]
-    if not counted:
-        return None
-    middle = median_low([value for value, _ in counted])
-    return next(run for value, run in counted if value == middle)
 
 
 def _top_waits(waits: tuple[ThreadWait, ...]) -> Iterator[ThreadWait]:

@@ -1,11 +1,11 @@
-"""Builds the tables and notes that every report has: settings, host, servers, uncounted runs, findings and limits."""
+"""Builds the tables and notes that every report has: settings, host, servers, uncounted runs and warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from recovery.analysis.warnings import findings
-from recovery.model import Finding, Limits, Run, Session, Table
+from recovery.model import Finding, Run, Session, Table
 from recovery.report import fmt
 
 _FINGERPRINTS = ("sha256", "fingerprint")
@@ -19,7 +19,7 @@ def settings_and_host_tables(session: Session) -> tuple[Table, ...]:
 
 
 def server_option_tables(session: Session) -> tuple[Table, ...]:
-    return tuple(_server(version, said) for version, said in session.servers.items())
+    return tuple(_server(version, facts) for version, facts in session.servers.items())
 
 
 def not_counted(session: Session) -> tuple[Table, ...]:
@@ -36,8 +36,8 @@ def not_counted(session: Session) -> tuple[Table, ...]:
             ),
             numeric=(True, False, False, False, False),
             notes=(
-                "failed: the server did not come back, or not with all that it had promised; void: it did something "
-                "else than what was asked.",
+                "failed: the server did not come back, or lost acknowledged rows or tables; void: the run measured "
+                "something other than was asked.",
             ),
         ),
     )
@@ -50,9 +50,9 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
     left = [run.resident_before_bytes for run in emptied if run.resident_before_bytes is not None]
     if left:
         most = fmt.size(max(left))
-        notes.append(f"Bytes of the data directory found in the emptied cache before a start: {most} at most.")
+        notes.append(f"Left of the data directory in the emptied cache before a start: {most} at most.")
     if len(left) < len(emptied) and not as_published:
-        notes.append(f"Not proved to be cold, since the host does not tell: {len(emptied) - len(left)} starts.")
+        notes.append(f"Not proved to be cold, because this host does not show it: {len(emptied) - len(left)} starts.")
     return tuple(notes)
 
 
@@ -67,7 +67,7 @@ def runs_by_value(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | i
 
 
 def _reason_and_log(run: Run) -> str:
-    reason = run.reason or "no reason was stored"
+    reason = run.reason or "no reason was recorded"
     return f"{reason} ({run.log})" if run.log else reason
 
 
@@ -80,15 +80,19 @@ def _facts(title: str, facts: Mapping[str, str | int | float | bool | None]) -> 
     )
 
 
-def _server(version: str, said: Mapping[str, str]) -> Table:
+def _server(version: str, facts: Mapping[str, str]) -> Table:
     """Returns the table of a server. Option names keep the server's spelling, because readers look them up in its
     manual."""
     return Table(
         title=f"Server {version}",
         headers=("what", "value"),
-        rows=tuple((key, _short(value) if key in _FINGERPRINTS else value or "(empty)") for key, value in said.items()),
+        rows=tuple(
+            (key, _short(value) if key in _FINGERPRINTS else value or "(empty)") for key, value in facts.items()
+        ),
         numeric=(False, False),
-        notes=("@: the value in effect, asked from the server.",) if any(key.startswith("@") for key in said) else (),
+        notes=("@: the effective value, as reported by the server.",)
+        if any(key.startswith("@") for key in facts)
+        else (),
     )
 
 
@@ -106,8 +110,8 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
         return ()
     return (
         Table(
-            title="Doubts about these figures",
-            headers=("about", "what, and what to do"),
+            title="Warnings",
+            headers=("about", "warning, and what to do"),
             rows=tuple(row for hint, group in found for row in _rows(hint, group)),
             numeric=(False, False),
         ),
@@ -129,48 +133,3 @@ def _rows(hint: str, found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
         return
     yield from ((one.about, one.text) for one in found)
     yield "", f"-> {hint}"
-
-
-# --- Limits: the rates that each run really reached under them
-
-Column = Callable[[Run], str]
-
-
-def limit_columns(limits: Limits) -> dict[str, Column]:
-    """Returns the columns for the limits that are set, and no others, because the page is narrow."""
-    columns: dict[str, Column] = {}
-    if limits.read_iops is not None:
-        columns["reads/s"] = lambda run: fmt.count(_rounded(run.reads_per_s))
-    if limits.read_bps is not None:
-        columns["read/s"] = lambda run: fmt.size(_rounded(_bytes_per_s(run)))
-    if limits.memory_bytes is not None:
-        columns["memory"] = lambda run: fmt.size(run.group_memory_bytes)
-    return columns
-
-
-def limit_notes(limits: Limits) -> tuple[str, ...]:
-    told = []
-    if limits.read_iops is not None or limits.read_bps is not None:
-        told.append("what is done a second is counted from exec to the first answered query")
-    if limits.memory_bytes is not None:
-        told.append("memory: all that the server's control group held then, page cache included")
-    return (_sentence("; ".join(told)),) if told else ()
-
-
-def requests_definition(limits: Limits) -> str:
-    if limits.read_iops is not None or limits.read_bps is not None:
-        return "reads of the server's control group, as the limit counts them, before neighbours are merged"
-    return "reads the device completed meanwhile"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
-
-
-def _bytes_per_s(run: Run) -> float | None:
-    """Returns bytes read per second, over the time in which they were counted: until the first answered query."""
-    return None if run.read_bytes is None or not run.first_query_s else run.read_bytes / run.first_query_s
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)

@@ -21,7 +21,7 @@ from recovery.analysis.growth import (
 from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
 from recovery.analysis.stacks import MAX_HOT_FUNCTIONS, MIN_SAMPLES, share_text
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
-from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, session_summaries
+from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, metric_means
 from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict, is_second_start
 from recovery.report import fmt
@@ -68,13 +68,13 @@ class FloorComparison:
 
 def floor_comparisons(session: Session) -> Iterator[FloorComparison]:
     """Yields a comparison for each cold variant over files that a floor was measured for."""
-    middles = {(one.version, one.variant): one.mean_s for one in session_summaries(session)} if session.floors else {}
-    cells = {(version, variant): runs for version, variant, runs in measured_runs_by_cell(session)}
+    means = metric_means(session) if session.floors else {}
+    cells = measured_runs_by_cell(session)
     for floor in session.floors:
         for variant in floor.variants:
             if Cache.COLD.begins(variant):
                 key = (floor.version, variant)
-                yield FloorComparison(floor, variant, middles.get(key), _reads_all(cells.get(key, ()), floor))
+                yield FloorComparison(floor, variant, means.get(key), _reads_all(cells.get(key, ()), floor))
 
 
 def _reads_all(runs: tuple[Run, ...], floor: ReadFloor) -> bool | None:
@@ -182,14 +182,14 @@ def phase_table(session: Session) -> Table | None:
     """Returns the table of mean seconds in each phase, or None if no run has phases, as in sessions of older tool
     versions."""
     found = [
-        ((version, variant), starts)
-        for version, variant, runs in measured_runs_by_cell(session)
+        (cell, starts)
+        for cell, runs in measured_runs_by_cell(session).items()
         if (starts := [run.phases for run in runs if run.phases])
     ]
     if not found:
         return None
     title = "Where the time went, mean seconds"
-    measured = tuple(run for _, _, runs in measured_runs_by_cell(session) for run in runs)
+    measured = tuple(run for runs in measured_runs_by_cell(session).values() for run in runs)
     return grouped_phase_table(
         title, ("version", "variant"), found, notes=(*_concurrent_phase_notes(measured), *_buffered_log_note(measured))
     )
@@ -198,13 +198,13 @@ def phase_table(session: Session) -> Table | None:
 def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
     """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
     found = {}
-    for version, variant, runs in measured_runs_by_cell(session):
+    for cell, runs in measured_runs_by_cell(session).items():
         starts = [seconds_by_name(run.phases) for run in runs if run.phases]
         means = {
             name: _mean_of(starts, name) or 0.0 for name in sorted_phases(name for start in starts for name in start)
         }
         if means:
-            found[version, variant] = means
+            found[cell] = means
     return found
 
 
@@ -608,7 +608,7 @@ def touched_table(session: Session) -> Table | None:
     """Returns the table of the files that the start touched, or None if no run was traced."""
     rows = [
         (version, variant, traced)
-        for version, variant, runs in measured_runs_by_cell(session)
+        for (version, variant), runs in measured_runs_by_cell(session).items()
         if (traced := [run for run in runs if run.tablespaces_opened is not None])
     ]
     if not rows:

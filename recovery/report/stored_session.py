@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,24 +19,14 @@ from pydantic import TypeAdapter
 from recovery import __version__
 from recovery.analysis.growth import stored_fits
 from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
-from recovery.analysis.summary import (
-    FigureSummary,
-    Summary,
-    VariantRatio,
-    VersionRatio,
-    all_variant_ratios,
-    is_load_session,
-    session_summaries,
-    stored_figure_summaries,
-    version_ratios,
-)
+from recovery.analysis.summary import all_variant_ratios, stored_startup_summaries, stored_summaries, version_ratios
 from recovery.analysis.warm import rename_second_starts
 from recovery.analysis.warnings import findings
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
-from recovery.model import Finding, Run, Session, exceeded_limit
+from recovery.model import STARTUP_METRIC, Run, Session, exceeded_limit
 
 REPORT_FILE = "report.json"
 LATEST_LINK = "latest"
@@ -52,11 +42,6 @@ _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u206
 
 _SESSION = TypeAdapter(Session)
 RUN_TYPE = TypeAdapter(Run)
-_SUMMARIES = TypeAdapter(tuple[Summary, ...])
-_MEASURES = TypeAdapter(tuple[FigureSummary, ...])
-_CONTRASTS = TypeAdapter(tuple[VariantRatio, ...])
-_RATIOS = TypeAdapter(tuple[VersionRatio, ...])
-_FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
 def to_json(session: Session) -> bytes:
@@ -65,16 +50,15 @@ def to_json(session: Session) -> bytes:
     body = _SESSION.dump_python(session, mode="json")
     runs = body.pop("runs")
     stored = {"format": STORED_FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
-    # Summaries are only about startups; sessions under load have `measures` for all their figures instead.
-    stored["summaries"] = _SUMMARIES.dump_python(
-        () if is_load_session(session) else session_summaries(session), mode="json"
-    )
-    if is_load_session(session):
-        stored["measures"] = _MEASURES.dump_python(stored_figure_summaries(session), mode="json")
-        stored["contrasts"] = _CONTRASTS.dump_python(all_variant_ratios(session), mode="json")
-        stored["ratios"] = _RATIOS.dump_python(version_ratios(session), mode="json")
+    # Summaries of startups have a format of their own; those of all other metrics are under `measures`.
+    if session.figure == STARTUP_METRIC:
+        stored["summaries"] = stored_startup_summaries(session)
+    else:
+        stored |= {"summaries": [], "measures": stored_summaries(session)}
+    stored["contrasts"] = [asdict(one) for one in all_variant_ratios(session)]
+    stored["ratios"] = [asdict(one) for one in version_ratios(session)]
     stored["fits"] = stored_fits(session)
-    stored["findings"] = _FINDINGS.dump_python(findings(session), mode="json")
+    stored["findings"] = [asdict(one) for one in findings(session)]
     return json_bytes(stored)
 
 

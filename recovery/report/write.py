@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
-from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import sorted_phases
 from recovery.linux.files import write_atomically
 from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.html import page
-from recovery.report.html.svg import CHART_FILE, flame_graph, growth_chart
+from recovery.report.html.svg import flame_graph
 from recovery.report.startup_tables import flame_graph_path
 from recovery.report.stored_session import STACKS_FOLDER, load_session, load_stacks, writing_results
 
 
 def write_reports(folder: Path) -> tuple[Path, ...]:
     """Writes report.txt, report.md and report.html from the session stored in the folder, and returns the paths of all
-    files written. It adds a chart if there is a growth curve, and a flame graph for each run with sampled stacks."""
+    files written. It adds a flame graph for each run with sampled stacks."""
     session = load_session(folder)
     rendered = {
         "report.txt": text.render(session),
         "report.md": markdown.render(session),
         page.PAGE: render_page(folder, session),
     }
-    if drawn := growth_curves(session):
-        rendered[CHART_FILE] = growth_chart(f"{session.title}, against the number of tables", drawn)
     rendered |= dict(_flames(folder, session).values())
     paths = []
     with writing_results(folder):

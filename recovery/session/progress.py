@@ -17,9 +17,9 @@ from statistics import fmean
 
 from pydantic import TypeAdapter
 
-from recovery.analysis.summary import run_value
+from recovery.analysis.summary import metric_value
 from recovery.linux.files import parse_json, read_untrusted
-from recovery.model import STARTUP_FIGURE, Run, Trial, Verdict
+from recovery.model import STARTUP_METRIC, Run, Trial, Verdict
 from recovery.mysqld.phases import CurrentPhase
 
 
@@ -131,7 +131,7 @@ class Progress:
     began_s: float
     started_at: str
     """Wall-clock time, UTC."""
-    figure: str = STARTUP_FIGURE
+    figure: str = STARTUP_METRIC
     """Figure that the session measures."""
     status: Status = Status.RUNNING
     ahead: SessionEstimate | None = None
@@ -156,7 +156,7 @@ class Progress:
 
     def gone_on(self, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
-        known = [(run, run_value(run, self.figure_of(run.variant))) for run in runs]
+        known = [(run, metric_value(run, self.figure_of(run.variant))) for run in runs]
         ended = tuple(
             EndedTrial(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known
         )
@@ -191,7 +191,7 @@ class Progress:
 
     def trial_ended(self, run: Run, now_s: float) -> Progress:
         began_s = now_s if self.trial_began_s is None else self.trial_began_s
-        value = run_value(run, self.figure_of(run.variant))
+        value = metric_value(run, self.figure_of(run.variant))
         ended = EndedTrial(run.number, run.version, run.variant, run.verdict, value, now_s - began_s)
         known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
         return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
@@ -246,7 +246,7 @@ class Progress:
             measured = [one for one in ended if one.verdict is Verdict.MEASURED]
             values = [one.value for one in measured if one.value is not None]
             mean, last = (fmean(values), values[-1]) if values else (None, None)
-            starts = self.figure == STARTUP_FIGURE
+            starts = self.figure == STARTUP_METRIC
             if ended:
                 yield CellSummary(
                     version,
@@ -330,7 +330,7 @@ class ProgressSnapshot:
     told: str | None = None
     """Progress within the phase, as the server's log words it."""
     cells: tuple[CellSummary, ...] = ()
-    figure: str = STARTUP_FIGURE
+    figure: str = STARTUP_METRIC
     """Figure of the session, to which the means of the cells belong by default."""
 
     @property

@@ -11,12 +11,10 @@ from recovery.analysis.growth import Curve, growth_curves, requested_prediction
 from recovery.analysis.statistics import Prediction
 from recovery.model import Session
 from recovery.report import fmt
-from recovery.report.fmt import ChartAxis, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
+from recovery.report.html.svg import BarChartOptions, BarRow, Chart, LegendEntry, XYAxes, bar_chart
 
 KEY = "growth-chart"
-_LEFT, _RIGHT, _TOP, _HEIGHT = 9.0, 95.0, 26.0, 310.0
 _MAX_PREDICTION_FACTOR = 2.5
 """Farthest prediction in this chart, as a multiple of the largest measured number of tables. One farther ahead would
 press the measured points into a corner, and is only in the chart below."""
@@ -34,21 +32,21 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     most = max(tables for curve in found for tables, _ in curve.points)
     asked = requested_prediction(session)
     ahead = asked if asked is not None and asked <= _MAX_PREDICTION_FACTOR * most else None
-    across = rounded_axis(max(most, ahead or 0), start=_LEFT, end=_RIGHT)
-    up = rounded_axis(max(_largest_value(curve, ahead) for curve in found), start=_HEIGHT, end=_TOP)
+    axes = XYAxes.within(max(most, ahead or 0), max(_largest_value(curve, ahead) for curve in found))
     title = f"{session.title} against the number of tables"
     legend = [
-        LegendEntry(f"marker s{number % 6}", f"{curve.version} {curve.variant}") for number, curve in enumerate(found)
+        LegendEntry(f"marker s{number % svg.LINES}", f"{curve.version} {curve.variant}")
+        for number, curve in enumerate(found)
     ]
     if ahead is not None:
         legend.append(LegendEntry("sign-whisker", _predicted_words(ahead)))
-    signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, (across, up), ahead)]
+    signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, axes, ahead)]
     drawing = svg.picture(
         KEY,
         title=title,
         told="; ".join(_description(curve) for curve in found) + ". The tables below have the figures.",
-        height=_HEIGHT + 42,
-        parts=[*_axes(across, up), *signs],
+        height=svg.XY_HEIGHT + 42,
+        parts=[*axes.drawn(("tables", "seconds")), *signs],
     )
     return Chart(KEY, title, drawing, tuple(legend))
 
@@ -71,38 +69,25 @@ def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float],
     return curve.fit.drawn(most if ahead is None or _usable_prediction(curve, ahead) is None else max(most, ahead))
 
 
-def _axes(across: ChartAxis, up: ChartAxis) -> Iterator[Markup]:
-    for value in up.ticks():
-        y = up.at(value)
-        yield svg.line((_LEFT, y), (_RIGHT, y), class_="grid")
-        yield svg.text(_LEFT, y + 4, f"{value:,.6g}", dx=-6, text_anchor="end", class_="tick")
-    for number, value in enumerate(across.ticks()):
-        css = "tick roomy" if number % 2 else "tick"
-        yield svg.text(across.at(value), _HEIGHT + 18, f"{value:,.6g}", text_anchor="middle", class_=css)
-    yield svg.text((_LEFT + _RIGHT) / 2, _HEIGHT + 36, "tables", text_anchor="middle", class_="tick")
-    yield svg.text(0, 9, "seconds", class_="tick")
-
-
-def _curve(curve: Curve, number: int, axes: tuple[ChartAxis, ChartAxis], ahead: int | None) -> Iterator[Markup]:
-    across, up = axes
-    css = f"s{number % 6}"
-    for start, end in pairwise((across.at(tables), up.at(seconds)) for tables, seconds in _line_corners(curve, ahead)):
+def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterator[Markup]:
+    css = f"s{number % svg.LINES}"
+    for start, end in pairwise(axes.at(tables, seconds) for tables, seconds in _line_corners(curve, ahead)):
         yield svg.line(start, end, class_=f"series {css}")
     if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         if found.interval is not None:
-            yield from _interval(across.at(ahead), up, *found.interval)
+            yield from _interval(axes, ahead, *found.interval)
         told = f"{curve.version} {curve.variant}: {fmt.seconds(found.seconds)} s predicted for {ahead:,} tables"
-        yield svg.marker(across.at(ahead), up.at(found.seconds), number, told, class_=f"hollow {css}")
+        yield svg.marker(*axes.at(ahead, found.seconds), number, told, class_=f"hollow {css}")
     for tables, runs in curve.points:
         for run in runs:
             told = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
-            yield svg.marker(across.at(tables), up.at(run.startup_s or 0.0), number, told, class_=f"run {css}")
+            yield svg.marker(*axes.at(tables, run.startup_s or 0.0), number, told, class_=f"run {css}")
 
 
-def _interval(x: float, up: ChartAxis, low: float, high: float) -> Iterator[Markup]:
-    yield svg.line((x, up.at(low)), (x, up.at(high)), class_="whisker")
-    for value in (low, high):
-        yield svg.line((x - 0.8, up.at(value)), (x + 0.8, up.at(value)), class_="whisker")
+def _interval(axes: XYAxes, tables: int, low: float, high: float) -> Iterator[Markup]:
+    yield svg.line(axes.at(tables, low), axes.at(tables, high), class_="whisker")
+    for x, y in (axes.at(tables, low), axes.at(tables, high)):
+        yield svg.line((x - 0.8, y), (x + 0.8, y), class_="whisker")
 
 
 def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from statistics import median_low
 
 from markupsafe import Markup
 
@@ -16,10 +15,11 @@ from recovery.analysis.summary import (
     cell_words,
     groups,
     is_switch,
+    main_value,
     measured_runs_by_cell,
+    median_run,
     scale_axis,
     value_words,
-    variant_figure_value,
 )
 from recovery.model import Axis, LoadTimeline, Run, Series, Session, metric
 from recovery.report import fmt
@@ -82,7 +82,7 @@ def select_panels(scenario: str, looks: Sequence[LoadTimeline]) -> PanelSelectio
     return PanelSelection(
         _panels(first, alone=len(looks) == 1),
         _panels(rest, alone=len(looks) == 1),
-        tuple(metric(name).title for name in nothing),
+        tuple(metric(name).label for name in nothing),
     )
 
 
@@ -141,7 +141,7 @@ def _parts(session: Session, shown: _OverlaidRuns) -> Iterator[Part]:
     yield _chart(shown, found)
     if found.rest:
         more = _drawing(shown, found.rest, f"{_key(shown)}-more", f"{_title(shown)}, further figures")
-        titles = ", ".join(metric(names[0]).title for names in found.rest)
+        titles = ", ".join(metric(names[0]).label for names in found.rest)
         yield FoldedParts(f"Further figures of {_title(shown)}: {titles}", (more,))
 
 
@@ -165,8 +165,9 @@ def _is_last(session: Session, variant: str) -> bool:
 def _overlaid_runs(session: Session) -> list[_OverlaidRuns]:
     over = next((axis for axis in session.differing_axes if is_switch(axis) and axis.base), None)
     found: dict[tuple[str, str], list[tuple[str, Run]]] = {}
-    for version, variant, runs in measured_runs_by_cell(session):
-        run = _median(session, runs)
+    for (version, variant), runs in measured_runs_by_cell(session).items():
+        sampled = [run for run in runs if run.watched is not None and len(run.watched.at_s) >= _MIN_SAMPLES]
+        run = median_run(session, sampled)
         if run is not None:
             name = cell_words(session, variant, without=(over.name,) if over else ())
             found.setdefault((version, name), []).append((_run_label(session, over, run), run))
@@ -176,18 +177,12 @@ def _overlaid_runs(session: Session) -> list[_OverlaidRuns]:
 def _run_label(session: Session, over: Axis | None, run: Run) -> str:
     value = session.cells.get(run.variant, {}).get(over.name) if over else None
     named = f"{value_words(over, value)}, " if over and value else ""
-    figure = variant_figure_value(session, run)
-    told = "" if figure is None else f": {fmt.with_unit(metric(session.figure_of(run.variant)), figure)}"
-    return f"{named}run {run.number}{told}"
-
-
-def _median(session: Session, runs: Sequence[Run]) -> Run | None:
-    told = [run for run in runs if run.watched is not None and len(run.watched.at_s) >= _MIN_SAMPLES]
-    values = [value for run in told if (value := variant_figure_value(session, run)) is not None]
-    if not values:
-        return None
-    middle = median_low(values)
-    return next(run for run in told if variant_figure_value(session, run) == middle)
+    value_text = (
+        ""
+        if (main := main_value(session, run)) is None
+        else f": {fmt.with_unit(metric(session.figure_of(run.variant)), main)}"
+    )
+    return f"{named}run {run.number}{value_text}"
 
 
 def _chart(shown: _OverlaidRuns, found: PanelSelection) -> Chart:
@@ -220,7 +215,7 @@ def _legend(shown: _OverlaidRuns, panels: Sequence[tuple[str, ...]], *, warm: bo
     for number, (name, _) in enumerate(shown.runs):
         yield LegendEntry(f"stroke s{number % 6}", name)
     cpus = next((names for names in panels if len(names) > 1), ())
-    yield from (LegendEntry(f"stroke {_css_of_cpu(name)}", metric(name).title) for name in cpus)
+    yield from (LegendEntry(f"stroke {_css_of_cpu(name)}", metric(name).label) for name in cpus)
     if warm:
         yield LegendEntry("swatch warming", "warm-up, in no figure")
 
@@ -273,7 +268,7 @@ def _panel(
         max((value for _, points in curves for _, value in points), default=0.0) or 1.0, start=_PANEL, end=0.0
     )
     top = y + _HEAD
-    title = "CPUs in use" if len(names) > 1 else about.title
+    title = "CPUs in use" if len(names) > 1 else about.label
     inner = [_curve(across, up, points, f"curve {css}") for css, points in curves]
     told = f"{title}; the upper line is {fmt.cell(about, up.most)}"
     return [*svg.panel_frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]

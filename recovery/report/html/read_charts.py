@@ -21,7 +21,7 @@ def reads_chart(session: Session) -> Chart | None:
 
 
 def _read_rows(session: Session) -> Iterator[BarRow]:
-    for version, variant, runs in measured_runs_by_cell(session):
+    for (version, variant), runs in measured_runs_by_cell(session).items():
         requests = mean(_per_table(run, run.read_requests) for run in runs)
         size = mean(_per_table(run, run.read_bytes) for run in runs)
         if requests is not None:

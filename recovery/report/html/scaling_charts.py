@@ -1,4 +1,4 @@
-"""Draws the main figure against a numeric axis, such as the number of threads.
+"""Draws the main metric against a numeric axis, such as the number of threads.
 
 Each version has a line for each combination of the other axes' values.
 """
@@ -14,22 +14,20 @@ from markupsafe import Markup
 from recovery.analysis.summary import (
     Group,
     is_self_explanatory,
+    main_value,
     mean,
     measured_runs_by_cell,
+    metric_value,
     parse_number,
-    run_value,
     scale_axis,
     value_words,
-    variant_figure_value,
 )
 from recovery.model import Axis, Metric, Run, Session, metric
 from recovery.report import fmt
-from recovery.report.fmt import ChartAxis, group_title, rounded_axis
+from recovery.report.fmt import ChartAxis, group_title
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, LegendEntry, Panels
+from recovery.report.html.svg import LINES, Chart, LegendEntry, Panels, XYAxes
 
-_LEFT, _RIGHT, _TOP, _HEIGHT = 11.0, 96.0, 26.0, 250.0
-_MAX_LINES = 6
 _MIN_LABEL_DISTANCE = 6.0
 """Minimum distance of two labels below the axis, in percent of the width; nearer ones would overlap."""
 Key = tuple[str, ...]
@@ -55,17 +53,17 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart |
     if not panels:
         return None
     names = list(dict.fromkeys(line.name for line in lines))
-    about = metric(group.figure)
+    about = metric(group.metric)
     charts = []
     for place, panel in enumerate(panels, 1):
         mine = [line for line in lines if line.panel == panel]
         alike = [line for line in lines if _scale_key(split, line.panel) == _scale_key(split, panel)]
-        rulers = _rulers(session, lines, alike)
+        axes = _xy_axes(session, lines, alike)
         title = ", ".join(value_words(one, value) for one, value in zip(split, panel, strict=True) if value)
-        charts.append(_chart(f"{key}-{place}", title or about.title, _ChartContext(along, rulers, names, about), mine))
-    legend = tuple(LegendEntry(f"marker s{place % _MAX_LINES}", name) for place, name in enumerate(names))
-    note = "Lines join the means; every run is a sign, and the upright from the smallest to the largest."
-    title = group_title(f"{session.title}: {about.title} against {along.name}", group)
+        charts.append(_chart(f"{key}-{place}", title or about.label, _ChartContext(along, axes, names, about), mine))
+    legend = tuple(LegendEntry(f"marker s{place % LINES}", name) for place, name in enumerate(names))
+    note = "Lines join the means. Each symbol is a run; the vertical bar is the range of the runs."
+    title = group_title(f"{session.title}: {about.label} against {along.name}", group)
     if len(charts) == 1:
         return replace(charts[0], title=title, legend=legend, notes=(note,))
     return Panels(f"{key}-panels", title, tuple(charts), legend, (note,))
@@ -77,7 +75,7 @@ def _panel_axes(session: Session, group: Group, along: Axis) -> tuple[Axis, ...]
     axes."""
     rest = [axis for axis in group.axes if axis.name != along.name]
     split: list[Axis] = []
-    while rest and _most_lines(session, group, rest, split) > _MAX_LINES:
+    while rest and _most_lines(session, group, rest, split) > LINES:
         split.append(next((axis for axis in rest if is_self_explanatory(axis)), rest[-1]))
         rest.remove(split[-1])
     return tuple(axis for axis in group.axes if axis in split)
@@ -98,14 +96,13 @@ def _key(session: Session, variant: str, axes: Sequence[Axis]) -> Key:
 def _lines(session: Session, group: Group, along: Axis, split: tuple[Axis, ...]) -> list[_Line]:
     rest = [axis for axis in group.axes if axis.name != along.name and axis not in split]
     found: dict[tuple[Key, str], list[Point]] = {}
-    for version, variant, runs in measured_runs_by_cell(session):
+    for (version, variant), runs in measured_runs_by_cell(session).items():
         at = parse_number(session.cells.get(variant, {}).get(along.name, ""))
-        counted = tuple(run for run in runs if variant_figure_value(session, run) is not None)
+        counted = tuple(run for run in runs if main_value(session, run) is not None)
         if variant not in group.variants or at is None or not counted:
             continue
         cell = session.cells[variant]
-        told = [value_words(axis, cell[axis.name]) for axis in rest if axis.name in cell]
-        name = ", ".join([version, *told])
+        name = ", ".join([version, *(value_words(axis, cell[axis.name]) for axis in rest if axis.name in cell)])
         found.setdefault((_key(session, variant, split), name), []).append((at, counted))
     return [_Line(panel, name, tuple(sorted(points, key=_position))) for (panel, name), points in found.items()]
 
@@ -120,79 +117,71 @@ def _scale_key(split: Sequence[Axis], panel: Key) -> Key:
     return tuple(value for axis, value in zip(split, panel, strict=True) if is_self_explanatory(axis))
 
 
-def _rulers(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> tuple[ChartAxis, ChartAxis]:
+def _xy_axes(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> XYAxes:
     farthest = max(at for line in lines for at, _ in line.points)
-    values = [variant_figure_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
-    across = ChartAxis(farthest * 1.02 or 1.0, _LEFT, _RIGHT)
-    return across, rounded_axis(max(values) or 1.0, start=_HEIGHT, end=_TOP)
+    values = [main_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
+    return XYAxes.within(ChartAxis(farthest * 1.02 or 1.0, svg.XY_LEFT, svg.XY_RIGHT), max(values) or 1.0)
 
 
 @dataclass(frozen=True)
 class _ChartContext:
     along: Axis
-    rulers: tuple[ChartAxis, ChartAxis]
+    axes: XYAxes
     names: list[str]
     about: Metric
 
 
 def _chart(key: str, title: str, how: _ChartContext, lines: Sequence[_Line]) -> Chart:
-    told = "; ".join(_description(how.about, line) for line in lines)
-    parts = [*_axes(how), *(part for line in lines for part in _line(how, line))]
+    described = "; ".join(_description(how.about, line) for line in lines)
+    parts = [
+        *how.axes.drawn((how.along.name, how.about.label), _ticks(how)),
+        *(part for line in lines for part in _line(how, line)),
+    ]
     drawing = svg.picture(
-        key, title=title, told=f"{told}. The tables below have the figures.", height=_HEIGHT + 42, parts=parts
+        key,
+        title=title,
+        told=f"{described}. The tables below have the figures.",
+        height=svg.XY_HEIGHT + 42,
+        parts=parts,
     )
     return Chart(key, title, drawing)
 
 
-def _axes(how: _ChartContext) -> Iterator[Markup]:
-    across, up = how.rulers
-    for value in up.ticks():
-        y = up.at(value)
-        yield svg.line((_LEFT, y), (_RIGHT, y), class_="grid")
-        yield svg.text(_LEFT, y + 4, tick_label(value, up.most), dx=-6, text_anchor="end", class_="tick")
+def _ticks(how: _ChartContext) -> list[tuple[float, str]]:
+    """Returns the labels of the values of the axis, without those that would overlap."""
+    ticks: list[tuple[float, str]] = []
     last = -_MIN_LABEL_DISTANCE
-    for said_value in how.along.values:
-        at = across.at(parse_number(said_value) or 0.0)
-        yield svg.line((at, _HEIGHT), (at, _HEIGHT + 5), class_="grid")
+    for label in how.along.values:
+        value = parse_number(label) or 0.0
+        at = how.axes.across.at(value)
         if at - last >= _MIN_LABEL_DISTANCE:
-            yield svg.text(at, _HEIGHT + 18, said_value, text_anchor="middle", class_="tick")
+            ticks.append((value, label))
             last = at
-    yield svg.text((_LEFT + _RIGHT) / 2, _HEIGHT + 36, how.along.name, text_anchor="middle", class_="tick")
-    yield svg.text(0, 9, how.about.title, class_="tick")
-
-
-def tick_label(value: float, most: float) -> str:
-    """Formats a tick label, such as `250k`, because a phone has no room for `250,000` next to the axis."""
-    for least, unit in ((1e6, "M"), (1e4, "k")):
-        if most >= least:
-            return f"{value / (1e6 if unit == 'M' else 1e3):g}{unit if value else ''}"
-    return f"{value:,.6g}"
+    return ticks
 
 
 def _line(how: _ChartContext, line: _Line) -> Iterator[Markup]:
-    across, up = how.rulers
     place = how.names.index(line.name)
-    css = f"s{place % _MAX_LINES}"
-    about, figure = how.about, how.about.name
-    means = [(across.at(at), up.at(_mean(runs, figure))) for at, runs in line.points]
+    css = f"s{place % LINES}"
+    about = how.about
+    means = [how.axes.at(at, _mean(runs, about)) for at, runs in line.points]
     yield from (svg.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for at, runs in line.points:
-        x = across.at(at)
-        values = [(run, run_value(run, figure) or 0.0) for run in runs]
-        low, high = (up.at(choose(value for _, value in values)) for choose in (min, max))
-        yield svg.line((x, low), (x, high), class_=f"upright {css}")
+        values = [(run, metric_value(run, about.name) or 0.0) for run in runs]
+        low, high = (how.axes.at(at, choose(value for _, value in values)) for choose in (min, max))
+        yield svg.line(low, high, class_=f"upright {css}")
         for run, value in values:
-            told = f"{line.name}, {how.along.name} {at:g}, run {run.number}: {fmt.with_unit(about, value)}"
-            yield svg.marker(x, up.at(value), place, told, class_=f"run {css}")
+            tooltip = f"{line.name}, {how.along.name} {at:g}, run {run.number}: {fmt.with_unit(about, value)}"
+            yield svg.marker(*how.axes.at(at, value), place, tooltip, class_=f"run {css}")
 
 
-def _mean(runs: Sequence[Run], figure: str) -> float:
-    return mean(run_value(run, figure) for run in runs) or 0.0
+def _mean(runs: Sequence[Run], about: Metric) -> float:
+    return mean(metric_value(run, about.name) for run in runs) or 0.0
 
 
 def _description(about: Metric, line: _Line) -> str:
     (first, least), (last, most) = line.points[0], line.points[-1]
     return (
-        f"{line.name}: {fmt.column(about, _mean(least, about.name))} at {first:g}, "
-        f"{fmt.column(about, _mean(most, about.name))} at {last:g}"
+        f"{line.name}: {fmt.column(about, _mean(least, about))} at {first:g}, "
+        f"{fmt.column(about, _mean(most, about))} at {last:g}"
     )

@@ -1,6 +1,6 @@
 """Draws SVG charts: standalone files, and the elements, page parts and bar charts of the HTML report.
 
-The standalone files are the growth chart and the flame graphs. Charts on the page have horizontal positions in percent,
+The standalone files are the flame graphs. Charts on the page have horizontal positions in percent,
 so that they grow with the window while their text keeps its size. Their colours are CSS classes, so that the page's
 style sheet defines them for light mode, dark mode and print.
 """
@@ -15,98 +15,9 @@ from zlib import crc32
 from markupsafe import Markup
 
 from recovery.analysis import phase_names
-from recovery.analysis.growth import Curve
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.model import Table
 from recovery.report.fmt import ChartAxis, rounded_axis
-
-# --- Growth chart as a standalone SVG file: a dot for each run, a line for each version
-
-CHART_FILE = "chart.svg"
-"""File name of the chart, in the folder of the reports."""
-WIDTH, HEIGHT = 860, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 280, 40, 50
-_COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
-_FILES_PER_THREAD = 8000
-"""MySQL 8.0.18 and later use one more scan thread for each further 8000 files."""
-_MAX_THREADS = 256
-"""Most lines that a picture can show."""
-
-
-def growth_chart(title: str, drawn: tuple[Curve, ...]) -> str:
-    """Returns the growth chart as SVG. Both axes start at zero, so that a line that looks steep is steep."""
-    most_tables = max(tables for curve in drawn for tables, _ in curve.points)
-    most_s = max(run.startup_s or 0.0 for curve in drawn for _, runs in curve.points for run in runs)
-    frame = _Frame(most_tables, most_s)
-    parts = [*_axes(frame), *_thread_steps(frame, drawn)]
-    for number, curve in enumerate(drawn):
-        parts += _curve(frame, curve, colour=_COLOURS[number % len(_COLOURS)], number=number)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'font-family="sans-serif" font-size="12" fill="#1f2328"><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
-        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
-    )
-
-
-class _Frame:
-    def __init__(self, most_tables: float, most_s: float) -> None:
-        self.tables = rounded_axis(most_tables, start=_LEFT, end=WIDTH - _RIGHT)
-        self.seconds = rounded_axis(most_s, start=HEIGHT - _BOTTOM, end=_TOP)
-        self.x = self.tables.at
-        self.y = self.seconds.at
-
-
-def _axes(frame: _Frame) -> Iterator[str]:
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-    for seconds in frame.seconds.ticks():
-        y = frame.y(seconds)
-        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#d0d7de"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{seconds:g}</text>'
-    for tables in frame.tables.ticks():
-        yield f'<text x="{frame.x(tables):.1f}" y="{bottom + 18}" text-anchor="middle">{tables:,.0f}</text>'
-    yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 10}" text-anchor="middle">tables</text>'
-    yield f'<text x="16" y="{(_TOP + bottom) / 2}" transform="rotate(-90 16 {(_TOP + bottom) / 2})">seconds</text>'
-
-
-def _curve(frame: _Frame, curve: Curve, *, colour: str, number: int) -> Iterator[str]:
-    if curve.fit is not None:
-        ends = curve.fit.drawn(curve.points[-1][0])
-        corners = " ".join(f"{frame.x(tables):.1f},{frame.y(seconds):.1f}" for tables, seconds in ends)
-        yield f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-    for tables, runs in curve.points:
-        for run in runs:
-            x, y = frame.x(tables), frame.y(run.startup_s or 0.0)
-            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}" fill-opacity="0.7"/>'
-    yield from _thread_labels(frame, curve, colour)
-    y = _TOP + 18 * number
-    yield f'<circle cx="{WIDTH - _RIGHT + 20}" cy="{y}" r="4" fill="{colour}"/>'
-    yield f'<text x="{WIDTH - _RIGHT + 30}" y="{y + 4}">{escape(curve.version)} {escape(curve.variant)}</text>'
-
-
-def _thread_steps(frame: _Frame, drawn: tuple[Curve, ...]) -> Iterator[str]:
-    """Yields a vertical line at each number of tables where a server adds a scan thread, because the growth may change
-    there. The lines end at the largest number of threads in the session."""
-    seen = [run.scan_threads or 0 for curve in drawn for _, runs in curve.points for run in runs]
-    for number in range(1, min(_MAX_THREADS, max(seen, default=0))):
-        x = frame.x(number * _FILES_PER_THREAD)
-        yield (
-            f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{HEIGHT - _BOTTOM}" stroke="#d0d7de" '
-            'stroke-dasharray="3 3"/>'
-        )
-
-
-def _thread_labels(frame: _Frame, curve: Curve, colour: str) -> Iterator[str]:
-    """Yields a label at each point where the server used a different number of scan threads than at the point
-    before."""
-    before = None
-    for tables, runs in curve.points:
-        threads = max((run.scan_threads for run in runs if run.scan_threads is not None), default=None)
-        if threads is not None and threads != before:
-            y = frame.y(max(run.startup_s or 0.0 for run in runs)) - 8
-            told = f"{threads} thread{'s' if threads > 1 else ''}"
-            yield f'<text x="{frame.x(tables) - 4:.1f}" y="{y:.1f}" text-anchor="end" fill="{colour}">{told}</text>'
-        before = threads or before
-
 
 # --- Flame graph as a standalone SVG file: a row for each stack depth, widths by sample count, phases left to right
 
@@ -266,6 +177,8 @@ def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
 
 # --- SVG elements
 
+XY_LEFT, XY_RIGHT, XY_TOP, XY_HEIGHT = 11.0, 95.0, 26.0, 250.0
+"""Sides of a chart with two axes: left and right in percent, top and bottom in pixels."""
 START, END = 0.6, 84.0
 """Start and end of a horizontal axis, in percent: right of it there is room for a figure."""
 COLOURS = 8
@@ -352,6 +265,53 @@ def grid(axis: ChartAxis, bottom: float, unit: str) -> list[Markup]:
         anchor = "start" if value == 0 else "middle"
         drawn.append(text(x, bottom + 16, f"{value:,.6g}", text_anchor=anchor, class_="tick"))
     return [*drawn, text(axis.at(axis.ticks()[-1]), bottom + 16, unit, dx=28, class_="tick")]
+
+
+@dataclass(frozen=True)
+class XYAxes:
+    """The axes of a chart with lines or points: a horizontal one in percent, a vertical one in pixels."""
+
+    across: ChartAxis
+    up: ChartAxis
+
+    @classmethod
+    def within(cls, across: ChartAxis | float, most: float) -> XYAxes:
+        """Returns the axes from 0 to these values, rounded up. A finished horizontal axis is used as it is."""
+        if not isinstance(across, ChartAxis):
+            across = rounded_axis(across, start=XY_LEFT, end=XY_RIGHT)
+        return cls(across, rounded_axis(most, start=XY_HEIGHT, end=XY_TOP))
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        return self.across.at(x), self.up.at(y)
+
+    def drawn(self, labels: tuple[str, str], ticks: Sequence[tuple[float, str]] | None = None) -> Iterator[Markup]:
+        """Yields grid, tick labels and titles. `ticks` replaces the labels of the horizontal axis, whose every second
+        label is otherwise hidden on a narrow screen."""
+        for value in self.up.ticks():
+            y = self.up.at(value)
+            yield line((self.across.start, y), (self.across.end, y), class_="grid")
+            label = tick_label(value, self.up.most)
+            yield text(self.across.start, y + 4, label, dx=-6, text_anchor="end", class_="tick")
+        if ticks is None:
+            ticks = [(value, tick_label(value, self.across.most)) for value in self.across.ticks()]
+            roomy = {value for value, _ in ticks[1::2]}
+        else:
+            roomy = set()
+        for value, label in ticks:
+            css = "tick roomy" if value in roomy else "tick"
+            yield text(self.across.at(value), XY_HEIGHT + 18, label, text_anchor="middle", class_=css)
+        yield text(
+            (self.across.start + self.across.end) / 2, XY_HEIGHT + 36, labels[0], text_anchor="middle", class_="tick"
+        )
+        yield text(0, 9, labels[1], class_="tick")
+
+
+def tick_label(value: float, most: float) -> str:
+    """Formats a tick label, such as `250k`, because a phone has no room for `250,000` next to the axis."""
+    for least, unit in ((1e6, "M"), (1e4, "k")):
+        if most >= least:
+            return f"{value / (1e6 if unit == 'M' else 1e3):g}{unit if value else ''}"
+    return f"{value:,.6g}"
 
 
 def stretched_path(

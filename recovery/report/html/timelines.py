@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from statistics import median_low
 
 from markupsafe import Markup
 
 from recovery.analysis.phase_names import sorted_phases
-from recovery.model import Run, Session, Timeline, Verdict
+from recovery.analysis.summary import median_run, runs_by_cell
+from recovery.model import Run, Session, Timeline
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, exact_axis, rounded_axis
 from recovery.report.html import svg
@@ -25,20 +26,12 @@ Rates = list[tuple[float, float, float]]
 
 def startup_timelines(session: Session) -> tuple[Part, ...]:
     """Returns the timeline of the median run of each version and variant, then the other runs, folded."""
-    told = [run for run in session.runs if run.timeline is not None and len(run.timeline.at_s) > 1]
-    shown = {run.number for run in _medians(told)}
-    others = tuple(timeline_chart(run) for run in told if run.number not in shown)
+    sampled = [run for run in session.runs if run.timeline is not None and len(run.timeline.at_s) > 1]
+    cells = runs_by_cell(replace(session, runs=tuple(sampled))).values()
+    shown = {run.number for runs in cells if (run := median_run(session, runs))}
+    others = tuple(timeline_chart(run) for run in sampled if run.number not in shown)
     fold = (FoldedParts(f"The other runs: {len(others)}", others),) if others else ()
-    return (*(timeline_chart(run) for run in told if run.number in shown), *fold)
-
-
-def _medians(told: Sequence[Run]) -> list[Run]:
-    cells: dict[tuple[str, str], list[Run]] = {}
-    for run in told:
-        if run.verdict is Verdict.MEASURED and run.startup_s is not None:
-            cells.setdefault((run.version, run.variant), []).append(run)
-    middles = {key: median_low([run.startup_s or 0.0 for run in runs]) for key, runs in cells.items()}
-    return [next(run for run in runs if run.startup_s == middles[key]) for key, runs in cells.items()]
+    return (*(timeline_chart(run) for run in sampled if run.number in shown), *fold)
 
 
 def timeline_chart(run: Run) -> Chart:
@@ -56,7 +49,7 @@ def timeline_chart(run: Run) -> Chart:
         lines = [(server, "area server"), (server, "curve server"), (others, "curve others")]
         parts += _panel(across, y, "CPUs in use", lines)
         y += _HEAD + _PANEL
-    most = f"most read {max((rate for *_, rate in reads), default=0):.0f} MB/s" if reads else "reads were not told"
+    most = f"most read {max((rate for *_, rate in reads), default=0):.0f} MB/s" if reads else "reads were not recorded"
     title = f"{run.version} {run.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
     drawing = svg.picture(
         key,

@@ -1,7 +1,7 @@
-"""Builds the tables of the report for servers under load.
+"""Builds the tables of metrics that every session has, whether it times starts or loads.
 
-They show the main figure, its comparisons across versions and axes, the time needed to create the tables, the device
-reads, every run, and the client commands. The last section puts them in reading order.
+They show the main metric of each cell, its comparisons across versions and axes, and every run; for loads also the
+time needed to create the tables, the device reads, and the client commands.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from dataclasses import dataclass, replace
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     MIN_VERSIONS_FOR_PAIRS,
-    FigureSummary,
+    Cell,
     Group,
+    Summary,
     VariantRatio,
     VersionRatio,
     baseline_of,
     cell_words,
     compared_with_baseline,
-    figure_summaries,
-    figure_values,
     groups,
     is_switch,
-    measured_figures,
-    run_value,
+    main_metrics,
+    metric_means,
+    metric_value,
+    metric_values,
     runs_by_cell,
+    summarise,
     value_words,
     variant_ratios,
     version_pairs,
     version_ratios,
 )
 from recovery.analysis.warnings import server_of, stored_number
-from recovery.model import Axis, Metric, Run, Session, Table, metric
+from recovery.linux.cgroups import limits_from_settings
+from recovery.model import STARTUP_METRIC, Axis, Limits, Metric, Run, Session, Table, metric
 from recovery.report import fmt
-from recovery.report.crash_tables import crash_tables, damage_table, is_crash_session, is_damage_session
-from recovery.report.fmt import explanations, related_figures
-from recovery.report.server_tables import internal_figure_tables, waits_table
-from recovery.report.settings_tables import cold_cache_notes, findings_tables, not_counted, runs_by_value
-from recovery.report.startup_tables import hottest_tables, stacks_tables
+from recovery.report.fmt import explanations, related_metrics
+from recovery.report.settings_tables import cold_cache_notes, runs_by_value
+from recovery.report.startup_tables import page_cache_notes, warm_notes
 
 # --- Ratios between pairs of versions, one column for each pair
 
@@ -57,12 +58,12 @@ def pair_tables(session: Session) -> Iterator[Table]:
 
 
 def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str], VersionRatio]) -> Table:
-    about, pairs = metric(group.figure), version_pairs(session.versions)
+    about, pairs = metric(group.metric), version_pairs(session.versions)
     # The key columns of a cell, without the version.
     named = fmt.key_headers(session, group)[1:] or ("cell",)
     rows = [variant for variant in group.variants if any((variant, *pair) in found for pair in pairs)]
     return Table(
-        title=fmt.group_title(f"Version against version: {about.title}", group),
+        title=fmt.group_title(f"Versions compared: {about.label}", group),
         headers=(*named, *map(pair_header, pairs)),
         rows=tuple(
             (*_cell_keys(session, group, variant), *(_pair_factor(found.get((variant, *pair))) for pair in pairs))
@@ -70,24 +71,25 @@ def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str
         ),
         numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
-            _note(about, errors=any(one.differs is not None for one in found.values())),
+            _ratio_note(about, "the earlier version", errors=any(one.differs is not None for one in found.values())),
             *fmt.chance_notes([one.differs for one in found.values()]),
         ),
         keys=len(named),
     )
 
 
-def _note(about: Metric, *, errors: bool) -> str:
-    better = "" if about.more_is_better is None else f": {'above' if about.more_is_better else 'below'} 1 is better"
-    told = ", with its 95 % interval; (=): not significant, 1 lies inside of it" if errors else ""
-    return f"Mean over mean{better}{told}."
+def _ratio_note(about: Metric, base: str, *, errors: bool = True) -> str:
+    """Returns the note on a column of ratios of means, with their 95 % intervals where there are any."""
+    better = "" if about.more_is_better is None else f"; {'above' if about.more_is_better else 'below'} 1 is better"
+    interval = ", with its 95 % interval. (=): not significant, the interval contains 1" if errors else ""
+    return f"Ratio of the mean to that of {base}{better}{interval}."
 
 
 def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
     return fmt.key_cells(session, group, ("", variant))[1:] or (group.name or variant,)
 
 
-def _pair_factor(one: VersionRatio | None) -> str:
+def _pair_factor(one: VersionRatio | VariantRatio | None) -> str:
     return fmt.effect(one) + (" (=)" if one is not None and one.differs is False else "")
 
 
@@ -97,10 +99,9 @@ OFF_VALUES = frozenset({"off", "false", "no"})
 LOAD_CACHE_MISSES = "load_table_open_cache_misses_per_s"
 """Table cache misses of the load's connections. They show whether a loss was caused through the table cache."""
 _CACHE_MISSES_NOTE = (
-    "more misses/s: of the table cache, the load's own, without those of who asked beside it; what was lost without "
-    "more of them was lost to something else."
+    "more misses/s: additional misses of the table cache by the load's own connections. A loss without them has "
+    "another cause."
 )
-_SIGNIFICANT_NOTE = "significant: 1 is outside of it"
 
 
 def version_tables(session: Session) -> Iterator[Table]:
@@ -110,50 +111,42 @@ def version_tables(session: Session) -> Iterator[Table]:
         yield from pair_tables(session)
     if len(session.versions) == MIN_VERSIONS_FOR_PAIRS:
         return
-    held = compared_with_baseline(session)
-    found = {(one.version, one.variant): one for one in held}
-    base = baseline_of(session)
-    means = {one.variant: one.mean for one in figure_summaries(session) if one.version == base}
-    parts = [(group, [found[key] for key in _order(session, group) if key in found]) for group in groups(session)]
+    compared = compared_with_baseline(session)
+    found = {(one.version, one.variant): one for one in compared}
+    means = metric_means(session)
+    parts = [(group, [found[cell] for cell in _order(session, group) if cell in found]) for group in groups(session)]
     made = [_baseline_table(session, group, rows, means) for group, rows in parts if rows]
     yield from (replace(table, notes=()) for table in made[:-1])
-    counted = fmt.chance_notes([one.differs for one in held])
-    yield from (replace(table, notes=(*table.notes, *counted)) for table in made[-1:])
+    by_chance = fmt.chance_notes([one.differs for one in compared])
+    yield from (replace(table, notes=(*table.notes, *by_chance)) for table in made[-1:])
 
 
-def _order(session: Session, group: Group) -> list[tuple[str, str]]:
+def _order(session: Session, group: Group) -> list[Cell]:
     return [(version, variant) for version in session.versions for variant in group.variants]
 
 
 def _baseline_table(
-    session: Session, group: Group, rows: Sequence[FigureSummary], means: dict[str, float | None]
+    session: Session, group: Group, rows: Sequence[Summary], means: Mapping[Cell, float | None]
 ) -> Table:
-    about, base = metric(group.figure), baseline_of(session)
+    about, base = metric(group.metric), baseline_of(session)
     named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.group_title(f"Compared with {base}: {about.title}", group),
+        title=fmt.group_title(f"Compared with {base}: {about.label}", group),
         headers=(*named, "mean", f"of {base}", "ratio", "significant"),
         rows=tuple(
             (
                 *fmt.key_cells(session, group, (one.version, one.variant)),
                 fmt.column(about, one.mean),
-                fmt.column(about, means[one.variant]),
+                fmt.column(about, means[base, one.variant]),
                 fmt.effect(one),
                 fmt.verdict(about, one),
             )
             for one in rows
         ),
         numeric=(*fmt.numeric_columns(session, group), *(True,) * 3, False),
-        notes=(f"ratio: mean over the mean of {base} in the same row{_better(about)}, with its 95 % interval; "
-               f"{_SIGNIFICANT_NOTE}.",),
+        notes=(_ratio_note(about, base),),
         keys=len(named),
-    )  # fmt: skip
-
-
-def _better(about: Metric) -> str:
-    if about.more_is_better is None:
-        return ""
-    return f": {'above' if about.more_is_better else 'below'} 1 is better"
+    )
 
 
 def axis_tables(session: Session) -> Iterator[Table]:
@@ -161,26 +154,26 @@ def axis_tables(session: Session) -> Iterator[Table]:
     for group in groups(session):
         for axis in group.axes:
             every = _with_correction(variant_ratios(session, axis))
-            held = [one for one in every if one.variant in group.variants]
-            if held:
+            ratios = [one for one in every if one.variant in group.variants]
+            if ratios:
                 switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
-                made = (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, held)
+                made = (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, ratios)
                 yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
 
 
-def _with_correction(held: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
+def _with_correction(ratios: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
     """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
     several."""
-    several = sum(one.differs is not None for one in held) > 1
-    return held if several else [replace(one, stands_out=None) for one in held]
+    several = sum(one.differs is not None for one in ratios) > 1
+    return ratios if several else [replace(one, stands_out=None) for one in ratios]
 
 
 def _chance_notes(axis: Axis, every: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
     other groups."""
     marked = sum(bool(one.stands_out) for one in every)
-    for told in fmt.chance_notes([one.differs for one in every], along=f" along {axis.name}"):
-        yield f"{told} With Holm's correction for all together, {marked:,} (*) {fmt.is_or_are(marked)}."
+    for note in fmt.chance_notes([one.differs for one in every], along=f" along {axis.name}"):
+        yield f"{note} With Holm's correction for all of them, {marked:,} (*) {fmt.is_or_are(marked)}."
 
 
 def _star(one: VariantRatio) -> str:
@@ -199,27 +192,23 @@ def lost_share(about: Metric, ratio: float | None) -> float | None:
     return ratio - 1 if about.more_is_better is False else 1 - ratio
 
 
-def lost_interval(about: Metric, held: VariantRatio) -> str:
+def lost_interval(about: Metric, one: VariantRatio) -> str:
     """Formats the 95 % interval of the lost share, such as `12.1 to 20.3 %`."""
-    ends = [share for end in (held.ratio_low, held.ratio_high) if (share := lost_share(about, end)) is not None]
+    ends = [share for end in (one.ratio_low, one.ratio_high) if (share := lost_share(about, end)) is not None]
     return f"{100 * min(ends):.1f} to {100 * max(ends):.1f} %" if ends else fmt.ABSENT
 
 
-def _switch_cost_table(session: Session, group: Group, axis: Axis, held: Sequence[VariantRatio]) -> Table:
+def _switch_cost_table(session: Session, group: Group, axis: Axis, ratios: Sequence[VariantRatio]) -> Table:
     """Returns the table for a switch that is off at its base: what switching it on costs, in percent."""
-    about, word = metric(group.figure), lost_word(metric(group.figure))
-    means = _means(session)
+    about, word = metric(group.metric), lost_word(metric(group.metric))
+    means = metric_means(session)
     on = " or ".join(value_words(axis, value) for value in axis.values if value != axis.base)
     off = value_words(axis, str(axis.base))
     named = fmt.key_headers(session, group, without=(axis.name,))
-    missed = {
-        (one.version, one.variant): one.mean
-        for one in figure_summaries(session, LOAD_CACHE_MISSES)
-        if one.mean is not None
-    }
+    missed = {cell: value for cell, value in metric_means(session, LOAD_CACHE_MISSES).items() if value is not None}
     why = ("more misses/s",) if missed else ()
     return Table(
-        title=fmt.group_title(f"{word.capitalize()} by {on}: {about.title}", group),
+        title=fmt.group_title(f"{word.capitalize()} by {on}: {about.label}", group),
         headers=(*named, off, on, word, "95 % interval", "significant", *why),
         rows=tuple(
             (
@@ -231,33 +220,33 @@ def _switch_cost_table(session: Session, group: Group, axis: Axis, held: Sequenc
                 fmt.verdict(about, one) + _star(one),
                 *(fmt.column(metric(LOAD_CACHE_MISSES), _additional_misses(missed, one)) for _ in why),
             )
-            for one in held
+            for one in ratios
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
             f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
-            "significant: 0 is outside of its interval.",
+            "significant: the interval does not contain 0.",
             *((_CACHE_MISSES_NOTE,) if missed else ()),
         ),
         keys=len(named),
     )
 
 
-def _additional_misses(means: Mapping[tuple[str, str], float], held: VariantRatio) -> float | None:
-    on, off = means.get((held.version, held.variant)), means.get((held.version, held.base_variant))
+def _additional_misses(means: Mapping[Cell, float], one: VariantRatio) -> float | None:
+    on, off = means.get((one.version, one.variant)), means.get((one.version, one.base_variant))
     return None if on is None or off is None else on - off
 
 
-def _axis_factor_table(session: Session, group: Group, axis: Axis, held: Sequence[VariantRatio]) -> Table:
+def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Sequence[VariantRatio]) -> Table:
     """Returns the table for any other axis, with a row for each base cell and a column for each other value."""
-    about = metric(group.figure)
-    means = _means(session)
-    found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in held}
+    about = metric(group.metric)
+    means = metric_means(session)
+    found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in ratios}
     values = [value for value in axis.values if value != axis.base]
-    rows = list(dict.fromkeys((one.version, one.base_variant) for one in held))
+    rows = list(dict.fromkeys((one.version, one.base_variant) for one in ratios))
     named = fmt.key_headers(session, group, without=(axis.name,))
     return Table(
-        title=fmt.group_title(f"{axis.name}: {about.title}, factor against {axis.base}", group),
+        title=fmt.group_title(f"{axis.name}: {about.label}, ratio to {axis.base}", group),
         headers=(*named, f"mean at {axis.base}", *values),
         rows=tuple(
             (
@@ -268,20 +257,13 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, held: Sequenc
             for row in rows
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
-        notes=(
-            f"Mean over the mean at {axis.base}{_better(about)}, with its 95 % interval; where 1 lies inside, the "
-            "difference is not significant.",
-        ),
+        notes=(_ratio_note(about, f"{axis.name} {axis.base}"),),
         keys=len(named),
     )
 
 
-def _starred_factor(held: VariantRatio | None) -> str:
-    return fmt.effect(held) + (_star(held) if held else "")
-
-
-def _means(session: Session) -> dict[tuple[str, str], float | None]:
-    return {(one.version, one.variant): one.mean for one in figure_summaries(session)}
+def _starred_factor(one: VariantRatio | None) -> str:
+    return _pair_factor(one) + (_star(one) if one else "")
 
 
 # --- Time to create the tables: fast, and one by one as in the published test if that was tried
@@ -290,22 +272,24 @@ _TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
 
 
 def table_creation_table(session: Session) -> Table | None:
-    """Returns the table of the time needed to create the tables, or None if nothing is known about it."""
+    """Returns the table of the time needed to create the tables, or None if nothing is known about it, or the session
+    is not about durations of statements."""
+    if session.figure != _TOOK:
+        return None
     tried = created_one_by_one(session)
     rows = [_creation_row(session, version, tried.get(version)) for version in session.versions]
     if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
         return None
     notes = [
-        "fast: several connections, packets of statements, nothing made durable until the end; measured once, when "
-        "the data directory was built."
+        "fast: several connections, multi-statement packets, durable only at the end; measured once, when the data "
+        "directory was built."
     ]
     if tried:
         notes.append(
-            "one by one: a single client, each table durable, made beside the others; extrapolated: what all tables "
-            "would take at that rate, which was not measured."
+            "one by one: a single client, each table durable; extrapolated: all tables at that rate, not measured."
         )
     return Table(
-        title="Making the tables",
+        title="Creating the tables",
         headers=("version", "tables", "fast, s", "tables/s", "one by one", "s", "tables/s", "extrapolated, s"),
         rows=tuple(rows),
         numeric=(False, *(True,) * 7),
@@ -316,8 +300,7 @@ def table_creation_table(session: Session) -> Table | None:
 def created_one_by_one(session: Session) -> dict[str, tuple[float, float]]:
     """Returns for each version how many tables were created one by one and how many seconds that took, as means over
     its runs."""
-    made = {(one.version, one.variant): one.mean for one in figure_summaries(session, _TABLES_MADE)}
-    took = {(one.version, one.variant): one.mean for one in figure_summaries(session, _TOOK)}
+    made, took = metric_means(session, _TABLES_MADE), metric_means(session, _TOOK)
     return {
         version: (tables, seconds)
         for (version, variant), tables in made.items()
@@ -343,7 +326,7 @@ def _creation_row(session: Session, version: str, tried: tuple[float, float] | N
 
 # --- Duration of each query and dump, laid out like the published table
 
-_MADE, _DUMPED = "tables_made", "dump_bytes"
+_DUMPED = "dump_bytes"
 _EXTRAPOLATED = "* "
 _PUBLISHED = ("Q1", "Q2", "Q3")
 """The queries of the first rows. Rows for creating tables, for dumps and for other queries follow in this order."""
@@ -359,17 +342,17 @@ class _Row:
 
 
 def durations_table(session: Session) -> Table | None:
-    """Returns the table of durations. It is None if the figure is no duration, if there are several groups, if the
-    session compares a switch on and off, or if nothing was measured."""
+    """Returns the table of durations of statements and dumps. It is None for other sessions, if there are several
+    groups, if the session compares a switch on and off, or if nothing was measured."""
     (first, *others) = groups(session)
-    if metric(session.figure).unit != "s" or others or any(is_switch(axis) for axis in first.axes):
+    if session.figure != _TOOK or others or any(is_switch(axis) for axis in first.axes):
         return None
     rows = sorted((*_duration_rows(session), *_creation_rows(session)), key=lambda row: row.place)
     if not any(value for row in rows for value in row.seconds):
         return None
     pairs = version_pairs(session.versions)
     return Table(
-        title=f"{session.title}: seconds, {'version beside version' if pairs else 'in short'}",
+        title=f"{session.title}: seconds of each task",
         headers=("what", *session.versions, *map(pair_header, pairs)),
         rows=tuple(
             (row.name, *(_seconds(value, row) for value in row.seconds), *_ratios(session, row, pairs)) for row in rows
@@ -380,22 +363,22 @@ def durations_table(session: Session) -> Table | None:
 
 
 def _duration_rows(session: Session) -> Iterator[_Row]:
-    found = {(one.version, one.variant): one.mean for one in figure_summaries(session)}
+    found = metric_means(session)
     cells = runs_by_cell(session)
     for variant in session.variants:
         runs = [run for version in session.versions for run in cells[version, variant]]
         name = cell_words(session, variant)
-        if figure_values(runs, _MADE):
-            name = f"making {figure_values(runs, _MADE)[0]:,.0f} tables one by one"
+        if created := metric_values(runs, _TABLES_MADE):
+            name = f"creating {created[0]:,.0f} tables one by one"
         yield _Row(_row_order(variant, runs), name, tuple(found[version, variant] for version in session.versions))
 
 
 def _row_order(variant: str, runs: list[Run]) -> int:
     if variant in _PUBLISHED:
         return 0
-    if figure_values(runs, _MADE):
+    if metric_values(runs, _TABLES_MADE):
         return 1
-    return 2 if figure_values(runs, _DUMPED) else 3
+    return 2 if metric_values(runs, _DUMPED) else 3
 
 
 def _creation_rows(session: Session) -> Iterator[_Row]:
@@ -405,14 +388,14 @@ def _creation_rows(session: Session) -> Iterator[_Row]:
     build_s = tuple(stored_number(known[version].get("build_s")) for version in session.versions)
     many = max((count for count in tables.values() if count), default=0)
     if any(build_s):
-        yield _Row(1, f"making all {many:,.0f}, fast", build_s)
+        yield _Row(1, f"creating all {many:,.0f}, fast", build_s)
     tried = created_one_by_one(session)
     if tried and many:
         all_of_them = tuple(
             count * tried[version][1] / tried[version][0] if (count := tables[version]) and version in tried else None
             for version in session.versions
         )
-        yield _Row(1, f"making all {many:,.0f} one by one", all_of_them, extrapolated=True)
+        yield _Row(1, f"creating all {many:,.0f} one by one", all_of_them, extrapolated=True)
 
 
 def _seconds(value: float | None, row: _Row) -> str:
@@ -430,10 +413,10 @@ def _ratios(session: Session, row: _Row, pairs: tuple[tuple[str, str], ...]) -> 
 
 
 def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
-    ratios = "; ratios of these, below 1 is faster" if len(session.versions) > 1 else ""
-    yield f"Means, in seconds until the last answer{ratios}. The tables below have their errors."
+    ratios = ", and ratios of these (below 1 is faster)" if len(session.versions) > 1 else ""
+    yield f"Means, in seconds until the last answer{ratios}. The tables below have their intervals."
     if any(row.extrapolated for row in rows):
-        yield "*: extrapolated from the tables that were made one by one, at their rate; it was not measured."
+        yield "*: extrapolated from the tables that were created one by one; not measured."
     clients = {
         f"{name} ({version})"
         for run in session.runs
@@ -446,38 +429,58 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
         yield f"Dumps{of_all} by {', '.join(sorted(clients))}."
 
 
-# --- Summary of the session's main figure for each version and cell, with related figures
+# --- Summary of the session's main metric for each version and cell, with related metrics
 
 
 def summary_tables(session: Session) -> Iterator[Table]:
-    found = {(one.version, one.variant): one for one in figure_summaries(session)}
+    found = {(one.version, one.variant): one for one in summarise(session)}
     parts = groups(session)
-    # Notes that apply to all tables of a figure are only below the last of them.
-    last = {group.figure: group for group in parts}
+    # Notes that apply to all tables of a metric are only below the last of them.
+    last = {group.metric: group for group in parts}
     for group in parts:
-        rows = [found[version, variant] for version in session.versions for variant in group.variants]
-        made = _summary_table(session, group, [one for one in rows if _has_runs(one)])
-        explained = (_figures(session, group),) if group is last[group.figure] else ()
+        rows = [found[cell] for cell in _order(session, group) if cell in found and found[cell].has_runs]
         yield replace(
-            made, notes=(*_left_out(rows), *explained, *(_summary_notes(session) if group is parts[-1] else ()))
+            _summary_table(session, group, rows),
+            notes=(
+                *_left_out_notes(rows),
+                *(_metric_notes(session, group) if group is last[group.metric] else ()),
+                *(_summary_notes(session) if group is parts[-1] else ()),
+            ),
         )
 
 
-def _has_runs(one: FigureSummary) -> bool:
-    """Returns whether the cell has any run, because a version need not have every variant."""
-    return bool(one.count or one.failed or one.void)
+def _summary_notes(session: Session) -> Iterator[str]:
+    yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on."
+    yield from warm_notes(session)
+    yield from fmt.server_spelling_notes(session)
 
 
-def _summary_table(session: Session, group: Group, rows: Sequence[FigureSummary]) -> Table:
-    about, more = metric(group.figure), related_figures(session, group.figure)
-    others = {
-        each.name: {(one.version, one.variant): one.mean for one in figure_summaries(session, each.name)}
-        for each in more
-    }
+def _metric_notes(session: Session, group: Group) -> Iterator[str]:
+    main, related = metric(group.metric), related_metrics(session, group.metric)
+    better = fmt.which_is_better(main)
+    yield f"{main.label}: {main.note or main.unit}.{f' {better}.' if better else ''}"
+    if more := explanations(related):
+        yield f"Means: {more}"
+
+
+def _left_out_notes(rows: Sequence[Summary]) -> Iterator[str]:
+    parts = [
+        f"{one.version} {one.variant} {number} {what}"
+        for one in rows
+        for number, what in ((one.failed, "failed"), (one.void, "void"))
+        if number
+    ]
+    if parts:
+        yield f"Not counted: {', '.join(parts)}."
+
+
+def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> Table:
+    about, more = metric(group.metric), related_metrics(session, group.metric)
+    others = {each.name: metric_means(session, each.name) for each in more}
     named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.group_title(f"{session.title}: {about.title}", group),
-        headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(one.title for one in more)),
+        title=fmt.group_title(f"{session.title}: {about.label}", group),
+        headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(one.label for one in more)),
         rows=tuple(
             (
                 *fmt.key_cells(session, group, (one.version, one.variant)),
@@ -492,50 +495,21 @@ def _summary_table(session: Session, group: Group, rows: Sequence[FigureSummary]
     )
 
 
-def _figures(session: Session, group: Group) -> str:
-    return _explained((metric(group.figure), *related_figures(session, group.figure)))
-
-
-def _summary_notes(session: Session) -> tuple[str, ...]:
-    return (
-        f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on.",
-        *fmt.server_spelling_notes(session),
-    )
-
-
-def _explained(told: Sequence[Metric]) -> str:
-    figure, *more = told
-    first = f"{figure.title}: {figure.told}. " if figure.told else ""
-    better = fmt.which_is_better(figure)
-    beside_it = explanations(more)
-    return f"{first}{better}.{' Means: ' + beside_it if beside_it else ''}" if better else f"{first}{beside_it}".strip()
-
-
-def _left_out(rows: Sequence[FigureSummary]) -> tuple[str, ...]:
-    parts = [
-        f"{one.version} {one.variant} {number} {what}"
-        for one in rows
-        for number, what in ((one.failed, "failed"), (one.void, "void"))
-        if number
-    ]
-    return (f"Not counted: {', '.join(parts)}.",) if parts else ()
-
-
 # --- Queries per second compared with device reads, by page size, for groups that read from the device
 
 PAGES = ("innodb_page_size", "pages")
 """Axes that describe how the data is stored in pages."""
 DEVICE_READS, READS_PER_QUERY = "device_reads_per_s", "device_reads_per_query"
-_FIGURES = ("qps", DEVICE_READS, READS_PER_QUERY, "read_bytes_per_s", "buffer_pool_reads_per_s")
+_METRICS = ("qps", DEVICE_READS, READS_PER_QUERY, "read_bytes_per_s", "buffer_pool_reads_per_s")
 
 
 def page_size_groups(session: Session) -> tuple[Group, ...]:
     """Returns the groups that differ in their pages and read from the device."""
-    reading = {one.variant for one in figure_summaries(session, DEVICE_READS) if one.mean}
+    reading = {variant for (_, variant), value in metric_means(session, DEVICE_READS).items() if value}
     return tuple(
         group
         for group in groups(session)
-        if group.figure == "qps" and any(axis.name in PAGES for axis in group.axes) and reading & set(group.variants)
+        if group.metric == "qps" and any(axis.name in PAGES for axis in group.axes) and reading & set(group.variants)
     )
 
 
@@ -546,23 +520,23 @@ def device_read_tables(session: Session) -> Iterator[Table]:
 
 def _reads_table(session: Session, group: Group) -> Table:
     means = {
-        name: {(one.version, one.variant): one.mean for one in figure_summaries(session, name)}
-        for name in _FIGURES
+        name: metric_means(session, name)
+        for name in _METRICS
         if any(name in run.measures for run in session.runs) or name == READS_PER_QUERY
     }
-    told = [metric(name) for name in means]
+    shown = [metric(name) for name in means]
     rows = [(version, variant) for version in session.versions for variant in group.variants]
     named = fmt.key_headers(session, group)
     return Table(
-        title=fmt.group_title("Queries against the device's reads", group),
-        headers=(*named, *(about.title for about in told)),
+        title=fmt.group_title("Queries and reads of the device", group),
+        headers=(*named, *(about.label for about in shown)),
         rows=tuple(
-            (*fmt.key_cells(session, group, row), *(fmt.column(about, means[about.name][row]) for about in told))
+            (*fmt.key_cells(session, group, row), *(fmt.column(about, means[about.name][row]) for about in shown))
             for row in rows
             if means["qps"][row] is not None
         ),
-        numeric=(*fmt.numeric_columns(session, group), *(True,) * len(told)),
-        notes=("Means. reads/s, reads/query: that the device under the data completed, by whomever they were asked.",),
+        numeric=(*fmt.numeric_columns(session, group), *(True,) * len(shown)),
+        notes=("Means. reads/s, reads/query: completed by the device under the data, for any process.",),
         keys=len(named),
     )
 
@@ -573,40 +547,85 @@ _MAX_COMMANDS = 24
 
 
 def runs_table(session: Session) -> Table:
-    names = measured_figures(session)
-    about = [metric(name) for name in names]
-    more = [
-        one
-        for one in dict.fromkeys(one for name in names for one in related_figures(session, name))
-        if one not in about
-    ]
+    limits = limits_from_settings(session.settings)
+    shown = _run_metrics(session, limits)
     return Table(
         title="Every run",
-        headers=("#", "version", "cell", *(one.title for one in (*about, *more)), "verdict"),
+        headers=("#", "version", "cell" if session.axes else "variant", *(one.label for one in shown), "verdict"),
         rows=tuple(
             (
                 str(run.number),
                 run.version,
                 cell_words(session, run.variant),
-                *(fmt.column(one, run_value(run, one.name)) for one in (*about, *more)),
+                *(fmt.column(one, metric_value(run, one.name)) for one in shown),
                 run.verdict.value,
             )
             for run in session.runs
         ),
-        numeric=(True, False, False, *(True,) * len((*about, *more)), False),
-        notes=(*_run_notes(session.runs, as_published=bool(session.settings.get("as_published"))),),
+        numeric=(True, False, False, *(True,) * len(shown), False),
+        notes=(*_run_notes(session, shown, limits),),
         keys=3,
     )
 
 
-def _run_notes(runs: tuple[Run, ...], *, as_published: bool) -> Iterator[str]:
+def _run_metrics(session: Session, limits: Limits) -> list[Metric]:
+    """Returns the main metrics and those related to them. What is limited has a column as well."""
+    names: list[str] = []
+    for main in main_metrics(session):
+        names += [main, *(one.name for one in related_metrics(session, main, every_run=True))]
+    limited = (
+        ("reads_per_s", limits.read_iops),
+        ("read_bytes_per_s", limits.read_bps),
+        ("group_memory_bytes", limits.memory_bytes),
+    )
+    if STARTUP_METRIC in names:
+        names += [name for name, limit in limited if limit is not None]
+    return [metric(name) for name in dict.fromkeys(names)]
+
+
+def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Iterator[str]:
+    """Yields the notes on columns, then facts that apply to several runs and so have no separate column."""
+    runs = session.runs
+    if STARTUP_METRIC in (one.name for one in shown):
+        yield explanations(shown)
+        if limits.read_iops is not None or limits.read_bps is not None:
+            yield "requests: of the server's control group, as the limit counts them, before they are merged."
     for means, numbers in runs_by_value((run.cold_means, run.number) for run in runs).items():
         yield f"Cache emptied by {means}: {numbers}."
-    yield from cold_cache_notes(runs, as_published=as_published)
+    yield from cold_cache_notes(runs, as_published=bool(session.settings.get("as_published")))
+    for count, numbers in runs_by_value((run.warmups, run.number) for run in runs).items():
+        yield f"Warm-up starts that are not counted: {count} before {numbers}."
+    yield from page_cache_notes(runs)
+    yield from _container_notes(runs)
+    yield from _rows_found_notes(runs)
     for program, numbers in runs_by_value((run.sampled_by, run.number) for run in runs).items():
-        yield f"Stacks taken by {program} meanwhile, in no mean: {numbers}."
+        yield f"Stacks sampled by {program}, in no mean: {numbers}."
     for numbers in runs_by_value((run.counted_waits, run.number) for run in runs).values():
-        yield f"Waits counted meanwhile, in no mean: {numbers}."
+        yield f"Waits counted, in no mean: {numbers}."
+
+
+def _container_notes(runs: Sequence[Run]) -> Iterator[str]:
+    """Yields a note on the time that the container engine adds, which is not part of any startup time."""
+    overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
+    errors = [run.start_error_s for run in runs if run.start_error_s is not None]
+    if overheads:
+        yield (
+            f"In containers a startup begins with the exec of the server, known to {1000 * max(errors, default=0):.1f} "
+            f"ms. The engine's {fmt.seconds(min(overheads))} to {fmt.seconds(max(overheads))} s before it are not "
+            "included."
+        )
+
+
+def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
+    """Yields a note on the acknowledged rows found after each start. It is short if all of them were found."""
+    counted = [run for run in runs if run.rows_expected is not None]
+    if not counted:
+        return
+    if all(run.rows_found == run.rows_expected for run in counted):
+        yield "All tables and all acknowledged rows were found after each start."
+        return
+    found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)
+    yield f"Acknowledged rows found after the start: {found}."
 
 
 def clients_table(session: Session) -> Table | None:
@@ -624,66 +643,6 @@ def clients_table(session: Session) -> Table | None:
         headers=("client", "command", "runs"),
         rows=tuple((name, command, ", ".join(numbers)) for (name, command), numbers in shown),
         numeric=(False, False, False),
-        notes=(f"{left} more commands are in report.json, run by run.",) if left else (),
+        notes=(f"{left} more commands are in report.json.",) if left else (),
         keys=2,
     )
-
-
-# --- The report's tables in reading order
-
-_MAX_TERMINAL_RUNS = 24
-"""A terminal shows the table of runs up to this number."""
-
-
-def load_figure_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the tables of what was measured."""
-    waits = waits_table(session)
-    return (
-        *_main_and_comparisons(session),
-        *internal_figure_tables(session),
-        *(() if waits is None else (waits,)),
-        *hottest_tables(session),
-        *stacks_tables(session),
-        runs_table(session),
-        *_closing_tables(session),
-    )
-
-
-def load_terminal_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the tables for a terminal. The server's internal figures would fill many screens and are only in the
-    report files."""
-    runs = (runs_table(session),) if len(session.runs) <= _MAX_TERMINAL_RUNS else ()
-    return (*_main_and_comparisons(session), *runs, *_closing_tables(session))
-
-
-def _main_and_comparisons(session: Session) -> tuple[Table, ...]:
-    """Returns the tables of the main figure and its comparisons."""
-    if is_damage_session(session) or is_crash_session(session):
-        return main_tables(session)
-    built = table_creation_table(session) if metric(session.figure).unit == "s" else None
-    asked = durations_table(session)
-    return (
-        *(() if asked is None else (asked,)),
-        *main_tables(session),
-        *device_read_tables(session),
-        *version_tables(session),
-        *axis_tables(session),
-        *(() if built is None else (built,)),
-    )
-
-
-def main_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the tables of the main results for each version and cell."""
-    if is_damage_session(session):
-        return (damage_table(session),)
-    return tuple(crash_tables(session) if is_crash_session(session) else summary_tables(session))
-
-
-def _closing_tables(session: Session) -> tuple[Table, ...]:
-    return (*not_counted(session), *findings_tables(session))
-
-
-def load_client_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the table of the clients that the measurement used, in addition to the host and server tables."""
-    clients = clients_table(session)
-    return () if clients is None else (clients,)
