@@ -14,7 +14,7 @@ from recovery.analysis.summary import all_variant_ratios, variant_ratios
 from recovery.cli.suite_published import Claim, ClaimVerdict, Publication
 from recovery.cli.suite_published import answer_claims as published_answers
 from recovery.model import Run, Session
-from recovery.report.load_tables import axis_tables, version_tables
+from recovery.report.metric_tables import axis_tables, version_tables
 from recovery.report.summary_text import answers
 
 

@@ -15,16 +15,15 @@ from recovery.analysis.summary import (
     cell_words,
     cell_words_in_group,
     compared_with_baseline,
-    figure_names,
-    figure_summaries,
     groups,
-    is_load_session,
     is_numeric,
     is_self_explanatory,
     is_switch,
-    run_value,
+    metric_names,
+    metric_value,
     scale_axis,
-    stored_figure_summaries,
+    stored_summaries,
+    summarise,
     variant_ratios,
     version_ratios,
 )
@@ -47,14 +46,14 @@ def with_verdict(session: Session, verdict: Verdict, *, of: int) -> Session:
 
 def test_middles_are_of_measured_runs_alone() -> None:
     session = metadata()
-    first = next(one for one in figure_summaries(session) if (one.version, one.variant) == (OLD, "Q1"))
+    first = next(one for one in summarise(session) if (one.version, one.variant) == (OLD, "Q1"))
     assert (first.name, first.unit, first.count) == ("elapsed_s", "s", 3)
     assert first.mean == pytest.approx(58.3 * (1 + 1.006 + 0.992) / 3)
     assert first.min == pytest.approx(58.3 * 0.992)
     assert first.max == pytest.approx(58.3 * 1.006)
     assert first.interval is not None
     for verdict, told in ((Verdict.FAILED, (1, 0)), (Verdict.VOID, (0, 1))):
-        less = next(iter(figure_summaries(with_verdict(session, verdict, of=1))))
+        less = next(iter(summarise(with_verdict(session, verdict, of=1))))
         assert (less.count, less.interval, less.failed, less.void) == (2, None, *told)
         assert less.max == pytest.approx(58.3 * 1.006)
 
@@ -71,7 +70,7 @@ def test_where_transactions_meet_it_is_those_that_were_committed_that_count() ->
     session = replace(session, runs=tuple(replace(run, measures=measured(run)) for run in session.runs))
     hot = [one for one in all_variant_ratios(session) if one.axis == "transaction_isolation"]
     assert {round(one.ratio or 0, 3) for one in hot} == {round(40 / 52, 3)}
-    told = {(one.variant.startswith("hot-rows"), one.name) for one in figure_summaries(session)}
+    told = {(one.variant.startswith("hot-rows"), one.name) for one in summarise(session)}
     assert told == {(True, "tps"), (False, "qps")}
     assert {round(one.ratio or 0, 3) for one in version_ratios(session) if one.variant.startswith("hot-rows")} == {1.0}
 
@@ -79,18 +78,18 @@ def test_where_transactions_meet_it_is_those_that_were_committed_that_count() ->
 def test_errors_are_told_for_each_committed_transaction() -> None:
     (run, *_) = write_scaling().runs
     measures = {"client_errors": 30.0, "tps": 50.0, "elapsed_s": 60.0}
-    assert run_value(replace(run, measures=measures), "errors_per_transaction") == 0.01
-    assert run_value(replace(run, measures={**measures, "tps": 0.0}), "errors_per_transaction") is None
-    assert run_value(replace(run, measures={"tps": 50.0, "elapsed_s": 60.0}), "errors_per_transaction") is None
+    assert metric_value(replace(run, measures=measures), "errors_per_transaction") == 0.01
+    assert metric_value(replace(run, measures={**measures, "tps": 0.0}), "errors_per_transaction") is None
+    assert metric_value(replace(run, measures={"tps": 50.0, "elapsed_s": 60.0}), "errors_per_transaction") is None
 
 
 def test_every_figure_has_middles_and_what_was_not_taken_is_none() -> None:
     session = metadata()
-    assert figure_names(session)[0] == "elapsed_s"
-    dumped = {one.variant: one.mean for one in figure_summaries(session, "dump_bytes") if one.version == OLD}
+    assert metric_names(session)[0] == "elapsed_s"
+    dumped = {one.variant: one.mean for one in summarise(session, "dump_bytes") if one.version == OLD}
     assert dumped["Q1"] is None
     assert dumped["dump"] == pytest.approx(9.5e6)
-    assert all(one.count == 0 for one in figure_summaries(session, "nothing"))
+    assert all(one.count == 0 for one in summarise(session, "nothing"))
 
 
 def test_versions_against_the_baseline() -> None:
@@ -128,15 +127,15 @@ def test_a_cell_that_an_axis_does_not_concern_is_held_against_nothing_along_it()
 
 def test_zero_has_no_ratio() -> None:
     session = interference()
-    assert {one.ratio for one in figure_summaries(session, "client_errors")} == {None}
-    misses = {(one.version, one.variant): one for one in figure_summaries(session, "table_open_cache_misses_per_s")}
+    assert {one.ratio for one in summarise(session, "client_errors")} == {None}
+    misses = {(one.version, one.variant): one for one in summarise(session, "table_open_cache_misses_per_s")}
     assert misses[NEW, "400-on"].ratio is None
     assert misses[OLD, "400-on"].ratio == 1
 
 
 def test_one_run_has_no_interval() -> None:
     session = interference(runs=1)
-    assert {(one.count, one.stdev, one.interval) for one in figure_summaries(session)} == {(1, None, None)}
+    assert {(one.count, one.stdev, one.interval) for one in summarise(session)} == {(1, None, None)}
     assert {one.differs for one in all_variant_ratios(session)} == {None}
 
 
@@ -147,17 +146,15 @@ def test_stored_keys_keep_the_schema(name: str) -> None:
     made = schema()
     assert list(complaints(report, made, made)) == []
     assert report["summaries"] == []
-    assert len(report["measures"]) == len(stored_figure_summaries(session)) > 0
+    assert len(report["measures"]) == len(stored_summaries(session)) > 0
     assert {one["name"] for one in report["measures"]} >= {session.figure}
     assert bool(report["contrasts"]) is (name != "metadata")
     assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["measures"])
 
 
-def test_a_session_about_starts_has_neither() -> None:
+def test_a_session_about_starts_has_no_measures() -> None:
     starts = replace(metadata(), figure=STARTUP_METRIC, runs=())
-    assert not is_load_session(starts)
-    assert {"measures", "contrasts"} & set(json.loads(to_json(starts))) == set()
-    assert stored_figure_summaries(starts) == ()
+    assert "measures" not in json.loads(to_json(starts))
     assert all_variant_ratios(starts) == ()
 
 

@@ -136,9 +136,8 @@ def test_the_run_is_in_no_mean_and_neither_failed_nor_void() -> None:
     last = SESSION.runs[-1]
 
     def of(session: Session) -> tuple[int, int, float | None]:
-        found = summarise(session.runs, session.versions, session.variants)
-        (one,) = (one for one in found if (one.version, one.variant) == (last.version, last.variant))
-        return one.count, one.failed + one.void, one.max_s
+        (one,) = (one for one in summarise(session) if (one.version, one.variant) == (last.version, last.variant))
+        return one.count, one.failed + one.void, one.max
 
     count, _, slowest = of(SESSION)
     assert of(sampled())[:2] == (count - 1, 0)

@@ -16,8 +16,8 @@ from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.load_read_charts import page_size_charts
 from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
-from recovery.report.html.scaling_charts import scaling_charts, tick_label
-from recovery.report.html.svg import START, Chart, FoldedParts, Panels
+from recovery.report.html.scaling_charts import scaling_charts
+from recovery.report.html.svg import START, Chart, FoldedParts, Panels, tick_label
 
 
 @pytest.mark.parametrize("name", FORMS | MORE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.analysis.summary import mean, summarise
-from recovery.model import Run, Verdict
+from recovery.analysis.summary import Summary, mean, summarise
+from recovery.model import Run, Session, Verdict
 
 
 def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict: Verdict = Verdict.MEASURED) -> Run:
@@ -14,11 +14,16 @@ def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict
     )
 
 
+def summaries_of(runs: list[Run], versions: tuple[str, ...] = ("5.7.22",)) -> tuple[Summary, ...]:
+    variants = tuple(dict.fromkeys(run.variant for run in runs))
+    return summarise(Session("s", "q", "c", "now", {}, {}, versions, variants, len(runs), runs=tuple(runs)))
+
+
 def test_figures_of_measured_runs() -> None:
-    (summary,) = summarise([run("5.7.22", time_s) for time_s in (1.0, 2.0, 6.0)], ["5.7.22"], ["cold"])
-    assert (summary.count, summary.mean_s, summary.median_s, summary.min_s, summary.max_s) == (3, 3.0, 2.0, 1.0, 6.0)
+    (summary,) = summaries_of([run("5.7.22", time_s) for time_s in (1.0, 2.0, 6.0)])
+    assert (summary.count, summary.mean, summary.median, summary.min, summary.max) == (3, 3.0, 2.0, 1.0, 6.0)
     # Squares of the distances are 4, 1 and 9: 14 over n - 1, not over n.
-    assert summary.stdev_s == pytest.approx(7**0.5)
+    assert summary.stdev == pytest.approx(7**0.5)
 
 
 def test_failed_and_void_runs_are_counted_and_never_averaged() -> None:
@@ -28,21 +33,21 @@ def test_failed_and_void_runs_are_counted_and_never_averaged() -> None:
         run("5.7.22", 100.0, verdict=Verdict.FAILED),
         run("5.7.22", None, verdict=Verdict.FAILED),
     ]
-    (summary,) = summarise(runs, ["5.7.22"], ["cold"])
-    assert (summary.count, summary.mean_s, summary.max_s) == (1, 2.0, 2.0)
+    (summary,) = summaries_of(runs)
+    assert (summary.count, summary.mean, summary.max) == (1, 2.0, 2.0)
     assert (summary.failed, summary.void) == (2, 1)
 
 
 def test_nothing_measured_is_none_and_never_zero() -> None:
-    (summary,) = summarise([run("5.7.22", 1.0, verdict=Verdict.VOID)], ["5.7.22"], ["cold"])
+    (summary,) = summaries_of([run("5.7.22", 1.0, verdict=Verdict.VOID)])
     assert summary.count == 0
-    figures = (summary.mean_s, summary.median_s, summary.min_s, summary.max_s, summary.stdev_s, summary.ratio)
+    figures = (summary.mean, summary.median, summary.min, summary.max, summary.stdev, summary.ratio)
     assert figures == (None,) * 6
 
 
 def test_one_run_has_no_spread() -> None:
-    (summary,) = summarise([run("5.7.22", 1.0)], ["5.7.22"], ["cold"])
-    assert (summary.mean_s, summary.stdev_s) == (1.0, None)
+    (summary,) = summaries_of([run("5.7.22", 1.0)])
+    assert (summary.mean, summary.stdev) == (1.0, None)
 
 
 def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
@@ -52,7 +57,7 @@ def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
         run("5.6.24", 4.0, variant="warm"),
         run("5.7.22", 2.0, variant="warm"),
     ]
-    summaries = summarise(runs, ["5.6.24", "5.7.22"], ["cold", "warm"])
+    summaries = summaries_of(runs, ("5.6.24", "5.7.22"))
     assert [(summary.version, summary.variant, summary.ratio) for summary in summaries] == [
         ("5.6.24", "cold", 1.0),
         ("5.6.24", "warm", 1.0),
@@ -62,17 +67,17 @@ def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
 
 
 def test_no_ratio_where_the_first_version_has_no_figure() -> None:
-    summaries = summarise([run("5.7.22", 1.0)], ["5.6.24", "5.7.22"], ["cold"])
+    summaries = summaries_of([run("5.7.22", 1.0)], ("5.6.24", "5.7.22"))
     assert [summary.ratio for summary in summaries] == [None, None]
 
 
 def test_no_ratio_of_starts_of_no_time() -> None:
     runs = [run(version, time) for version, time in (("5.6.24", 1.0), ("5.7.22", 0.0)) for _ in range(3)]
-    summaries = summarise(runs, ["5.6.24", "5.7.22"], ["cold"])
+    summaries = summaries_of(runs, ("5.6.24", "5.7.22"))
     assert [summary.ratio for summary in summaries] == [1.0, None]
 
 
 def test_nothing_at_all() -> None:
-    assert summarise([], [], []) == ()
+    assert summaries_of([]) == ()
     assert mean([None, None]) is None
     assert mean([None, 2.0, 4.0]) == 3.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.analysis.summary import session_summaries
+from recovery.analysis.summary import summarise
 from recovery.analysis.warm import rename_second_starts
 from recovery.model import Run, Session, Verdict
 from recovery.report import exports, markdown, text
@@ -143,8 +143,8 @@ def test_it_is_in_no_figure_of_warm_starts() -> None:
     runs = [a_run(2, "warm", 0, ALL), replace(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
     other = [replace(one, version="8.0.31", number=one.number + 10) for one in (COLD, runs[0], runs[0])]
     found = {
-        (one.version, one.variant): (one.count, one.mean_s, one.ratio)
-        for one in session_summaries(rename_second_starts(a_session(COLD, *runs, *other)))
+        (one.version, one.variant): (one.count, one.mean, one.ratio)
+        for one in summarise(rename_second_starts(a_session(COLD, *runs, *other)))
     }
     assert found["5.7.22", "warm"] == (1, 10.0, 1.0)
     assert found["5.7.22", "second start"] == (1, 80.0, None)

@@ -69,7 +69,7 @@ def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
 def _side(summary: Summary) -> tuple[str, str, str, str]:
     about = metric(summary.name)
     counted = fmt.found_of_expected(summary.count, summary.count + summary.failed + summary.void)
-    return summary.version, counted, fmt.column(about, summary.mean), fmt.column(about, summary.interval)
+    return summary.version, counted, fmt.column(about, summary.mean), fmt.interval_column(about, summary)
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
-from recovery.analysis.summary import Group, are_distinguishable, metric_values
+from recovery.analysis.summary import Group, Summary, are_distinguishable, metric_values
 from recovery.errors import escape_control
 from recovery.model import STARTUP_METRIC, Metric, Session, Table, metric
 
@@ -124,6 +124,13 @@ def duration(value: float) -> str:
 def column(about: Metric, value: float | None) -> str:
     """Formats a value for a table column, without its unit unless it is in bytes."""
     return duration(value) if about.unit == "s" and value is not None else cell(about, value)
+
+
+def interval_column(about: Metric, one: Summary) -> str:
+    """Formats half of a mean's interval, of seconds with as many decimals as the mean."""
+    if about.unit == "s" and (one.mean or 0) >= 1 and one.interval is not None:
+        return seconds(one.interval) if (one.mean or 0) < 100 else f"{one.interval:.1f}"
+    return column(about, one.interval)
 
 
 def effect(one: EffectFields | Effect | None) -> str:

@@ -485,7 +485,9 @@ def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> T
             (
                 *fmt.key_cells(session, group, (one.version, one.variant)),
                 str(one.count),
-                *(fmt.column(about, value) for value in (one.mean, one.interval, one.median, one.min, one.max)),
+                fmt.column(about, one.mean),
+                fmt.interval_column(about, one),
+                *(fmt.column(about, value) for value in (one.median, one.min, one.max)),
                 *(fmt.column(each, others[each.name][one.version, one.variant]) for each in more),
             )
             for one in rows

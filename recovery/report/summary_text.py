@@ -97,7 +97,16 @@ def _answer(context: _Context, version: str) -> str:
     left_out = f" Not counted: {_counted(counts)}." if any(counts) else ""
     why = list(_startup_clauses(context, version))
     explained = f" {'; '.join(why)}." if why else ""
-    return f"{version} {'; '.join(clauses) if clauses else 'was measured: see the tables'}.{explained}{left_out}"
+    text = "; ".join(clauses) if clauses else "was measured: see the tables"
+    return f"{version} {text}{_tables(context, version)}.{explained}{left_out}"
+
+
+def _tables(context: _Context, version: str) -> str:
+    """Returns the number of tables of timed starts, ` (200,000 tables)`, if it is known and the same for all."""
+    starts = [one for one in _measured(context, version) if one.name == STARTUP_METRIC]
+    found = {run.tables for one in starts for run in context.measured[version, one.variant]}
+    tables = found.pop() if len(found) == 1 else None
+    return "" if tables is None else f" ({tables:,} tables)"
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -215,14 +224,10 @@ def _cell_clauses(context: _Context, version: str) -> Iterator[str]:
 
 
 def _value_text(context: _Context, one: Summary) -> str:
-    """Formats the mean of a cell, such as `41.0 +- 1.2 s cold with 200,000 tables` or `12,345 queries/s for threads
-    8`."""
-    if one.name != STARTUP_METRIC:
-        where = cell_words(context.session, one.variant)
-        return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {where}"
-    tables = {run.tables for run in context.measured.get((one.version, one.variant), ())}
-    many = f" with {next(iter(tables)):,} tables" if len(tables) == 1 and None not in tables else ""
-    return f"{_time(one)}{many}"
+    """Formats the mean of a cell, such as `41.0 +- 1.2 s cold` or `12,345 queries/s for threads 8`."""
+    if one.name == STARTUP_METRIC:
+        return _time(one)
+    return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {cell_words(context.session, one.variant)}"
 
 
 def _time(one: Summary) -> str:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from recovery.analysis.summary import is_load_session
 from recovery.cli.main import run as cli
 from recovery.errors import RecoveryError
 from recovery.linux.cgroups import hierarchies
 from recovery.linux.process_marks import is_orphan
-from recovery.model import Run, Verdict
+from recovery.model import STARTUP_METRIC, Run, Verdict
 from recovery.report.stored_session import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
 from torture.place import RUNS, TABLES, Place, digest
 
@@ -81,7 +80,7 @@ def unfinished(results: Path, *, went_on: bool) -> str | None:
         return f"its means are of {means} runs"
     if went_on and not any("it went on at" in note for note in session.notes):
         return "a reader is not told that it was not of one piece"
-    starts = () if is_load_session(session) else session.runs
+    starts = session.runs if session.figure == STARTUP_METRIC else ()
     return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong, starts))), None)
 
 
