@@ -32,7 +32,7 @@ PURE = (
     "workload/status_rates",
     "experiments/ddl_history", "experiments/experiment",
     "session/plan", "session/estimate", "session/request",
-    "report/fmt", "report/tables", "report/load_tables", "report/startup_tables", "report/crash_tables",
+    "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/server_tables", "report/settings_tables", "report/summary_text", "report/compare", "report/text",
     "report/markdown", "report/html",
 )  # fmt: skip

@@ -83,7 +83,7 @@ def test_the_line_below_a_table_counts_what_is_marked_in_them() -> None:
     assert 0 < marked <= differ < len(held)
     line = (
         f"Of 144 comparisons along table_open_cache_instances about 7 would be significant by chance; {differ} are. "
-        f"With Holm's correction for all together, {marked} (*) are."
+        f"With Holm's correction for all of them, {marked} (*) are."
     )
     assert [table.notes[-1] for table in tables] == [line] * 3
     assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked

@@ -112,27 +112,12 @@ def test_a_trend_of_many_runs_compares_few_of_them() -> None:
     assert compared < 500_000
 
 
-def test_a_spread_too_wide_for_the_difference() -> None:
-    noisy = session(runs_of((8.0, 14.0, 9.0, 15.0, 10.0)), runs_of((9.0, 15.0, 10.0, 16.0, 12.0), version="8.0.31"))
-    found = one(noisy, "spread-too-wide")
-    assert found.about == "8.0.31 cold"
-    assert "RUNS=10" in found.hint
-    sure = session(COLD, runs_of(tuple(2 * seconds for seconds in STEADY), version="8.0.31"))
-    assert findings(sure) == ()
-    assert "spread-too-wide" not in kinds(session(COLD, runs_of(STEADY, version="8.0.31"))), "nothing is claimed"
-
-
 def test_a_mean_with_a_wide_interval() -> None:
     assert "wide-interval" in kinds(session(runs_of((8.0, 14.0, 9.0, 15.0, 10.0))))
 
 
 def test_too_few_runs() -> None:
     assert "RUNS=5" in one(session(runs_of((10.0, 10.1)), runs=2), "few-runs").hint
-
-
-def test_memory_that_is_limited() -> None:
-    limited = session(COLD, WARM, memory_bytes=1 * GB)
-    assert "1.0 GB of memory allowed" in one(limited, "larger-than-memory").text
 
 
 def test_a_cold_start_that_found_files_in_the_cache() -> None:
@@ -146,8 +131,8 @@ def test_a_cache_below_this_machine() -> None:
         "probe_read_again_ms": 0.065,
     }  # fmt: skip
     cold = replace(session(COLD), environment=seen)
-    assert "answer 7.2 times as fast (0.47 ms, then 0.065 ms)" in one(cold, "cached-below").text
-    assert one(cold, "cached-below").text.endswith("Cold means cold to this machine only.")
+    assert "again is 7.2 times as fast (0.47 ms, then 0.065 ms)" in one(cold, "cached-below").text
+    assert one(cold, "cached-below").text.endswith("Cold means cold for this machine only.")
     assert "cached-below" not in kinds(replace(session(WARM), environment=seen)), "none was cold"
     for name, doubtful in (("probe_again_times_faster", 1.4), ("probe_again_blocks", 36)):
         assert "cached-below" not in kinds(replace(cold, environment={**seen, name: doubtful}))
@@ -168,12 +153,6 @@ def test_nobody_could_prove_it_cold() -> None:
     unproved = [replace(run, resident_before_bytes=None) for run in COLD]
     assert "cold-not-proved" in kinds(session(unproved))
     assert "cold-not-proved" not in kinds(session(unproved, as_published=True)), "nobody looked"
-
-
-def test_more_data_than_memory() -> None:
-    small = replace(session(COLD, WARM), environment={"memory_bytes": 4 * GB})
-    assert one(small, "larger-than-memory").about == "5.7.22"
-    assert "larger-than-memory" not in kinds(session(COLD, WARM))
 
 
 @pytest.mark.parametrize(
@@ -226,28 +205,11 @@ def test_a_log_that_came_late() -> None:
     assert "late-log" not in kinds(session(changed(COLD, 0, ready_lag_s=0.05)))
 
 
-def test_reads_that_fall_are_suspected_on_ebs_alone() -> None:
-    falling = [replace(run, reads_per_s=16000.0 - 3000.0 * number) for number, run in enumerate(COLD)]
-    here = session(falling)
-    assert "burst-credits" not in kinds(here)
-    there = replace(here, environment={**here.environment, "ebs_volume": "vol-0"})
-    found = one(there, "burst-credits")
-    assert "may have run out" in found.text, "a suspicion"
-    assert "BurstBalance" in found.hint
-
-
-def test_a_volume_from_a_snapshot_is_suspected_on_ebs_alone() -> None:
-    here = session(changed(COLD, 0, reads_per_s=800.0))
-    assert "snapshot-volume" not in kinds(here)
-    there = replace(here, environment={**here.environment, "ebs_volume": "vol-0"})
-    assert "may have been made from a snapshot" in one(there, "snapshot-volume").text
-
-
 def test_a_program_on_another_device() -> None:
     loading = (Phase("process start", 0.0, 1.0), Phase("validation", 1.0, 10.0))
     apart = session([replace(run, phases=loading) for run in COLD])
     apart = replace(apart, servers={"5.7.22": {**apart.servers["5.7.22"], "program_device": "/dev/vda"}})
-    assert "lies on /dev/vda, its data on /dev/vdb" in one(apart, "filesystems").text
+    assert "program is on /dev/vda, its data on /dev/vdb" in one(apart, "filesystems").text
     assert "RECOVERY_CACHE" in one(apart, "filesystems").hint
     assert "MYSQLD" not in one(replace(apart, settings={"mysqld": "/opt/mysqld"}), "filesystems").hint
     assert "filesystems" not in kinds(replace(apart, runs=tuple(COLD))), "it costs next to nothing"
@@ -271,38 +233,18 @@ def computing(cpu_s: tuple[float, ...], *, startup_s: float = 5.0) -> list[Run]:
     return [replace(run, phases=phases, timeline=looks) for run in runs_of((startup_s,) * 3)]
 
 
-def test_a_start_that_computes_outside_innodb() -> None:
-    found = one(session(computing((0.0, 0.5, 4.0))), "cpu-outside-innodb")
-    assert found.text == "Most of the start was CPU time outside InnoDB, up to 3.5 s: runs 1, 2, 3."
-    assert "ssl=OFF" in found.hint
-    quiet = (
-        computing((0.0, 0.5, 2.9)),  # it waited
-        computing((0.0, 3.9, 4.5)),  # InnoDB computed
-        computing((0.0, 0.1, 0.9), startup_s=1.0),  # a start is as short as that
-        [replace(run, timeline=Timeline((0.1, 1.0, 5.0))) for run in computing(())],  # nobody knows
-        COLD,
-    )
-    assert not [each for each in quiet if "cpu-outside-innodb" in kinds(session(each))]
-
-
-def test_a_log_that_was_told_to_be_quiet() -> None:
-    silent = [replace(run, phases=(Phase("unnamed", 0.0, 10.0),)) for run in COLD]
-    quiet = replace(session(silent), servers={"5.7.22": {"@log_error_verbosity": "1"}})
-    assert "log_error_verbosity=1" in one(quiet, "quiet-log").text
-    assert "quiet-log" not in kinds(replace(quiet, servers={"5.7.22": {"@log_error_verbosity": "3"}}))
-    assert "quiet-log" not in kinds(replace(quiet, runs=tuple(COLD))), "nothing is hidden"
-
-
 def test_of_the_stored_sessions() -> None:
     """What is known of them: two slow first runs."""
-    seven = [(found.kind, found.about) for found in findings(load_session(RESULTS / "2026-11-21-seven-versions"))]
-    assert ("slow-first-run", "5.7.22 cold") in seven
-    assert ("slow-first-run", "8.0.31 cold") in seven
+    (slow,) = [
+        one for one in findings(load_session(RESULTS / "2026-11-21-seven-versions")) if one.kind == "slow-first-run"
+    ]
+    assert "5.7.22 cold" in slow.text
+    assert "8.0.31 cold" in slow.text
 
 
 def test_a_largest_point_that_the_smaller_ones_do_not_predict() -> None:
     growth = load_session(RESULTS / "2026-11-21-scale")
     (bent,) = [found for found in findings(growth) if found.kind == "no-line"]
     assert bent.about == "8.0.31 cold", "of 5.7.22 it is predicted to 6 %, piecewise"
-    assert bent.text == "The smaller points predict 89.2 s for 200,000 tables, 125.7 s were measured."
+    assert bent.text == "The smaller points predict 89.2 s for 200,000 tables; 125.7 s were measured."
     assert "no-line" not in kinds(load_session(RESULTS / "2026-11-21-scale-mariadb"))

@@ -39,26 +39,24 @@ WARM = a_run(2, ("5.7.22", "warm"), 6.2)
 
 def test_cold_and_warm_with_what_was_traced() -> None:
     assert of(COLD, WARM) == (
-        "5.7.22 needs 41.0 s cold and 6.20 s warm: 36.5 s of the cold start validating 200,000 tablespaces, of which "
-        "100 had changed."
+        "5.7.22 needs 41.0 s cold; 6.20 s warm (200,000 tables). Cold: 36.5 s validation; 200,000 tablespaces opened, "
+        "100 of them modified."
     )
 
 
 def test_without_a_trace_only_the_tables_are_known() -> None:
-    assert of(untraced(COLD)) == (
-        "5.7.22 needs 41.0 s cold: 36.5 s of it validating the tablespaces of 200,000 tables."
-    )
+    assert of(untraced(COLD)) == "5.7.22 needs 41.0 s cold (200,000 tables). Cold: 36.5 s validation."
 
 
 def test_without_phases() -> None:
-    assert of(replace(untraced(COLD), phases=())) == "5.7.22 needs 41.0 s cold with 200,000 tables."
-    assert of(replace(untraced(COLD), phases=(Phase("validation", 0, 0),))).endswith("with 200,000 tables.")
+    assert of(replace(untraced(COLD), phases=())) == "5.7.22 needs 41.0 s cold (200,000 tables)."
+    assert of(replace(untraced(COLD), phases=(Phase("validation", 0, 0),))).endswith("(200,000 tables).")
 
 
 def test_a_server_that_opens_and_does_not_read() -> None:
     run = a_run(1, ("mariadb-10.11.5", "cold"), 4.0)
-    assert "200,000 tablespaces, of which 100 had changed and only 100 were read" in of(run)
-    assert "were read" not in of(COLD)
+    assert "200,000 tablespaces opened, 100 of them modified, 100 read" in of(run)
+    assert " read" not in of(COLD)
 
 
 def test_only_void_and_failed() -> None:
@@ -67,14 +65,14 @@ def test_only_void_and_failed() -> None:
     failed = replace(void, number=2, verdict=Verdict.FAILED)
     assert "(1 failed run, 1 void run)" in of(void, failed)
     assert of(COLD, failed).endswith("Not counted: 1 failed run.")
-    assert of(replace(COLD, verdict=Verdict.SAMPLED)).startswith("5.7.22: its stacks were taken")
+    assert of(replace(COLD, verdict=Verdict.SAMPLED)).startswith("5.7.22: only sampled runs")
     assert answers(a_session(())) == ("5.7.22: nothing was measured.",)
 
 
 def test_a_wide_spread_is_told_by_its_mean_and_interval_as_any_other() -> None:
     runs = [a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 55.0), 1)]
     answer = of(*runs)
-    assert answer.startswith("5.7.22 needs 30.0 +- 53.8 s cold: 26.7 s of it validating")
+    assert answer.startswith("5.7.22 needs 30.0 +- 53.8 s cold (200,000 tables). Cold: 26.7 s validation")
 
 
 def test_many_versions_have_a_sentence_each_and_the_floor_is_held_against() -> None:
@@ -83,7 +81,7 @@ def test_many_versions_have_a_sentence_each_and_the_floor_is_held_against() -> N
     assert all("the 6.90 s that 16 threads need to read a page of each file" in sentence for sentence in told)
     assert "6.3 times" in told[0]
     assert "; less than the 6.90 s that 16" in told[2]
-    assert told[2].endswith("each file, since it does not read every file.")
+    assert told[2].endswith("each file, because it does not read every file.")
 
 
 def test_the_floor_is_none_for_who_reads_less() -> None:
@@ -107,9 +105,10 @@ def test_answer_floor_table_and_page_have_one_mean() -> None:
     assert "9.00 \u00d7 16 threads" in chart.svg
 
 
-def test_many_variants_are_told_from_the_fastest_to_the_slowest() -> None:
-    runs = [a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 6)]
-    assert of(*runs).startswith("5.7.22 needs from 10.0 s cold-1 to 50.0 s cold-5, by variant")
+def test_many_variants_are_cut_short() -> None:
+    runs = [a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 9)]
+    assert of(*runs).startswith("5.7.22 needs 10.0 s cold-1; 20.0 s cold-2; ")
+    assert "60.0 s cold-6; and 2 more in the tables (" in of(*runs)
 
 
 def test_growth_is_told_by_its_line_and_its_prediction() -> None:
@@ -152,4 +151,4 @@ def test_every_report_has_the_answer() -> None:
     printed = StringIO()
     console(session, Console(file=printed, width=200))
     for report in (text(session), markdown(session), printed.getvalue()):
-        assert "validating 200,000 tablespaces, of which 100 had changed." in " ".join(report.split())
+        assert "36.5 s validation; 200,000 tablespaces opened, 100 of them modified." in " ".join(report.split())

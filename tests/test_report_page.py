@@ -147,11 +147,11 @@ def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_all_that_was_taken_is_drawn() -> None:
     ids = Read(render(everything(), pictures(everything()))).ids
-    drawn = {"startup-chart", "phases-chart", "reads-chart", "floor-chart", "timeline-1", "flame-92"}
+    drawn = {"bars-1", "phases-chart", "reads-chart", "floor-chart", "timeline-1", "flame-92"}
     assert {f"{name}-title" for name in drawn - {"flame-92"}} <= set(ids)
-    assert {"touched", "stacks", "timeline", "runs", "measured-on", "repeat"} <= set(ids)
+    assert {"touched", "stacks", "over-time", "runs", "measured-on", "repeat"} <= set(ids)
     few = set(Read(render(a_session(tuple(replace(run, timeline=None) for run in everything().runs[:2])))).ids)
-    assert not {"timeline", "stacks", "floor", "growth"} & few
+    assert not {"over-time", "stacks", "floor", "growth"} & few
 
 
 def test_the_mean_is_the_one_location_that_a_chart_shows() -> None:

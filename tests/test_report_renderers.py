@@ -98,7 +98,7 @@ def test_the_console_page_is_not_broken_up(width: int) -> None:
     assert command.startswith("crash-recovery")
     assert max(map(len, lines)) <= width
     # Figures and names are whole, and a row is a line.
-    rows = [line for line in lines if re.match(r" *\d+  mariadb-10\.11\.5  (cold|warm) +\d+\.\d\d ", line)]
+    rows = [line for line in lines if re.match(r" *\d+ +mariadb-10\.11\.5 +(cold|warm) +\d+\.\d+ ", line)]
     assert len(rows) == 6
     assert sum(line.startswith("mariadb-10.11.5") and "1.03" in line for line in lines) == 1
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +11,9 @@ import pytest
 from recovery.analysis.growth import growth_curves
 from recovery.model import Run, Session, Verdict
 from recovery.report.startup_tables import scale_tables
-from recovery.report.stored_session import REPORT_FILE, load_session, to_json
+from recovery.report.stored_session import load_session, to_json
 from recovery.report.summary_text import answers
 from recovery.report.text import WIDTH, render
-from recovery.report.write import write_reports
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions"
 PLAIN = load_session(FIXTURE)
@@ -134,21 +131,3 @@ def test_a_prediction_with_its_interval() -> None:
 
 def test_the_page_stays_narrow() -> None:
     assert max(map(len, render(grown(predict=1_000_000)).splitlines())) <= WIDTH
-
-
-def test_a_picture_beside_the_reports(tmp_path: Path) -> None:
-    folder = tmp_path / "session"
-    shutil.copytree(FIXTURE, folder)
-    assert not (folder / "chart.svg").exists()
-    write_reports(folder)
-    assert not (folder / "chart.svg").exists()
-    shutil.rmtree(folder / "runs", ignore_errors=True)
-    (folder / REPORT_FILE).write_bytes(to_json(grown()))
-    write_reports(folder)
-    drawn = ET.parse(folder / "chart.svg").getroot()  # noqa: S314  # our own
-    dots = [one for one in drawn.iter() if one.tag.endswith("circle") and one.get("r") == "3.5"]
-    assert len(dots) == 18
-    words = {one.text for one in drawn.iter() if one.tag.endswith("text")}
-    assert {"0", "5", "20", "10,000", "50,000", "5.7.22 cold"} <= words, "round figures on both axes"
-    assert all(0 <= float(dot.get("cy", "-1")) <= 440 for dot in dots)
-    assert "(chart.svg)" in (folder / "report.md").read_text()

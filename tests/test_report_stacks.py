@@ -143,7 +143,7 @@ def test_the_run_is_in_no_mean_and_neither_failed_nor_void() -> None:
     assert of(sampled())[:2] == (count - 1, 0)
     assert (of(sampled())[2] or 0) <= (slowest or 0)
     told = " ".join(text.render(sampled()).split())
-    assert f"Stacks taken by eu-stack while it started, in no mean: run {last.number}." in told
+    assert f"Stacks sampled by eu-stack, in no mean: run {last.number}." in told
     assert "Not counted" not in told
 
 

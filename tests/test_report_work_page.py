@@ -29,7 +29,7 @@ def test_the_page_is_well_formed(name: str) -> None:
     assert not {one for one in page.names if one.startswith("on")}
     assert {"script", "link", "iframe"} & set(page.tags) == set()
     told = " ".join(page.texts)
-    assert "What makes a difference" in told or name in ("metadata", "profiled")
+    assert "Effects of the settings" in told or name in ("metadata", "profiled")
 
 
 def test_a_line_for_each_cell_and_a_panel_where_there_are_too_many() -> None:
@@ -243,8 +243,3 @@ def test_what_comes_from_outside_is_text() -> None:
     page = render(replace(session, axes=axes, cells=cells, title=HOSTILE))
     assert "<script" not in page
     Read(page)
-
-
-def test_pages_of_starts_have_no_style_of_work() -> None:
-    assert ".panels" in render(metadata())
-    assert ".panels" not in render(replace(metadata(), figure="startup_s"))

@@ -167,7 +167,7 @@ def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
     session = load_session(NOT_WARM)
     assert {run.variant for run in session.runs} == {"cold", "second start"}
     (answer,) = answers(session)
-    assert "87.3 +- 0.3 s cold and 81.6 +- 0.5 s on a second start" in answer
+    assert "87.3 +- 0.3 s cold; 81.6 +- 0.5 s on a second start" in answer
     assert "9.7.4,second start,2" in exports.render_csv(session).replace(",mysql,", ",")
     assert "second start" in page.render(session)
     assert "second start" in markdown.render(session)

@@ -227,7 +227,8 @@ def _value_text(context: _Context, one: Summary) -> str:
     """Formats the mean of a cell, such as `41.0 +- 1.2 s cold` or `12,345 queries/s for threads 8`."""
     if one.name == STARTUP_METRIC:
         return _time(one)
-    return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {cell_words(context.session, one.variant)}"
+    where = cell_words(context.session, one.variant)
+    return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {where}"
 
 
 def _time(one: Summary) -> str:
