@@ -105,11 +105,11 @@ def test_who_needs_none_has_it_not_tried(called: Path) -> None:
 
 @pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
 def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: str) -> None:
-    request = asked(scenario, no_root_steps="mount")
+    request = asked(scenario, unprivileged=True)
     assert request.works
-    assert "refused by --no-root-steps (mount)" in " ".join(request.unasked)
+    assert "refused by --unprivileged" in " ".join(request.unasked)
     with pytest.raises(HostUnfitError, match="refused by"):
-        asked(scenario, parts=name, no_root_steps="mount")
+        asked(scenario, parts=name, unprivileged=True)
     assert called.read_text() == ""
 
 

@@ -15,6 +15,7 @@ import pytest
 from test_runner import VERSION, SilentNarrator, session_of
 
 from recovery.cli.main import run
+from recovery.cli.measure import request_to_resume
 from recovery.errors import (
     HostUnfitError,
     RecoveryError,
@@ -23,6 +24,7 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
+from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Session, Verdict, startup_specs
 from recovery.report.stored_session import LOCK_FILE, load_session
@@ -368,6 +370,15 @@ def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture
     code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
+
+
+@pytest.mark.parametrize("old", ["all", "drop-caches,fanotify"])
+def test_a_stored_command_with_the_replaced_option_is_read(tmp_path: Path, old: str) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((left.folder / PLAN_FILE).read_text())
+    command = f"recovery cold-recovery --version 5.7.22 --tables 20 --no-root-steps={old} --data {tmp_path}"
+    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": command, "folder": str(tmp_path)}))
+    assert request_to_resume(left).refused == EVERY_STEP
 
 
 def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from recovery.linux.host_facts import (
     read_number,
 )
 from recovery.linux.page_cache import cachestat_works, direct_cache_dropper
-from recovery.linux.privileges import REFUSE_OPTION, RootStep, is_refused, parse_steps, refusal_text, refuse_steps
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse_steps, refused_steps
 from recovery.linux.procfs import DMI, ec2_instance_type, machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
@@ -264,9 +264,9 @@ def root_step_checks() -> Iterator[Check]:
     root = os.geteuid() == 0
     for step, (when, instead) in _ROOT_STEP_USES.items():
         if is_refused(step):
-            yield Check(step, None, refusal_text(step), when, instead)
+            yield Check(step, None, REFUSED_TEXT, when, instead)
         elif root:
-            yield Check(step, None, "would be taken", when, f"{REFUSE_OPTION}={step} refuses it: {instead}")
+            yield Check(step, None, "would be taken", when, f"--unprivileged refuses it: {instead}")
         else:
             yield Check(step, None, "not this user's to take", when, instead)
 
@@ -442,12 +442,12 @@ _INDENT = " " * 6
 @click.command()
 @table_option("data", "A folder on the volume to check.")
 @table_option("no_probe")
-@table_option("no_root_steps")
+@table_option("unprivileged")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
-def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
+def doctor(data: Path | None, no_probe: bool, unprivileged: bool, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
     folder = expand_path(data or default_data_dir()).absolute()
-    with refuse_steps(parse_steps(no_root_steps)):
+    with refuse_steps(refused_steps(unprivileged=unprivileged)):
         return _run_checks(folder, no_probe=no_probe, as_json=as_json)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.process_marks import name_with_process_id
 from recovery.linux.storage import Device, completed_reads, device_of, unescape
 from recovery.model import Limits, ResourceUsage
@@ -371,7 +371,7 @@ def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) ->
 def _unit(wish: _ControllerRequest, found: tuple[Hierarchy, ...]) -> ControllerSettings:
     if is_refused(RootStep.CGROUPS):
         raise HostUnfitError(
-            f"{wish.asked} cannot be set: it takes a control group, {refusal_text(RootStep.CGROUPS)}",
+            f"{wish.asked} cannot be set: it needs a control group, {REFUSED_TEXT}",
             "leave out one of them",
         )
     for hierarchy in sorted(found, key=lambda one: one.version):

@@ -21,7 +21,7 @@ from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
 from recovery.linux.files import TableFiles
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 
 # --- fanotify
 #
@@ -57,7 +57,7 @@ def open_fanotify(path: Path) -> int:
     """Returns a descriptor that reports every open and read on the filesystem of `path`. Raises OSError if that is not
     allowed."""
     if is_refused(RootStep.FANOTIFY):
-        raise OSError(errno.EPERM, refusal_text(RootStep.FANOTIFY))
+        raise OSError(errno.EPERM, REFUSED_TEXT)
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         raise _last_error()

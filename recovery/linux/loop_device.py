@@ -21,7 +21,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
 from recovery.linux import files
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 
 # --- The disk
@@ -111,7 +111,8 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
     """Yields a mounted disk, with its image file next to `place`. Other processes see it only if it is made for
     containers."""
     _require_mount_right(
-        f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it"
+        f"nothing may be mounted at {place}",
+        "leave power-loss and full-disk out of QUESTION=, or leave out --unprivileged",
     )
     for program in _PROGRAMS:
         if shutil.which(program) is None:
@@ -207,7 +208,9 @@ def remove_loop_disk(place: Path) -> None:
     """Unmounts the disk if necessary, and removes its image file and mount point. It also works on the remains of a
     killed run."""
     if os.path.ismount(place):
-        _require_mount_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
+        _require_mount_right(
+            f"{place} is mounted, and may not be unmounted", f"leave out --unprivileged once, or `umount {place}`"
+        )
         unmount(place)
     if place.is_dir():
         place.rmdir()
@@ -216,7 +219,7 @@ def remove_loop_disk(place: Path) -> None:
 
 def _require_mount_right(what: str, hint: str) -> None:
     if is_refused(RootStep.MOUNT):
-        raise HostUnfitError(f"{what}: {refusal_text(RootStep.MOUNT)}", hint)
+        raise HostUnfitError(f"{what}: {REFUSED_TEXT}", hint)
 
 
 def unmount(place: Path) -> None:
@@ -265,7 +268,7 @@ def why_no_power_cut() -> str | None:
 def _why_not_allowed() -> str | None:
     """Returns why mounting is not even tried: because the user refused the step, or because this is not root."""
     if is_refused(RootStep.MOUNT):
-        return refusal_text(RootStep.MOUNT)
+        return REFUSED_TEXT
     return None if os.geteuid() == 0 else "only root may mount"
 
 

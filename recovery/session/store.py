@@ -29,7 +29,7 @@ from recovery.linux.files import (
     sync_folder,
     write_atomically,
 )
-from recovery.linux.privileges import RootStep, steps_text
+from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
     Axis,
     Load,
@@ -412,7 +412,7 @@ def session_from_request(
             "stacks": request.stacks,
             "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
-            "no_root_steps": steps_text(request.refused),
+            "unprivileged": request.refused == EVERY_STEP,
             "baseline": _baseline(request, plan),
             "fail_over": request.fail_over,
             "order": plan.order,
