@@ -19,7 +19,7 @@ from waiting import until
 
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.linux import files, loop_device
+from recovery.linux import cleanup, loop_device
 from recovery.linux.loop_device import attached_images, why_no_loop_disk, why_no_power_cut
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
@@ -177,5 +177,5 @@ class TestReal:
         tried = [sys.executable, "-c", "from recovery.linux.loop_device import why_no_loop_disk; why_no_loop_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = temporary.iterdir()
-        files.sweep_temp_folders()
+        cleanup.sweep_temp_folders()
         assert not left.exists()

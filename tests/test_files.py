@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux.files import copy_atomically, draft_path, rename_to_free_name, sweep_drafts
+from recovery.linux.cleanup import sweep_drafts
+from recovery.linux.files import copy_atomically, draft_path, numbered_names, rename_to_free_name
 
 
 @pytest.fixture
@@ -56,5 +57,5 @@ def test_two_of_one_name_get_numbers(tmp_path: Path) -> None:
         draft = draft_path(tmp_path / "session")
         draft.mkdir()
         (draft / "inside").touch()
-        assert rename_to_free_name(draft, "session") == tmp_path / expected
+        assert rename_to_free_name(draft, numbered_names("session")) == tmp_path / expected
         assert not draft.exists()

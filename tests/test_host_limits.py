@@ -10,9 +10,9 @@ import pytest
 
 from recovery.cli import doctor
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.linux import cgroups, orphans
+from recovery.linux import cgroups, cleanup
 from recovery.linux.cgroups import LimitGroup, controller_settings, hierarchies, server_limits
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits
 
@@ -218,7 +218,7 @@ def test_groups_of_the_dead_are_removed_and_no_one_else_s(tmp_path: Path, sleepe
     (tmp_path / "pids" / dead / "a-container").mkdir()
     (tmp_path / "cpu" / busy).mkdir()
     (tmp_path / "cpu" / busy / "cgroup.procs").write_text(f"{sleeper.pid}\n")
-    assert orphans.remove_orphaned_groups(tree) == (dead,)
+    assert cleanup.remove_orphaned_groups(tree) == (dead,)
     left = {path.name for folder in ("memory", "cpu", "pids") for path in (tmp_path / folder).iterdir()}
     assert left == {name_with_process_id(9), "docker", "mysql-recovery", busy}
     assert sleeper.poll() is None, "it is no server of ours"

@@ -8,9 +8,9 @@ import psutil
 import pytest
 from waiting import until
 
-from recovery.linux import orphans
-from recovery.linux.orphans import kill_orphaned_servers, kill_servers_in, wait_until_ended
-from recovery.linux.process_marks import process_id
+from recovery.linux import cleanup
+from recovery.linux.cleanup import kill_orphaned_servers, kill_servers_in, wait_until_ended
+from recovery.linux.procfs import process_id
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 
@@ -97,7 +97,7 @@ def test_who_has_lost_its_first_thread_alone_has_not_ended(tmp_path: Path, monke
     seen = psutil.Process(process.pid)
     until(lambda: seen.status() == psutil.STATUS_ZOMBIE, "the end of its first thread")
     with monkeypatch.context() as patch:
-        patch.setattr(orphans, "_PATIENCE_S", 0.0)
+        patch.setattr(cleanup, "_PATIENCE_S", 0.0)
         assert wait_until_ended([seen]) == [], "its second thread still runs"
     process.stdin.close()
     assert wait_until_ended([seen]) == [seen]

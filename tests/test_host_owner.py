@@ -6,34 +6,34 @@ import os
 import subprocess
 import sys
 
-from recovery.linux import process_marks
+from recovery.linux import procfs
 
-PRINT_MARK = "from recovery.linux.process_marks import process_id; print(process_id())"
+PRINT_MARK = "from recovery.linux.procfs import process_id; print(process_id())"
 
 
 def test_who_lives_is_not_gone() -> None:
-    assert not process_marks.is_owner_gone(process_marks.process_id())
+    assert not procfs.is_owner_gone(procfs.process_id())
 
 
 def test_who_has_ended_is_gone() -> None:
     done = subprocess.run([sys.executable, "-c", PRINT_MARK], capture_output=True, text=True, check=True)
-    assert process_marks.is_owner_gone(done.stdout.strip())
+    assert procfs.is_owner_gone(done.stdout.strip())
 
 
 def test_its_number_may_be_in_use_again() -> None:
-    boot, namespace, pid, began = process_marks.process_id().split(".")
-    assert process_marks.is_owner_gone(f"{boot}.{namespace}.{pid}.{int(began) - 1}")
-    assert process_marks.is_owner_gone(f"another-boot.{namespace}.{pid}.{began}")
+    boot, namespace, pid, began = procfs.process_id().split(".")
+    assert procfs.is_owner_gone(f"{boot}.{namespace}.{pid}.{int(began) - 1}")
+    assert procfs.is_owner_gone(f"another-boot.{namespace}.{pid}.{began}")
 
 
 def test_what_cannot_be_told_is_left_alone() -> None:
-    boot, namespace, pid, began = process_marks.process_id().split(".")
-    assert not process_marks.is_owner_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
-    assert not process_marks.is_owner_gone("")
-    assert not process_marks.is_owner_gone("somebody else's label")
+    boot, namespace, pid, began = procfs.process_id().split(".")
+    assert not procfs.is_owner_gone(f"{boot}.{int(namespace) + 1}.{pid}.{began}")
+    assert not procfs.is_owner_gone("")
+    assert not procfs.is_owner_gone("somebody else's label")
     for no_number in ("\u00b2", "9" * 5000, ""):
-        assert not process_marks.is_owner_gone(f"{boot}.{namespace}.{no_number}.{began}")
-        assert not process_marks.is_orphan(f"mysql-recovery-{boot}.{namespace}.{no_number}.{began}-1")
+        assert not procfs.is_owner_gone(f"{boot}.{namespace}.{no_number}.{began}")
+        assert not procfs.is_orphan(f"mysql-recovery-{boot}.{namespace}.{no_number}.{began}-1")
 
 
 def test_a_zombie_is_gone() -> None:
@@ -41,15 +41,15 @@ def test_a_zombie_is_gone() -> None:
     assert child.stdout is not None
     mark = child.stdout.read().strip()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert process_marks.is_owner_gone(mark)
+    assert procfs.is_owner_gone(mark)
     child.wait()
     child.stdout.close()
 
 
 def test_a_name_tells_whether_its_owner_lives() -> None:
-    own = process_marks.name_with_process_id(1)
-    assert process_marks.name_with_process_id(2) != own
-    assert not process_marks.is_orphan(own)
-    assert process_marks.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
+    own = procfs.name_with_process_id(1)
+    assert procfs.name_with_process_id(2) != own
+    assert not procfs.is_orphan(own)
+    assert procfs.is_orphan(own.rpartition("-")[0] + "0-1"), "another process had this id before"
     for other in ("docker", "mysql-recovery", f"x{own}", f"{own}x"):
-        assert not process_marks.is_orphan(other)
+        assert not procfs.is_orphan(other)

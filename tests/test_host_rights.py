@@ -15,7 +15,7 @@ from recovery.builds.image_build import DebianRecipe
 from recovery.cli import main
 from recovery.cli.doctor import root_step_checks
 from recovery.errors import HostUnfitError
-from recovery.linux import file_opens, host_facts, orphans
+from recovery.linux import cleanup, file_opens, host_facts
 from recovery.linux.cgroups import controller_settings
 from recovery.linux.docker_engine import DockerCacheDropper
 from recovery.linux.file_opens import OpenTrace
@@ -113,7 +113,7 @@ def test_no_control_group_is_made(tmp_path: Path) -> None:
                 controller_settings(limits, tmp_path)
             assert caught.value.message.startswith(f"{name} cannot be set")
             assert "refused by --unprivileged" in caught.value.message
-        assert orphans.remove_orphaned_groups() == ()
+        assert cleanup.remove_orphaned_groups() == ()
 
 
 @as_root

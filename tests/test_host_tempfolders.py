@@ -9,23 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from recovery.linux import files
-from recovery.linux.process_marks import is_orphan, name_with_process_id
+from recovery.linux import cleanup
+from recovery.linux.procfs import is_orphan, name_with_process_id
 
-MAKE = "import sys; from recovery.linux.files import make_temp_folder; print(make_temp_folder(sys.argv[1]))"
+MAKE = "import sys; from recovery.linux.cleanup import make_temp_folder; print(make_temp_folder(sys.argv[1]))"
 
 
 def test_those_of_a_run_that_has_ended_go_and_no_others(tmp_path: Path) -> None:
     made = subprocess.run([sys.executable, "-c", MAKE, str(tmp_path)], capture_output=True, text=True, check=True)
-    left, own, strange = Path(made.stdout.strip()), files.make_temp_folder(str(tmp_path)), tmp_path / "recovery-of-mine"
+    left, own, strange = (
+        Path(made.stdout.strip()),
+        cleanup.make_temp_folder(str(tmp_path)),
+        tmp_path / "recovery-of-mine",
+    )
     strange.mkdir()
     (left / "1").mkdir()
     (left / "1" / "my.cnf").touch()
-    assert files.sweep_temp_folders_in(tmp_path) == 1
+    assert cleanup.sweep_temp_folders_in(tmp_path) == 1
     assert not left.exists()
     assert own.is_dir()
     assert strange.is_dir()
-    assert files.sweep_temp_folders_in(tmp_path) == 0
+    assert cleanup.sweep_temp_folders_in(tmp_path) == 0
 
 
 def of_the_dead() -> str:
@@ -39,7 +43,7 @@ def test_one_that_was_killed_before_its_mark_was_written_or_within_the_removal(t
     half = tmp_path / of_the_dead()
     assert is_orphan(half.name)
     (half / "1").mkdir(parents=True)
-    assert files.sweep_temp_folders_in(tmp_path) == 1
+    assert cleanup.sweep_temp_folders_in(tmp_path) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -52,22 +56,22 @@ def test_there_is_no_moment_without_a_mark(tmp_path: Path, monkeypatch: pytest.M
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", watched)
-    made = files.make_temp_folder(str(tmp_path))
+    made = cleanup.make_temp_folder(str(tmp_path))
     (made / "1").mkdir()
-    assert files.remove_temp_folder(made)
+    assert cleanup.remove_temp_folder(made)
     named, unnamed = seen
     assert named.startswith("mysql-recovery-")
     assert named.endswith(f" ['owner'] {made.name}")
     assert unnamed.startswith(f"{made.name} ['1', 'owner'] mysql-recovery-")
     assert list(tmp_path.iterdir()) == []
-    assert not files.remove_temp_folder(made)
+    assert not cleanup.remove_temp_folder(made)
 
 
 def test_a_folder_for_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with files.temp_folder() as made:
+    with cleanup.temp_folder() as made:
         assert made.stat().st_mode & 0o777 == 0o700
-        assert files.socket_temp_base() == (str(tmp_path) if len(os.fsencode(tmp_path)) <= 60 else "/tmp")
+        assert cleanup.socket_temp_base() == (str(tmp_path) if len(os.fsencode(tmp_path)) <= 60 else "/tmp")
     assert not made.exists()
 
 
@@ -76,7 +80,7 @@ def test_another_users_are_left_alone_by_root_too(tmp_path: Path, monkeypatch: p
     left, half = Path(made.stdout.strip()), tmp_path / of_the_dead()
     half.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: half.stat().st_uid + 1)
-    assert files.sweep_temp_folders_in(tmp_path) == 0
-    assert not files.remove_temp_folder(left)
+    assert cleanup.sweep_temp_folders_in(tmp_path) == 0
+    assert not cleanup.remove_temp_folder(left)
     assert left.is_dir()
     assert half.is_dir()

@@ -283,9 +283,9 @@ def test_what_differs_is_told(changed: dict[str, Any], words: str) -> None:
 def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.go_on(left.folder)
-    with pytest.raises(HostUnfitError, match=f"is going on just now: pid {os.getpid()}, "):
+    with pytest.raises(HostUnfitError, match=f"is still running: pid {os.getpid()}, "):
         check_not_running(left)
-    with pytest.raises(HostUnfitError, match="is going on just now"), open_resumed(left):
+    with pytest.raises(HostUnfitError, match="is still running"), open_resumed(left):
         pass
     store.let_go()
     check_not_running(left)
@@ -346,7 +346,7 @@ def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureF
     store = SessionStore.go_on(left.folder)
     code, lines = told(capsys, "--resume", *results)
     assert (code, len(lines)) == (3, 2)
-    assert "is going on just now" in lines[0]
+    assert "is still running" in lines[0]
     store.let_go()
     (left.folder / PLAN_FILE).unlink()
     code, lines = told(capsys, "--resume", *results)

@@ -36,7 +36,7 @@ from recovery.linux.host_facts import (
 )
 from recovery.linux.page_cache import cachestat_works, direct_cache_dropper
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse_steps, refused_steps
-from recovery.linux.procfs import DMI, ec2_instance_type, machine_facts
+from recovery.linux.procfs import machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
 from recovery.model import Flavor, Limits, Schema, Version
@@ -204,7 +204,7 @@ def machine_checks() -> Iterator[Check]:
     )
     if host_facts.looks_like_ec2():
         found = host_facts.ec2_instance()
-        kind = ec2_instance_type(DMI) or found.type
+        kind = host_facts.ec2_instance_type() or found.type
         yield Check(
             "EC2 instance",
             None,
@@ -323,7 +323,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         "" if device.device else "no single block device is behind it, so they are not: take a plain disk",
     )
     yield Check("serial", None, text_or_unknown(device.serial), "it tells which volume this was")
-    if (volume := procfs.ebs_volume(device)) is not None:
+    if (volume := host_facts.ebs_volume(device)) is not None:
         yield Check(
             "EBS volume",
             None,

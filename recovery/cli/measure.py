@@ -36,7 +36,7 @@ from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.storage import free_space
 from recovery.model import ExtraRun, Layout, Schema, Session, Version
 from recovery.mysqld.datadir import DataDirs

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from pathlib import Path
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import Device, completed_reads, device_of, unescape
 from recovery.model import Limits, ResourceUsage
 
@@ -587,14 +586,6 @@ def _is_set(folder: Path, setting: Setting) -> bool:
 
 
 # --- Usage of a process and its storage
-#
-# The values come from small files in /proc. A value that is not available is None.
-
-_MEMINFO = Path("/proc/meminfo")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_AFTER_NAME_UTIME = 11
-"""Index of utime in /proc/PID/stat, counted after the process name. The name itself may contain blanks and
-parentheses."""
 
 
 class UsageMeter:
@@ -611,96 +602,22 @@ class UsageMeter:
         return ResourceUsage(
             read_bytes=read,
             read_requests=requests if own_requests is None else own_requests,
-            cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
+            cpu_s=None if ticks is None else ticks / procfs.TICKS_PER_S,
             cache_grown_bytes=cached,
             group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
         )
 
     def _now(self) -> tuple[int | None, ...]:
-        io, ticks = _io(self._pid), _ticks(self._pid)
+        io = procfs.process_io_bytes(self._pid)
         counted = self._group.counted() if self._group else GroupUsage()
         return (
-            io.get("read_bytes") if io else None,
+            io[0] if io else None,
             completed_reads(self._device),
-            sum(ticks) if ticks else None,
-            cached_bytes(),
+            procfs.process_cpu_ticks(self._pid),
+            procfs.cached_bytes(),
             counted.read_requests,
         )
 
 
 def _difference(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
-
-
-def process_cpu_s(pid: int) -> float | None:
-    """Returns the CPU time of the process since it was created."""
-    ticks = _ticks(pid)
-    return None if ticks is None else sum(ticks) / _TICKS_PER_S
-
-
-def process_io_bytes(pid: int) -> tuple[int, int] | None:
-    """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
-    since it was created."""
-    io = _io(pid)
-    return None if io is None else (io["read_bytes"], io["write_bytes"])
-
-
-def process_resident_bytes(pid: int) -> int | None:
-    """Returns how much of the process's memory is resident."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return None
-
-
-@dataclass(frozen=True)
-class ProcessActivity:
-    """CPU time and I/O of a process so far."""
-
-    cpu_s: float
-    io: tuple[int, ...] | None
-    """Bytes and calls; None if the process belongs to another user."""
-
-
-def process_activity(pid: int) -> ProcessActivity | None:
-    """Returns what the process has computed, read and written so far, or None once it has ended."""
-    ticks, io = _ticks(pid), _io(pid)
-    return (
-        None
-        if ticks is None
-        else ProcessActivity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
-    )
-
-
-def cached_bytes() -> int | None:
-    """Returns the size of the host's page cache without shared memory and tmpfs, which the kernel includes in its
-    count."""
-    try:
-        lines = _MEMINFO.read_text().splitlines()
-    except OSError:
-        return None
-    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    if "Cached" not in kib:
-        return None
-    return (kib["Cached"] + kib.get("Buffers", 0) - kib.get("Shmem", 0)) * 1024
-
-
-def peak_memory_bytes() -> int:
-    """Returns the peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _io(pid: int) -> dict[str, int] | None:
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except OSError:  # the process has ended, or belongs to another user
-        return None
-    return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _ticks(pid: int) -> tuple[int, int] | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return int(fields[_AFTER_NAME_UTIME]), int(fields[_AFTER_NAME_UTIME + 1])

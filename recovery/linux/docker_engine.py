@@ -21,7 +21,7 @@ from recovery.errors import HostUnfitError
 from recovery.linux.files import parse_json
 from recovery.linux.page_cache import DROP_CACHES, CacheKind
 from recovery.linux.privileges import RootStep, is_refused
-from recovery.linux.process_marks import is_owner_gone, process_id
+from recovery.linux.procfs import is_owner_gone, process_id
 from recovery.linux.signals import defer_signals
 
 # --- Labels

@@ -1,23 +1,20 @@
-"""Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, process marks,
-temporary folders, the tool's own folders, walks over large trees, and the tables' files."""
+"""Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, the
+tool's own folders, walks over large trees, and the tables' files."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import grp
-import itertools
 import json
 import os
 import pwd
 import re
-import secrets
 import shutil
 import site
 import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +26,6 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.process_marks import is_orphan, is_owner_gone, name_with_process_id, process_id
 from recovery.model import Layout, Schema
 
 # --- Trusted paths
@@ -163,8 +159,6 @@ def remove_write_permissions(tree: Path) -> None:
 
 # --- Atomic writes and drafts
 
-_ANY_FILE = r".+\.\w+"
-
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replaces the file's content so that a power loss leaves the old or the new content, and never a part of one. The
@@ -228,36 +222,16 @@ def draft_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
-def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
-    """Removes the drafts that ended processes have left in the folder. Use it only for a folder in which nothing but
-    this tool creates files of such names."""
-    draft = re.compile(rf"\.(?:{names})\.(\d+)")
-    with suppress(OSError):
-        for entry in sorted(folder.iterdir()):
-            match = draft.fullmatch(entry.name)
-            if match is not None and _is_abandoned(int(match[1])):
-                _remove_entry(entry)
+def numbered_names(name: str) -> Iterator[str]:
+    """Yields the name, and then the name with a number appended, for the case that another process has used it."""
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, 1000))
 
 
-def _is_abandoned(process: int) -> bool:
-    """Returns whether the process that left a draft has ended. A draft with our own pid is from an earlier process with
-    that number, since this process is not writing any draft when it sweeps."""
-    return process == os.getpid() or not Path(f"/proc/{process}").exists()
-
-
-def _remove_entry(entry: Path) -> None:
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            entry.unlink()
-
-
-def rename_to_free_name(draft: Path, name: str) -> Path:
-    """Renames a finished folder within its parent, and returns the new path. Where the name is taken, a number is
-    appended."""
-    for number in range(1, 1000):
-        folder = draft.with_name(name if number == 1 else f"{name}-{number}")
+def rename_to_free_name(draft: Path, names: Iterable[str]) -> Path:
+    """Renames a finished folder within its parent to the first of the names that is free, and returns the new path."""
+    for name in names:
+        folder = draft.with_name(name)
         try:
             draft.rename(folder)
         except OSError as error:
@@ -265,24 +239,23 @@ def rename_to_free_name(draft: Path, name: str) -> Path:
                 raise
         else:
             return folder
-    raise _too_many_folders(draft.parent, name)
+    raise _no_free_name(draft.parent)
 
 
 def new_folder(parent: Path, name: str) -> Path:
     """Creates a folder that did not exist before, and returns it. A number is appended where another process has used
     the name in the same second."""
-    for number in range(1, 1000):
-        folder = parent / (name if number == 1 else f"{name}-{number}")
+    for folder in map(parent.joinpath, numbered_names(name)):
         try:
             folder.mkdir()
         except FileExistsError:
             continue
         return folder
-    raise _too_many_folders(parent, name)
+    raise _no_free_name(parent)
 
 
-def _too_many_folders(parent: Path, name: str) -> RecoveryError:
-    return RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
+def _no_free_name(parent: Path) -> RecoveryError:
+    return RecoveryError(f"no name is free for a new folder in {parent}", "remove folders there, or try again later")
 
 
 def sync_folder(folder: Path) -> None:
@@ -365,118 +338,6 @@ def _reason(error: Exception) -> str:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error)
-
-
-# --- Temporary folders
-#
-# Each folder contains the mark of its owner, so that the next run removes the folders of a killed run. A folder is
-# never without a mark: it gets its short name once the mark is in it, and a folder that is being removed is first
-# renamed to a name that contains the mark of the remover.
-
-TEMP_PREFIX = "recovery-"
-_OWNER = "owner"
-_MOST_OWNER_BYTES = 1000
-_LONGEST_BASE_BYTES = 60
-"""The path of a socket holds at most 107 bytes; the rest is for our own names."""
-_TRIES = 100
-_numbers = itertools.count(1)
-
-
-def make_temp_folder(base: str | None = None) -> Path:
-    """Creates a private temporary folder with a short name, and returns it. Raises HostUnfitError if another user could
-    put a different folder in its place."""
-    parent = Path(base or tempfile.gettempdir())
-    refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
-    draft = parent / name_with_process_id(next(_numbers))
-    draft.mkdir(mode=0o700)
-    try:
-        (draft / _OWNER).write_text(process_id(), encoding="ascii")
-        return _randomly_named(draft)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-
-
-def _randomly_named(draft: Path) -> Path:
-    for _ in range(_TRIES):
-        folder = draft.with_name(f"{TEMP_PREFIX}{secrets.token_hex(4)}")
-        try:
-            draft.rename(folder)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                raise
-        else:
-            return folder
-    raise FileExistsError(errno.EEXIST, "no name is free for a folder", str(draft.parent))
-
-
-@contextmanager
-def temp_folder() -> Iterator[Path]:
-    """Yields a temporary folder, and removes it at the end of the block."""
-    made = make_temp_folder()
-    try:
-        yield made
-    finally:
-        remove_temp_folder(made)
-
-
-def socket_temp_base() -> str:
-    """Returns the folder for temporary folders with sockets: the default one, or /tmp if its path is too long for a
-    socket."""
-    base = tempfile.gettempdir()
-    return base if len(os.fsencode(base)) <= _LONGEST_BASE_BYTES else "/tmp"  # noqa: S108 - private folders in it
-
-
-def remove_temp_folder(made: Path) -> bool:
-    """Removes a temporary folder. Returns False if it belongs to another user or no longer exists."""
-    if not _is_ours(made):
-        return False
-    doomed = made.with_name(name_with_process_id(next(_numbers)))
-    try:
-        made.rename(doomed)
-    except OSError:
-        return False
-    shutil.rmtree(doomed, ignore_errors=True)
-    return True
-
-
-def sweep_temp_folders() -> None:
-    """Sweeps the default temporary folder and the folder that is used for sockets."""
-    for base in dict.fromkeys((tempfile.gettempdir(), socket_temp_base())):
-        sweep_temp_folders_in(Path(base))
-
-
-def sweep_temp_folders_in(base: Path) -> int:
-    """Removes the temporary folders of ended owners, and returns how many were removed. Folders without a mark and
-    those of other users are left alone."""
-    left = [
-        found for found in base.glob(f"{TEMP_PREFIX}*") if is_abandoned_temp_folder(found) and remove_temp_folder(found)
-    ]
-    half = [found for found in base.glob("*") if is_orphan(found.name) and _is_ours(found)]
-    for found in half:
-        shutil.rmtree(found, ignore_errors=True)
-    return len(left) + len(half)
-
-
-def _is_ours(found: Path) -> bool:
-    with suppress(OSError):
-        return found.lstat().st_uid == os.geteuid()
-    return False
-
-
-def is_abandoned_temp_folder(found: Path) -> bool:
-    """Returns whether this is a temporary folder of an owner that has ended."""
-    if not found.name.startswith(TEMP_PREFIX):
-        return False
-    with suppress(OSError):
-        # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
-        marked = read_untrusted(found / _OWNER, _MOST_OWNER_BYTES)
-        return (
-            marked is not None
-            and marked[1] == found.lstat().st_uid
-            and is_owner_gone(marked[0].decode(errors="replace"))
-        )
-    return False
 
 
 # --- The tool's own folders

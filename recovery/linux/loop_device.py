@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
-from recovery.linux import files
+from recovery.linux import cleanup
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 
@@ -287,7 +287,7 @@ def _probe() -> _ProbeResult:
     Signals are deferred until everything is cleaned up, which takes less than a second."""
     with defer_signals():
         try:
-            folder = files.make_temp_folder()
+            folder = cleanup.make_temp_folder()
         except OSError as error:
             return _ProbeResult(f"no temporary folder can be made: {error.strerror}")
         place = folder / _PROBE_NAME
@@ -298,7 +298,7 @@ def _probe() -> _ProbeResult:
             return _ProbeResult(told.replace(f"{folder}/", ""))
         finally:
             if not os.path.ismount(place):
-                files.remove_temp_folder(folder)
+                cleanup.remove_temp_folder(folder)
 
 
 def _probe_disk(place: Path) -> _ProbeResult:

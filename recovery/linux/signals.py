@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 
 # --- Signals that end the process
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, ServerFailedError, StorageFailedError
 from recovery.linux.files import allocated_bytes, expand_path, user_name, walk_files
+from recovery.linux.procfs import read_text, selected_value
 from recovery.model import Flavor, Layout, Schema, Version, can
 
 # --- Device and filesystem
@@ -116,31 +117,18 @@ def _block_device(link: Path) -> Device:
         return Device()
     own = link.resolve()
     disk = own.parent if (own / "partition").exists() else own  # a partition uses the queue of its disk
-    read_ahead, rotational = _line(disk / "queue/read_ahead_kb"), _line(disk / "queue/rotational")
+    read_ahead, rotational = read_text(disk / "queue/read_ahead_kb"), read_text(disk / "queue/rotational")
     return Device(
         device=f"/dev/{own.name.replace('!', '/')}",
-        model=_line(disk / "device/model"),
-        serial=_line(disk / "device/serial") or _line(disk / "serial"),
-        scheduler=_selected_scheduler(_line(disk / "queue/scheduler")),
+        model=read_text(disk / "device/model"),
+        serial=read_text(disk / "device/serial") or read_text(disk / "serial"),
+        scheduler=selected_value(read_text(disk / "queue/scheduler")),
         read_ahead_kb=int(read_ahead) if read_ahead else None,
         rotational=rotational == "1" if rotational else None,
         stat_path=own / "stat",
-        disk=_line(disk / "dev"),
+        disk=read_text(disk / "dev"),
         stacked=any((disk / "slaves").glob("*")),
     )
-
-
-def _line(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
-def _selected_scheduler(text: str | None) -> str | None:
-    """Returns the selected scheduler: `none [mq-deadline] kyber` → `mq-deadline`"""
-    match = re.search(r"\[(.+?)\]", text or "")
-    return match[1] if match else text
 
 
 @dataclass(frozen=True)
@@ -157,7 +145,7 @@ class DeviceCounters:
 
 
 def read_device_counters(device: Device) -> DeviceCounters | None:
-    text = _line(device.stat_path) if device.stat_path else None
+    text = read_text(device.stat_path) if device.stat_path else None
     if text is None:
         return None
     fields = [int(field) for field in text.split()]

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks, loop_device
+from recovery.linux.cleanup import SERVER_NAMES, kill_servers_in, sweep_drafts
 from recovery.linux.files import (
     allocated_bytes,
     create_private_folder,
@@ -31,7 +32,6 @@ from recovery.linux.files import (
     parse_json,
     read_untrusted,
     refuse_untrusted,
-    sweep_drafts,
     sync_folder,
     table_files,
     trusted_users,
@@ -40,7 +40,6 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk
-from recovery.linux.orphans import SERVER_NAMES, kill_servers_in
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
 from recovery.model import Build, Layout, Schema
 

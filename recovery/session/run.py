@@ -22,14 +22,15 @@ from recovery.errors import (
 from recovery.experiments import find_scenario
 from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.experiments.experiment import StartMeasurement, WorkMeasurement
-from recovery.linux import files
-from recovery.linux.cgroups import LimitGroup, limit_exceeded, peak_memory_bytes, server_limits
+from recovery.linux import cleanup
+from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
+from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.files import copy_atomically, write_atomically
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
-from recovery.linux.orphans import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.page_cache import cold_method
 from recovery.linux.privileges import refuse_steps
+from recovery.linux.procfs import peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
@@ -420,7 +421,7 @@ def _run_locked(
         resumed = stack.enter_context(open_resumed(goes_on))
         _remove_leftovers(narrator, request.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
-        stack.callback(files.sweep_temp_folders)
+        stack.callback(cleanup.sweep_temp_folders)
         # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
         group = stack.enter_context(server_limits(request.limits, request.data))
         engine, prepared, programs_at_work = _set_up(request, engine, narrator, resumed=resumed)
@@ -428,8 +429,8 @@ def _run_locked(
         if resumed is not None:
             there = resumed.store.session
             narrator.gone_on(run for run in there.runs if run.number in there.done)
-        scratch = files.make_temp_folder()
-        stack.callback(files.remove_temp_folder, scratch)
+        scratch = cleanup.make_temp_folder()
+        stack.callback(cleanup.remove_temp_folder, scratch)
         stagehand = stack.enter_context(
             DatadirPool(
                 request,

@@ -20,12 +20,13 @@ from recovery.errors import PausedError, RecoveryError, ServerKilledError, Stora
 from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text, limits_to_settings
+from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     STORED_FORMAT,
     draft_path,
+    numbered_names,
     refuse_untrusted,
     rename_to_free_name,
-    sweep_drafts,
     sync_folder,
     write_atomically,
 )
@@ -94,7 +95,7 @@ class SessionStore:
                 if plan is not None:
                     store.keep_plan(plan)
                 store._write_report()
-                store._moved(rename_to_free_name(store.folder, name))
+                store._moved(rename_to_free_name(store.folder, numbered_names(name)))
             except BaseException:
                 store.discard()
                 raise

@@ -25,7 +25,7 @@ from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
 from recovery.linux.page_cache import CacheKind, cold_method, make_cold, measure_residency
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.signals import ClockGuard
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, Schema, startup_specs

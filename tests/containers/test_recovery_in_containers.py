@@ -16,7 +16,7 @@ from recovery.analysis.stacks import parse_folded
 from recovery.builds import image_build, image_inspect
 from recovery.cli.main import run
 from recovery.linux import docker_engine
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 
 pytestmark = pytest.mark.containers
 TABLES = 300

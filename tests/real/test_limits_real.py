@@ -18,7 +18,7 @@ from waiting import until
 from recovery.cli.main import run
 from recovery.linux.cgroups import LimitGroup, hierarchies, server_limits, throttled_s
 from recovery.linux.page_cache import measure_residency
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.procfs import name_with_process_id
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
