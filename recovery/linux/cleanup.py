@@ -42,7 +42,7 @@ def make_temp_folder(base: str | None = None) -> Path:
     """Creates a private temporary folder with a short name, and returns it. Raises HostUnfitError if another user could
     put a different folder in its place."""
     parent = Path(base or tempfile.gettempdir())
-    refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
+    refuse_untrusted(parent, "name a folder of your own in TMPDIR, or set its sticky bit (chmod +t)")
     draft = parent / name_with_process_id(next(_numbers))
     draft.mkdir(mode=0o700)
     try:

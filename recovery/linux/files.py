@@ -297,7 +297,7 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
     try:
         content = read_limited(path, _MOST_JSON_BYTES)
         stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
-        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
+        if not isinstance(stored, dict) or type(stored.get("format")) is not int:
             raise ValueError("it has no format number")
         if stored["format"] > STORED_FORMAT:
             raise RecoveryError(
@@ -307,7 +307,7 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
         # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
     except OSError as error:
-        raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
+        raise RecoveryError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
 
@@ -330,7 +330,7 @@ def _checked_int(text: str) -> int:
 
 
 def _reject_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:40]} is no figure that can be measured")
+    raise ValueError(f"{text[:40]} is outside the range of measured values")
 
 
 def _reason(error: Exception) -> str:
@@ -366,7 +366,7 @@ def _tool_folder(name: str, holds: str) -> Path:
         if (folder / holds).is_file():
             return folder
     raise RecoveryError(
-        f"the tool's own {name} folder is missing", "install it again, or run it from a checkout of its repository"
+        f"the tool's own {name} folder is missing", "reinstall the tool, or run it from a checkout of its repository"
     )
 
 
@@ -384,9 +384,9 @@ def expand_path(path: Path) -> Path:
     try:
         found = path.expanduser()
     except RuntimeError as error:
-        raise UsageError(f"{path}: nobody here has that home folder", "write the path out") from error
+        raise UsageError(f"{path}: there is no such home folder on this host", "write the full path") from error
     if any(len(os.fsencode(part)) > _MOST_IN_A_NAME for part in found.parts) or len(os.fsencode(found)) > _MOST_IN_ALL:
-        raise UsageError(f"{str(path)[:40]}… is longer than any path", "check the path")
+        raise UsageError(f"{str(path)[:40]}… is too long for a path", "give a shorter path")
     return found
 
 
@@ -408,7 +408,7 @@ def _trusted_cache_folder(name: str) -> Path:
     """Returns a folder of the cache. Raises HostUnfitError if another user can write there, since the tool runs or
     believes its contents."""
     folder = cache_dir() / name
-    refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE; where everybody may write, chmod o-w helps")
+    refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE, or let nobody else write there (chmod go-w)")
     return folder
 
 

@@ -197,7 +197,7 @@ def load_state(folder: Path) -> State:
     except (ValueError, OSError) as error:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} cannot be read", hint) from error
     number = stored.get("format") if isinstance(stored, dict) else None
-    if isinstance(number, int) and number > FORMAT:
+    if type(number) is int and number > FORMAT:
         raise HostUnfitError(
             f"the data directory {folder.name} was made by a newer version of this tool (format {number})",
             f"use that version, or {hint}",
@@ -205,7 +205,7 @@ def load_state(folder: Path) -> State:
     try:
         state = _ADAPTER.validate_python(stored)
     except ValidationError as error:
-        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} makes no sense", hint) from error
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} is invalid", hint) from error
     if state.status not in STATUSES:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
     return state

@@ -212,6 +212,6 @@ def test_without_root_a_limit_is_refused(option: str, value: str) -> None:
         capture_output=True, text=True, timeout=60, check=False, cwd=HERE.parent.parent, env={"PATH": os.defpath},
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    assert f"error: {option} cannot be set: this user may not make a control group" in done.stderr
+    assert f"error: {option} cannot be set: this user may not create a control group" in done.stderr
     assert "hint:  run as root, or leave it out" in done.stderr
     assert "Traceback" not in done.stderr
