@@ -116,7 +116,7 @@ def test_the_plan_refuses_what_the_run_would(
     plan = ("cold-recovery", "--dry-run", "--data", str(tmp_path))
     assert complaint(capsys, *plan, "--engine", "local", "--version", "9.7")[0] == 2
     engines = {
-        "tcp://192.0.2.1:2375": "is not reached by a socket of this host",
+        "tcp://192.0.2.1:2375": "has no socket on this host",
         f"unix://{tmp_path}/nobody.sock": "there is no Docker engine at",
     }
     for address, why in engines.items():
@@ -263,7 +263,7 @@ def test_data_in_memory_is_refused_before_anything_is_built(capsys: pytest.Captu
     code, said = complaint(capsys, "cold-recovery", *arguments)
     data.rmdir()
     assert code == 3
-    assert "lies in memory" in said
+    assert "is in memory" in said
 
 
 def test_dry_run_tells_the_plan_and_touches_nothing(

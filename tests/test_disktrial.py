@@ -122,7 +122,7 @@ def test_nobody_but_root_tries(called: Path, monkeypatch: pytest.MonkeyPatch) ->
 @as_root
 def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_no_loop_disk() == "there is no mkfs.ext4"
+    assert why_no_loop_disk() == "mkfs.ext4 is missing"
 
 
 def test_without_room_for_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

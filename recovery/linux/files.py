@@ -54,7 +54,7 @@ def why_not_trusted(path: Path) -> str | None:
     trusted, path = trusted_users(), path.absolute()
     for one, about in _path_components(path):
         if about.st_uid not in trusted:
-            return f"{_path_words(one, path)} belongs to {user_name(about.st_uid)}"
+            return f"{'it' if one == path else one} belongs to {user_name(about.st_uid)}"
         if (who := _who_else_may_write(about, trusted)) is not None:
             return f"{who} may write there" if one == path else f"{who} may write to {one}"
     return None
@@ -64,10 +64,6 @@ def refuse_untrusted(path: Path, hint: str) -> None:
     """Raises HostUnfitError if another user can change what the path leads to."""
     if (why := why_not_trusted(path)) is not None:
         raise HostUnfitError(f"{path} is not used: {why}", hint)
-
-
-def _path_words(one: Path, path: Path) -> str:
-    return "it" if one == path else str(one)
 
 
 def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -151,8 +151,8 @@ def cgroup_controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
     by_version: dict[int, set[str]] = {}
     for one in cgroups.hierarchies(mounts):
         by_version.setdefault(one.version, set()).update(one.controllers)
-    told = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
-    return "; ".join(told) or None
+    texts = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
+    return "; ".join(texts) or None
 
 
 def own_cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
@@ -195,8 +195,8 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
 def _ec2_facts() -> dict[str, Fact]:
     """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
     firmware = ec2_instance_type()
-    told = ec2_instance()
-    return {"ec2_instance_type": firmware or told.type, "ec2_zone": told.zone}
+    service = ec2_instance()
+    return {"ec2_instance_type": firmware or service.type, "ec2_zone": service.zone}
 
 
 def _tool_facts() -> dict[str, Fact]:
@@ -234,8 +234,8 @@ def public_mount_options(device: Device) -> str | None:
     """Returns the mount options without those that show folders (an overlay's layers), users or addresses."""
     if device.mount_options is None:
         return None
-    told = (option.partition("=") for option in device.mount_options.split(","))
-    return ",".join("".join(option) for option in told if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
+    options = (option.partition("=") for option in device.mount_options.split(","))
+    return ",".join("".join(option) for option in options if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
 
 
 def _process_facts() -> dict[str, Fact]:

@@ -120,10 +120,10 @@ def _virtualisation() -> str | None:
 
 def _detect(kind: str) -> str | None:
     try:  # its exit code is 1 when it prints "none"
-        asked = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, timeout=5, check=False)
+        ran = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return asked.stdout.strip() or None
+    return ran.stdout.strip() or None
 
 
 def cgroup_version() -> int | None:
@@ -402,7 +402,7 @@ def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
         except OSError as error:
             if before is not None:
                 _unpin(pid, before)
-            return f"a process cannot be put on CPUs of its own ({error.strerror})"
+            return f"a process cannot be pinned to CPUs ({error.strerror})"
     return None
 
 

@@ -29,7 +29,7 @@ from recovery.model import MIN_PROBED_BLOCKS
 
 # Measured ratios of the first to the second read: 1.1 to 1.6 for blocks that a hypervisor had in its cache both times
 # (26 tries on a busy host), 2.6 to 3.1 for files that nobody had read for a long time (6 tries). With only a few blocks
-# the ratio is arbitrary; therefore at least LEAST_PROBED_BLOCKS are needed.
+# the ratio is arbitrary; therefore at least MIN_PROBED_BLOCKS are needed.
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
@@ -97,22 +97,22 @@ class ReadProbe:
         """Returns the results for the report, with one flat name for each value."""
         if not self.speeds:
             return {"probe": f"none: {self.why_not}"}
-        told: dict[str, str | int | float | None] = {
+        facts: dict[str, str | int | float | None] = {
             "probe": "O_DIRECT reads at random of a file just written, by 1 and by 16 threads, without limits",
             "probe_file_bytes": self.effort.file_bytes,
             "probe_seconds_each": self.effort.seconds,
         }
         for name, speed in self.speeds.items():
-            told |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
+            facts |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
         if self.again is not None:
-            told |= {
+            facts |= {
                 "probe_again_over": self.again.over,
                 "probe_again_blocks": self.again.blocks,
                 "probe_first_read_ms": self.again.first_ms,
                 "probe_read_again_ms": self.again.again_ms,
                 "probe_again_times_faster": self.again.times_faster,
             }
-        return told
+        return facts
 
 
 NOT_PROBED = ReadProbe(SHORT_EFFORT, {}, "left out, as asked")
@@ -132,7 +132,7 @@ def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
     place = nearest_existing(folder)
     filesystem = device_of(place).filesystem
     if filesystem in IN_MEMORY:
-        return ReadProbe(effort, {}, f"{filesystem} lies in memory")
+        return ReadProbe(effort, {}, f"{filesystem} is in memory")
     try:
         if free_space(place).bytes < 2 * effort.file_bytes:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")

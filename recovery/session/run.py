@@ -310,11 +310,11 @@ class TrialLoop:
         except (ServerFailedError, TrialVoidError) as error:
             if (ailing := as_storage_error(error, storage, temporary_folder())) is not None:
                 return failed_run(trial, ailing), None, ailing
-            if (stood := standstill.told()) is not None:
+            if (stood := standstill.pause()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
                 return failed_run(trial, PausedError(f"{stood}; {error.message}")), None, None
             return failed_run(trial, error), None, None
-        run, stood = run_from_outcome(trial, outcome), standstill.told()
+        run, stood = run_from_outcome(trial, outcome), standstill.pause()
         doubt = stood or limit_violation(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
         ailing = None
@@ -333,7 +333,7 @@ class TrialLoop:
         standstill = ClockGuard()
         try:
             floor = floor_from_reads(trial, self.prepared.plan, measure_storage_floor(bench))
-            if (told := standstill.told()) is not None:
+            if (told := standstill.pause()) is not None:
                 raise TrialVoidError(told)
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
@@ -503,7 +503,7 @@ def _set_up(
     is_tried = request.probe and resumed is None
     standstill = ClockGuard()
     tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
-    if is_tried and (stood := standstill.told()) is not None:
+    if is_tried and (stood := standstill.pause()) is not None:
         tried = replace(NOT_PROBED, why_not=stood)
     for told in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
         narrator.warn(told)

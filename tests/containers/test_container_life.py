@@ -170,16 +170,16 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
     meanwhile = ClockGuard()
     server.start()
     (container,) = of_this_test(client)
-    assert meanwhile.told() is None
+    assert meanwhile.pause() is None
     container.pause()
     assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
     assert of_this_test(client) == []
-    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not its own"
-    assert meanwhile.told() == told
+    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not the server's alone"
+    assert meanwhile.pause() == told
     server.start()
     afterwards = ClockGuard()
     server.stop()
-    assert afterwards.told() is None
+    assert afterwards.pause() is None
 
 
 LEAVE = """
@@ -298,5 +298,5 @@ def test_an_engine_that_maps_users_is_passed_over(
     """The engine at hand does not: its own words, and that one more, stand in for one that does."""
     said = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
     monkeypatch.setattr(docker.DockerClient, "info", lambda _: said)
-    with pytest.raises(docker_engine.NoEngineError, match="no container of it can be given the data directory"):
+    with pytest.raises(docker_engine.NoEngineError, match="its containers cannot use the data directory"):
         docker_engine.connect()
