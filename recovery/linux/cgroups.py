@@ -333,58 +333,51 @@ class ControllerSettings:
     """The disk for which reads are limited and counted."""
 
 
-@dataclass(frozen=True)
-class _ControllerRequest:
-    option: str
-    controllers: tuple[str, str]
-    """The controller's names in version 1 and version 2."""
-    settings: tuple[tuple[Setting, ...], tuple[Setting, ...]]
-    disk: str | None = None
-
-
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
-    found = hierarchies(mounts)
-    return tuple(_settings_for(request, found) for request in _requests(limits, data))
+    found = tuple(sorted(hierarchies(mounts), key=lambda one: one.version))
+    return tuple(_each_controller(limits, data, found))
 
 
-def _settings_for(request: _ControllerRequest, found: tuple[Hierarchy, ...]) -> ControllerSettings:
+def _settings_for(
+    option: str, found: Sequence[Hierarchy], *versions: tuple[str, Sequence[Setting]], disk: str | None = None
+) -> ControllerSettings:
+    """Returns the settings for the first hierarchy that has the controller. `versions` are the controller's name and
+    the settings in version 1, and those in version 2."""
     if is_refused(RootStep.CGROUPS):
         raise HostUnfitError(
-            f"{request.option} cannot be set: it needs a control group, {REFUSED_TEXT}",
+            f"{option} cannot be set: it needs a control group, {REFUSED_TEXT}",
             "leave out the limit or --unprivileged",
         )
-    for hierarchy in sorted(found, key=lambda one: one.version):
-        controller = request.controllers[hierarchy.version - 1]
+    for hierarchy in found:
+        controller, settings = versions[hierarchy.version - 1]
         if controller in hierarchy.controllers:
             break
     else:
         raise HostUnfitError(
-            f"{request.option} cannot be set: this host has no control group hierarchy with '{request.controllers[1]}'",
+            f"{option} cannot be set: this host has no control group hierarchy with '{versions[1][0]}'",
             f"run it on a host with cgroup v1 or v2, not in an unprivileged container, {_LEAVE_OUT}",
         )
     if not os.access(hierarchy.root, os.W_OK):
         raise HostUnfitError(
-            f"{request.option} cannot be set: this user may not create a control group in {hierarchy.root}",
+            f"{option} cannot be set: this user may not create a control group in {hierarchy.root}",
             f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
         )
-    return ControllerSettings(
-        request.option, hierarchy, controller, request.settings[hierarchy.version - 1], request.disk
-    )
+    return ControllerSettings(option, hierarchy, controller, tuple(settings), disk)
 
 
-def _requests(limits: Limits, data: Path) -> Iterator[_ControllerRequest]:
+def _each_controller(limits: Limits, data: Path, found: Sequence[Hierarchy]) -> Iterator[ControllerSettings]:
     reads = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
     if reads:
-        yield _reads(limits, " and ".join(reads), _disk(reads[0], data))
+        yield _read_settings(limits, " and ".join(reads), _disk(reads[0], data), found)
     if limits.memory_bytes is not None:
-        yield _memory_request(limits.memory_bytes)
+        yield _memory_settings(limits.memory_bytes, found)
     if limits.cpus is not None:
-        yield _cpu_request(limits.cpus)
+        yield _cpu_settings(limits.cpus, found)
 
 
-def _reads(limits: Limits, option: str, disk: str) -> _ControllerRequest:
+def _read_settings(limits: Limits, option: str, disk: str, found: Sequence[Hierarchy]) -> ControllerSettings:
     old, new = [], []
     if limits.read_iops:
         old.append(Setting("blkio.throttle.read_iops_device", f"{disk} {limits.read_iops}"))
@@ -392,10 +385,10 @@ def _reads(limits: Limits, option: str, disk: str) -> _ControllerRequest:
     if limits.read_bps:
         old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
         new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
-    return _ControllerRequest(option, ("blkio", "io"), (tuple(old), tuple(new)), disk)
+    return _settings_for(option, found, ("blkio", old), ("io", new), disk=disk)
 
 
-def _memory_request(limit: int) -> _ControllerRequest:
+def _memory_settings(limit: int, found: Sequence[Hierarchy]) -> ControllerSettings:
     """Returns the memory limit. The group gets no swap: data that does not fit must not be measured as slow memory."""
     there = procfs.memory_bytes()
     if limit > there:
@@ -408,19 +401,17 @@ def _memory_request(limit: int) -> _ControllerRequest:
         Setting("memory.limit_in_bytes", str(limit)),
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
-    return _ControllerRequest("MEMORY", ("memory", "memory"), (old, (Setting("memory.max", str(limit)), _NO_SWAP)))
+    new = (Setting("memory.max", str(limit)), Setting("memory.swap.max", "0", vital=False))
+    return _settings_for("MEMORY", found, ("memory", old), ("memory", new))
 
 
-_NO_SWAP = Setting("memory.swap.max", "0", vital=False)
-
-
-def _cpu_request(cpus: float) -> _ControllerRequest:
+def _cpu_settings(cpus: float, found: Sequence[Hierarchy]) -> ControllerSettings:
     there = os.cpu_count() or 1
     if cpus > there:
         raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _ControllerRequest("CPUS", ("cpu", "cpu"), (old, (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _settings_for("CPUS", found, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
 def _disk(option: str, data: Path) -> str:
