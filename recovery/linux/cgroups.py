@@ -40,13 +40,13 @@ class Hierarchy:
 
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
-    """Returns every mounted hierarchy once, also those without a controller that this tool uses."""
+    """Returns every mounted hierarchy once, version 1 first, also those without a controller that this tool uses."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:
         return ()
     found = {one.root: one for one in _parsed(lines)}
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda one: one.version))
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
@@ -81,7 +81,7 @@ def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, pro
     except OSError:
         return ()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
-    for one in sorted(hierarchies(mounts), key=lambda one: one.version):
+    for one in hierarchies(mounts):
         path = paths.get(controller if one.version == 1 else "")
         if controller in one.controllers and path is not None:
             own = one.root / path.lstrip("/")
@@ -336,8 +336,7 @@ class ControllerSettings:
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
-    found = tuple(sorted(hierarchies(mounts), key=lambda one: one.version))
-    return tuple(_each_controller(limits, data, found))
+    return tuple(_each_controller(limits, data, hierarchies(mounts)))
 
 
 def _settings_for(

@@ -7,9 +7,10 @@ import platform
 import re
 import resource
 import tempfile
-import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.file_opens import open_fanotify
 from recovery.linux.page_cache import cold_method, direct_cache_dropper
 from recovery.linux.procfs import Fact, machine_facts, read_text
-from recovery.linux.storage import Device, device_of, nearest_existing
+from recovery.linux.storage import Device, call_with_timeout, device_of, nearest_existing
 
 # --- EC2 instance
 #
@@ -67,18 +68,12 @@ def is_xen_guest(hypervisor: Path = _HYPERVISOR) -> bool:
 def ec2_instance(
     address: str = METADATA_URL, *, limit_s: float = METADATA_LIMIT_S, dmi: Path = DMI, hypervisor: Path = _HYPERVISOR
 ) -> Ec2Instance:
-    """Returns what the metadata service (IMDSv2) reports within the time limit.
-
-    The requests run in a thread, which is abandoned if it takes longer: name resolution or a connection may hang in
-    ways that no timeout covers."""
-    found: list[Ec2Instance] = []
+    """Returns what the metadata service (IMDSv2) reports within the time limit. A connection may hang in ways that no
+    timeout of its own covers."""
     if looks_like_ec2(dmi, hypervisor):
-        asking = threading.Thread(
-            target=lambda: found.append(_ask(address, limit_s)), name="instance-metadata", daemon=True
-        )
-        asking.start()
-        asking.join(limit_s)
-    return found[0] if found else Ec2Instance()
+        with suppress(TimeoutError):
+            return call_with_timeout(limit_s, partial(_ask, address, limit_s))
+    return Ec2Instance()
 
 
 def _ask(address: str, limit_s: float) -> Ec2Instance:

@@ -44,6 +44,7 @@ _ONE_FILE_IN = 100
 changed by that."""
 _MOST_LISTED = 50_000
 """Limit on the number of these files that are listed; listing a million takes seconds."""
+_UNTRUSTED = os.O_NOFOLLOW | os.O_NONBLOCK
 _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
@@ -166,13 +167,10 @@ def _temporary_file(folder: Path, size: int) -> Iterator[int]:
 def _direct_descriptor(file: int) -> Iterator[int]:
     """Yields a descriptor for reads of the same file without the page cache. Raises OSError (EINVAL) if the filesystem
     does not support that."""
-    descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    try:
+    with _open_direct(f"/proc/self/fd/{file}") as descriptor:
         with mmap.mmap(-1, max(SIZES.values())) as page:
             os.preadv(descriptor, [page], 0)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _reread_kept_files(data: Path) -> RereadTimes | None:
@@ -182,13 +180,13 @@ def _reread_kept_files(data: Path) -> RereadTimes | None:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
             chosen = chance.sample(files, min(count, _MOST_BLOCKS))
-            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path)), 0) for path in chosen])
+            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path, _UNTRUSTED)), 0) for path in chosen])
     return None
 
 
 @contextmanager
-def _open_direct(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _open_direct(path: str, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | flags)
     try:
         yield descriptor
     finally:

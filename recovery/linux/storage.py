@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, ServerFailedError, StorageFailedError
 from recovery.linux.files import allocated_bytes, expand_path, user_name, walk_files
@@ -181,6 +182,7 @@ _WRITTEN_BYTES = 64 << 10
 _LEAST_BYTES = 1 << 20
 _PATIENCE_S = 30.0
 _MOST_FOLDERS = 300
+_Answer = TypeVar("_Answer")
 _MOST_MESSAGE_LETTERS = 160
 _ERROR_MESSAGE = re.compile(
     r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
@@ -231,7 +233,7 @@ def find_storage_problem(chosen: WritableFolder) -> StorageProblem | None:
     needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
     for folder in islice(_folders(chosen), _MOST_FOLDERS):
         try:
-            error = _call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
+            error = call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
         except TimeoutError:
             what = (
                 f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_PATIENCE_S:.0f} s"
@@ -304,11 +306,11 @@ def _folders(chosen: WritableFolder) -> Iterator[Path]:
             yield from (Path(folder, name) for name in names)
 
 
-def _call_with_timeout(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
-    """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time: a call on a disk
-    that hangs blocks its thread, and no signal ends it."""
-    answers: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
-    threading.Thread(target=lambda: answers.put(ask()), name="storage-probe", daemon=True).start()
+def call_with_timeout(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
+    """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time, and abandons the
+    thread: a call on a disk that hangs blocks it, and so may a name resolution, and no signal ends them."""
+    answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+    threading.Thread(target=lambda: answers.put(ask()), name="with-timeout", daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except queue.Empty:
