@@ -71,6 +71,11 @@ def test_the_old_names_are_refused_with_the_new_one(
     monkeypatch.setenv("RECOVERY_NO_ROOT_STEPS", "mount")
     assert main.run(["doctor"]) == 2
     assert "it was replaced by UNPRIVILEGED=1" in capsys.readouterr().err
+    monkeypatch.delenv("RECOVERY_NO_ROOT_STEPS")
+    (tmp_path / "recovery.toml").unlink()
+    monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "fanotify")
+    assert main.run(["doctor"]) == 2
+    assert 'invalid UNPRIVILEGED "fanotify"' in capsys.readouterr().err
     made = subprocess.run(
         ["make", "--dry-run", "doctor", "NO_ROOT_STEPS=1"], cwd=ROOT, capture_output=True, text=True, check=False
     )

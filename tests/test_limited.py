@@ -51,7 +51,7 @@ def test_as_the_user_writes_them() -> None:
         ((None, None, None, "two"), 'invalid CPUS "two"'),
     ],
 )
-def test_what_makes_no_sense(given: tuple[object, object, object, object], told: str) -> None:
+def test_invalid_limits_are_refused(given: tuple[object, object, object, object], told: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_limits(*given)
     assert told in caught.value.message

@@ -137,7 +137,10 @@ def _is_unprivileged(config: Mapping[str, Any]) -> bool:
     """Returns whether the environment, or else recovery.toml, refuses the steps that need root. That applies to every
     command, also to those without the option."""
     value = os.environ.get(BY_NAME["unprivileged"].variable, config.get("unprivileged", False))
-    return bool(click.BOOL.convert(value, None, None))
+    try:
+        return bool(click.BOOL.convert(value, None, None))
+    except click.BadParameter as error:
+        raise UsageError(f'invalid UNPRIVILEGED "{value}"', "give 1 or 0") from error
 
 
 def _report_error(error: BaseException) -> int:
