@@ -52,7 +52,7 @@ from recovery.session.store import SessionStore
 
 GOOD = "good"
 OVER_A_FULL_DISK = ServerFailedError("errno 28")
-STOOD = "somebody stopped it: the time is not its own"
+STOOD = "somebody stopped it: the time is not the server's alone"
 
 
 def began(tmp_path: Path, script: list[Any]) -> Unfinished:
